@@ -1,0 +1,1 @@
+"""The gallery: kernels by example, each with inputs to try it and a reference in plain torch."""

@@ -1,5 +1,6 @@
-"""Scaled dot-product attention: the kernels of :mod:`tileflow.kernels.flash`, and one whose scores are changed by a
-function of the caller's while they are in registers.
+"""Scaled dot-product attention: the kernels of :mod:`tileflow.kernels.flash`, and one with a score function.
+
+The caller's function changes the scores while they are in registers.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ def position_bias(bias: torch.Tensor) -> Score:
 def biased_inputs(
     batch: int, heads: int, m: int, n: int, d: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Score]:
+    """Return queries, keys and values of random numbers, and a score function that adds a random bias."""
     q = torch.randn(batch, heads, m, d, dtype=dtype, device=device)
     k, v = (torch.randn(batch, heads, n, d, dtype=dtype, device=device) for _ in range(2))
     return q, k, v, position_bias(torch.randn(heads, m, n, dtype=dtype, device=device))
 
 
 def scored_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, score: Score) -> torch.Tensor:
+    """Compute attention over the whole matrix of scores, changed by ``score`` before the softmax."""
     scores = scaled_scores(q, k, causal=False).flatten(0, 1)
     heads = torch.arange(scores.size(0), device=q.device)
     weights = torch.softmax(score(scores, heads, slice(None), slice(None)), dim=-1)

@@ -15,10 +15,12 @@ import tileflow.language as tfl
 def inputs(
     b: int, m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ``b`` pairs of random matrices, (b, m, k) and (b, k, n)."""
     return torch.randn(b, m, k, dtype=dtype, device=device), torch.randn(b, k, n, dtype=dtype, device=device)
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Multiply the batches with torch."""
     return torch.bmm(x, y)
 
 

@@ -11,10 +11,12 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two random matrices with ``m`` rows, (m, n) and (m, k)."""
     return torch.randn(m, n, dtype=dtype, device=device), torch.randn(m, k, dtype=dtype, device=device)
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Concatenate the columns with torch."""
     return torch.cat([x, y], dim=1)
 
 

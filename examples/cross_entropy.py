@@ -1,7 +1,7 @@
 """Cross-entropy of logits over a large vocabulary, which is read once, and its gradient.
 
-The logarithm of the sum of exponentials is kept up to date while a row goes by (Milakov and Gimelshein, 2018,
-arXiv:1805.02867); the gradient makes the probabilities again out of it.
+The logarithm of the sum of exponentials is updated while a row is read (Milakov and Gimelshein, 2018,
+arXiv:1805.02867). The gradient computes the probabilities again from it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ IGNORED = -100
 def inputs(
     m: int, v: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Every seventh row is ignored, the first one not."""
+    """Return random logits and labels; every seventh row is ignored, the first one not."""
     rows = torch.arange(m, device=device)
     labels = torch.where(rows % 7 == 6, IGNORED, torch.randint(v, (m,), device=device))
     return torch.randn(m, v, dtype=dtype, device=device), labels
 
 
 def reference(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return torch's mean loss and each row's logsumexp."""
     return F.cross_entropy(logits, labels, ignore_index=IGNORED), torch.logsumexp(logits, dim=1)
 
 
@@ -56,11 +57,13 @@ def cross_entropy(
 def bwd_inputs(
     m: int, v: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return a random gradient of the loss, and the arguments and the logsumexp of a forward call."""
     logits, labels = inputs(m, v, dtype, device)
     return torch.randn((), device=device), logits, labels, torch.logsumexp(logits.float(), dim=1)
 
 
 def bwd_reference(grad: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of the logits by autograd."""
     logits = logits.requires_grad_()
     loss = F.cross_entropy(logits, labels, ignore_index=IGNORED)
     return torch.autograd.grad(loss, logits, grad.to(loss.dtype))[0]

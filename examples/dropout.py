@@ -14,11 +14,12 @@ from tileflow.language.random import UNIT, philox
 
 
 def inputs(m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu") -> tuple[torch.Tensor, float, int]:
+    """Return a random matrix, a probability of 0.3, and a seed."""
     return torch.randn(m, n, dtype=dtype, device=device), 0.3, 1234
 
 
 def reference(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
-    """The numbers of ``tfl.rand``: four of 24 bits to a counter, counted row by row."""
+    """Draw the numbers of ``tfl.rand``: four of 24 bits to a counter, counted row by row."""
     position = torch.arange(x.numel(), device=x.device)
     words = torch.stack(torch.broadcast_tensors(*philox((position // 4, 0, 0, 0), seed)))
     number = UNIT * (words.gather(0, position[None] % 4) >> 8).view(x.shape)

@@ -12,10 +12,12 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, rows: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ``m`` random indices of rows, and a random table, (rows, n)."""
     return torch.randint(rows, (m,), device=device), torch.randn(rows, n, dtype=dtype, device=device)
 
 
 def reference(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Look the rows up with torch."""
     return F.embedding(indices, table)
 
 

@@ -9,10 +9,12 @@ import tileflow.language as tfl
 
 
 def inputs(m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu") -> tuple[torch.Tensor]:
+    """Return a random matrix, (m, n)."""
     return (torch.randn(m, n, dtype=dtype, device=device),)
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
+    """Compute the exponential with torch."""
     return torch.exp(x)
 
 
@@ -27,11 +29,13 @@ def exp(x: torch.Tensor) -> torch.Tensor:
 def bwd_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a random gradient and the result of a forward call."""
     (x,) = inputs(m, n, dtype, device)
     return torch.randn_like(x), torch.exp(x)
 
 
 def bwd_reference(grad: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of ``x = log(out)`` by autograd."""
     x = out.log().requires_grad_()
     torch.exp(x).backward(grad)
     return x.grad

@@ -16,6 +16,7 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.dtype]:
+    """Return random fp8 operands, (m, k) and (n, k), a scale for each of their rows, and the result's dtype."""
     x, y = (torch.randn(rows, k, device=device).to(torch.float8_e4m3fn) for rows in (m, n))
     return x, y, torch.rand(m, device=device), torch.rand(n, device=device), dtype
 
@@ -23,7 +24,7 @@ def inputs(
 def reference(
     x: torch.Tensor, y: torch.Tensor, x_scale: torch.Tensor, y_scale: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
-    """By the device's own product of scaled fp8 matrices where there is one."""
+    """Multiply by the device's own product of scaled fp8 matrices where it has one, else in float32."""
     if x.is_cuda and x.dtype == torch.float8_e4m3fn and dtype == torch.bfloat16:
         row_wise = F.ScalingType.RowWise
         return F.scaled_mm(x, y.T, x_scale[:, None], row_wise, y_scale[None, :], row_wise, output_dtype=dtype)

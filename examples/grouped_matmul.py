@@ -14,14 +14,18 @@ import tileflow.language as tfl
 def inputs(
     groups: int, m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """``m`` rows in ``groups`` groups of uneven sizes, one of them empty where there are several."""
+    """Return ``m`` rows in ``groups`` groups of uneven sizes, one of them empty where there are several.
+
+    These are the rows, (m, k), a matrix for each group, (groups, k, n), and where the groups begin and the last one
+    ends.
+    """
     x, y = torch.randn(m, k, dtype=dtype, device=device), torch.randn(groups, k, n, dtype=dtype, device=device)
     shares = torch.arange(groups + 1, device=device) * torch.arange(groups + 1, device=device)
     return x, y, (shares * m // max(groups * groups, 1)).int()
 
 
 def reference(x: torch.Tensor, y: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """By the device's own grouped product where there is one; else one product after another."""
+    """Multiply by the device's own grouped product where it has one; else one product after another."""
     if x.is_cuda and x.dtype == torch.bfloat16:
         return F.grouped_mm(x, y, offs=offsets[1:])
     rows = pairwise(offsets.tolist())

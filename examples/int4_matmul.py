@@ -1,10 +1,9 @@
 """A matrix product whose second operand is packed: a byte holds two signed 4-bit rows, the even one in its low half.
 
 The bytes are unpacked in registers: shifting left and back extends the sign of the low half, shifting right that of the
-high one, and stacking the two in the dimension of the rows brings them into the order of the columns of ``x``.
-
-With few rows of ``x`` there are not enough output tiles to read the bytes at the memory's speed: several programs then
-share one, each over a part of the inner dimension, and a second launch adds up what they found.
+high one, and stacking the two in the dimension of the rows brings them into the order of the columns of ``x``. With few
+rows of ``x`` there are not enough output tiles to read the bytes at the memory's speed. Several programs then share one
+tile, each over a part of the inner dimension, and a second launch adds up their sums.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ CHUNK = 128  # bytes: parts are whole multiples of it, so that the blocks of mos
 def inputs(
     m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a random matrix, (m, k), and random bytes, (k / 2, n), of which each holds two rows."""
     x = torch.randn(m, k, dtype=dtype, device=device)
     return x, torch.randint(-128, 128, (k // 2, n), dtype=torch.int8, device=device)
 
@@ -31,6 +31,7 @@ def unpacked(packed: torch.Tensor) -> torch.Tensor:
 
 
 def reference(x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    """Unpack the whole second operand and multiply with torch."""
     return x @ unpacked(packed).to(x.dtype)
 
 

@@ -13,13 +13,14 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, batch: int, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``m`` rows in ``batch`` sequences whose lengths grow."""
+    """Return ``m`` random rows, and the offsets of ``batch`` sequences whose lengths grow."""
     x = torch.randn(m, n, dtype=dtype, device=device)
     steps = torch.arange(batch + 1, device=device)
     return x, (steps * steps * m // max(batch * batch, 1)).int()
 
 
 def reference(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Average one sequence after another."""
     rows = pairwise(offsets.tolist())
     return torch.stack([x[begin:end].sum(0) / max(end - begin, 1) for begin, end in rows])
 

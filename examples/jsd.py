@@ -16,11 +16,13 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.float32, device: str = "cpu", beta: float = 0.5
 ) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Return the logarithms of two random distributions per row, and ``beta``."""
     log_q, log_p = (torch.randn(m, n, device=device).log_softmax(dim=1).to(dtype) for _ in range(2))
     return log_q, log_p, beta
 
 
 def reference(log_q: torch.Tensor, log_p: torch.Tensor, beta: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute the loss of torch's divergences, and its gradient by autograd."""
     log_q = log_q.requires_grad_()
     if beta in (0, 1):
         a, b = (log_q, log_p) if beta == 0 else (log_p, log_q)

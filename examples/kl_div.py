@@ -12,11 +12,13 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.float32, device: str = "cpu", log_target: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, bool]:
+    """Return the logarithms of random distributions, and random targets, as logarithms where ``log_target``."""
     log_q, log_p = (torch.randn(m, n, device=device).log_softmax(dim=1) for _ in range(2))
     return log_q.to(dtype), (log_p if log_target else log_p.exp()).to(dtype), log_target
 
 
 def reference(log_q: torch.Tensor, p: torch.Tensor, log_target: bool) -> torch.Tensor:
+    """Compute torch's divergence, averaged over the batch."""
     return F.kl_div(log_q, p, reduction="batchmean", log_target=log_target)
 
 

@@ -1,8 +1,8 @@
 """Layer normalisation of rows (Ba, Kiros and Hinton, 2016, arXiv:1607.06450), with weight and bias.
 
-For training, the forward kernel also returns each row's mean and the reciprocal of its deviation. The backward one
-reads ``grad`` and ``x`` once: each program walks over a block of rows and sums what they add to the gradients of weight
-and bias in registers. Those do not hold a long row and its two sums, which are then left to a launch of their own.
+For training, the forward kernel also returns each row's mean and the reciprocal of its deviation. The backward kernel
+reads ``grad`` and ``x`` once: each program processes a block of rows and sums their contributions to the gradients of
+weight and bias in registers. Registers do not hold a long row and its two sums, so those get a launch of their own.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ LONG_ROW = 8192
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    """Return a random matrix, weights and biases of its columns, and epsilon."""
     x = torch.randn(m, n, dtype=dtype, device=device)
     return x, torch.randn(n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), EPS
 
 
 def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> torch.Tensor:
+    """Normalise with torch."""
     return F.layer_norm(x, (x.size(1),), weight, bias, eps)
 
 
@@ -48,6 +50,7 @@ layer_norm_train = layer.layer_norm_train.alias("examples.layer_norm:layer_norm_
 def bwd_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return a random gradient, and the arguments and the statistics of a forward call."""
     x, weight, bias, eps = inputs(m, n, dtype, device)
     _, mean, scale = train_reference(x.float(), weight.float(), bias.float(), eps)
     return torch.randn_like(x), x, weight, mean, scale
@@ -56,6 +59,7 @@ def bwd_inputs(
 def bwd_reference(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the gradients of ``x``, ``weight`` and ``bias`` by autograd; the statistics are computed again."""
     x, weight, bias = x.requires_grad_(), weight.requires_grad_(), torch.zeros_like(weight, requires_grad=True)
     return torch.autograd.grad(reference(x, weight, bias, EPS), (x, weight, bias), grad)
 

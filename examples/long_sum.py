@@ -1,8 +1,8 @@
 """Sums of few long rows, three ways.
 
-In one piece the tuner decides whether a row is held in registers or read in a loop. The loop says so itself: it keeps
-a sum for each lane of a tile, and adds those up at the end. With few rows neither keeps a GPU busy: the third way
-shares a row among many programs, and adds up their sums afterwards.
+In one piece the tuner decides whether a row is held in registers or read in a loop. The explicit loop keeps a sum for
+each lane of a tile, and adds those up at the end. With few rows neither keeps a GPU busy: the third way shares a row
+among many programs, and adds up their sums afterwards.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import tileflow.language as tfl
 
 
 def inputs(m: int, n: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> tuple[torch.Tensor]:
+    """Return a random matrix, (m, n)."""
     return (torch.randn(m, n, dtype=dtype, device=device),)
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
+    """Sum the rows with torch."""
     return x.sum(1)
 
 

@@ -21,10 +21,12 @@ Epilogue = Callable[[torch.Tensor, Any, Any], torch.Tensor]
 def inputs(
     m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two random matrices, (m, k) and (k, n)."""
     return torch.randn(m, k, dtype=dtype, device=device), torch.randn(k, n, dtype=dtype, device=device)
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Multiply with torch."""
     return x @ y
 
 
@@ -43,19 +45,19 @@ def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def bias_gelu(bias: torch.Tensor) -> Epilogue:
-    """``gelu(acc + bias)``; ``bias`` has one element a column."""
+    """Return the epilogue ``gelu(acc + bias)``; ``bias`` has one element per column."""
     return lambda acc, tile_m, tile_n: F.gelu(acc + bias[tile_n].float())
 
 
 def leaky_relu(slope: float) -> Epilogue:
-    """``leaky_relu(acc)``."""
+    """Return the epilogue ``leaky_relu(acc)``."""
     return lambda acc, tile_m, tile_n: F.leaky_relu(acc, slope)
 
 
 def epilogue_inputs(
     m: int, n: int, k: int, epilogue: str = "bias_gelu", dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, Epilogue]:
-    """``epilogue``: ``bias_gelu`` or ``leaky_relu``."""
+    """Return two random matrices and an epilogue. ``epilogue``: ``bias_gelu`` or ``leaky_relu``."""
     x, y = inputs(m, n, k, dtype, device)
     if epilogue == "leaky_relu":
         return x, y, leaky_relu(0.1)
@@ -63,7 +65,7 @@ def epilogue_inputs(
 
 
 def epilogue_reference(x: torch.Tensor, y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
-    """The epilogue over the whole product, in float32 as in the kernel."""
+    """Apply the epilogue to the whole product, in float32 as in the kernel."""
     return epilogue((x @ y).float(), slice(None), slice(None)).to(x.dtype)
 
 

@@ -15,11 +15,13 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    """Return two random matrices, (m, k) and (k, n), weights and biases of the columns, and epsilon."""
     x, y = torch.randn(m, k, dtype=dtype, device=device), torch.randn(k, n, dtype=dtype, device=device)
     return x, y, torch.randn(n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), 1e-5
 
 
 def reference(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> torch.Tensor:
+    """Multiply, then normalise the rows with torch."""
     return F.layer_norm(x @ y, (y.size(1),), weight, bias, eps)
 
 

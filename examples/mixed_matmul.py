@@ -11,11 +11,13 @@ import tileflow.language as tfl
 def inputs(
     m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a random matrix, (m, k), and random integers from -128 to 127 in int16, (k, n)."""
     x = torch.randn(m, k, dtype=dtype, device=device)
     return x, torch.randint(-128, 128, (k, n), dtype=torch.int16, device=device)
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Convert the second operand, then multiply with torch."""
     return x @ y.to(x.dtype)
 
 

@@ -56,6 +56,7 @@ def turn(front: torch.Tensor, left: torch.Tensor, right: torch.Tensor, coin: tor
 def move_inputs(
     agents: int, size: int, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int]:
+    """Return agents at random places with random headings, a random trail, a random deposit, and a seed."""
     x, y = (torch.rand(agents, dtype=dtype, device=device) * size for _ in range(2))
     heading = torch.rand(agents, dtype=dtype, device=device) * (2 * math.pi)
     return x, y, heading, torch.rand(size, size, device=device), torch.rand(size, size, device=device), 1
@@ -64,7 +65,7 @@ def move_inputs(
 def move_reference(
     x: torch.Tensor, y: torch.Tensor, heading: torch.Tensor, trail: torch.Tensor, fresh: torch.Tensor, seed: int
 ) -> State:
-    """The kernel's eager meaning on the whole population as one tile, which draws the same random numbers."""
+    """Run the kernel eagerly on the whole population as one tile, which draws the same random numbers."""
     return move.run_eagerly(x, y, heading, trail, fresh, seed, config={"block:tile": max(x.size(0), 1)})  # type: ignore[no-any-return]
 
 
@@ -91,11 +92,12 @@ def move(
 def diffuse_inputs(
     h: int, w: int, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> tuple[torch.Tensor, float]:
+    """Return a random trail and the decay."""
     return torch.rand(h, w, dtype=dtype, device=device), DECAY
 
 
 def diffuse_reference(trail: torch.Tensor, decay: float = DECAY) -> torch.Tensor:
-    """The mean over each pixel and its eight neighbours, decayed."""
+    """Return the mean over each pixel and its eight neighbours, decayed."""
     total = torch.zeros_like(trail)
     for dy in (-1, 0, 1):
         for dx in (-1, 0, 1):
@@ -118,13 +120,13 @@ def diffuse(trail: torch.Tensor, decay: float = DECAY) -> torch.Tensor:
 
 
 def step(state: State, seed: int) -> State:
-    """One step of the simulation: (x, y, heading, trail) to the next."""
+    """Run one step of the simulation, from (x, y, heading, trail) to the next."""
     x, y, heading, trail = state
     return move(x, y, heading, trail, diffuse(trail, DECAY), seed)  # type: ignore[no-any-return]
 
 
 def eager_step(state: State, seed: int) -> State:
-    """The same step as plain torch operations on the whole population."""
+    """Run the same step as plain torch operations on the whole population."""
     x, y, heading, trail = state
     h, w = trail.shape
     fresh = diffuse_reference(trail)
@@ -146,7 +148,7 @@ class Run:
 
 
 def simulate(agents: int, size: int, steps: int, device: str, advance: Callable[[State, int], State] = step) -> Run:
-    """Start all agents on a disc, headed anywhere, and let them go."""
+    """Start all agents on a disc with random headings, and run the steps."""
     torch.manual_seed(0)
     radius = size * 0.35 * torch.sqrt(torch.rand(agents, device=device))
     place, heading = (torch.rand(agents, device=device) * (2 * math.pi) for _ in range(2))
@@ -168,7 +170,7 @@ def simulate(agents: int, size: int, steps: int, device: str, advance: Callable[
 
 
 def save(trail: torch.Tensor, path: str) -> None:
-    """The trail as an image: bright where much of it lies."""
+    """Write the trail as an image, brighter where it is stronger."""
     from matplotlib import image
 
     shade = torch.log1p(trail)
@@ -176,6 +178,7 @@ def save(trail: torch.Tensor, path: str) -> None:
 
 
 def main() -> None:
+    """Simulate as the command line says, and print the steps per second."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=int, default=1 << 20)
     parser.add_argument("--size", type=int, default=1024)

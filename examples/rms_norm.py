@@ -1,7 +1,7 @@
 """RMS normalisation of rows (Zhang and Sennrich, 2019, arXiv:1910.07467): x / sqrt(mean(x^2) + eps) * weight.
 
-For training, the forward kernel also returns the factor of each row. The backward one reads ``grad`` and ``x`` once:
-each program walks over a block of rows and sums what they add to the weight's gradient in registers.
+For training, the forward kernel also returns the factor of each row. The backward kernel reads ``grad`` and ``x`` once:
+each program processes a block of rows and sums their contributions to the weight's gradient in registers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ EPS = 1e-5
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Return a random matrix, weights of its columns, and epsilon."""
     return torch.randn(m, n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), EPS
 
 
 def reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Normalise with torch."""
     return F.rms_norm(x, (x.size(1),), weight, eps)
 
 
@@ -38,6 +40,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS) -> torch.T
 
 
 def train_reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Normalise with torch, and return each row's factor too."""
     return reference(x, weight, eps), torch.rsqrt(x.square().mean(dim=1) + eps)
 
 
@@ -59,6 +62,7 @@ def rms_norm_train(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS) -> t
 def bwd_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return a random gradient, and the arguments and the row factors of a forward call."""
     x, weight, eps = inputs(m, n, dtype, device)
     return torch.randn_like(x), x, weight, train_reference(x.float(), weight.float(), eps)[1]
 
@@ -66,6 +70,7 @@ def bwd_inputs(
 def bwd_reference(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, inv_rms: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients of ``x`` and ``weight`` by autograd; the factors are computed again."""
     x, weight = x.requires_grad_(), weight.requires_grad_()
     return torch.autograd.grad(reference(x, weight, EPS), (x, weight), grad)
 

@@ -17,7 +17,10 @@ Rope = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def inputs(s: int, d: int, h: int, hk: int, b: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu") -> Rope:
-    """Queries and keys of ``h`` and ``hk`` heads, [b, heads, s, d]; cosines and sines of each angle, [s, d / 2]."""
+    """Return random queries and keys of ``h`` and ``hk`` heads, [b, heads, s, d], and the angles' cosines and sines.
+
+    Cosines and sines have shape [s, d / 2].
+    """
     q, k = (torch.randn(b, heads, s, d, dtype=dtype, device=device) for heads in (h, hk))
     frequencies = BASE ** (-torch.arange(0, d, 2, device=device) / d)
     angles = torch.arange(s, device=device)[:, None] * frequencies
@@ -25,7 +28,7 @@ def inputs(s: int, d: int, h: int, hk: int, b: int, dtype: torch.dtype = torch.b
 
 
 def turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """As models write it: the halves swapped and the first negated, with the angles of both halves."""
+    """Rotate as models do: the halves swapped and the first negated, with the angles of both halves."""
     cos, sin = torch.cat([cos, cos], dim=1), torch.cat([sin, sin], dim=1)
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat([-second, first], dim=-1) * sin
@@ -34,6 +37,7 @@ def turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
 def reference(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rotate queries and keys in torch."""
     return turn(q, cos, sin), turn(k, cos, sin)
 
 
@@ -60,6 +64,7 @@ def rope(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor)
 def bwd_reference(
     grad_q: torch.Tensor, grad_k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients of queries and keys by autograd."""
     q, k = torch.zeros_like(grad_q, requires_grad=True), torch.zeros_like(grad_k, requires_grad=True)
     return torch.autograd.grad(reference(q, k, cos, sin), (q, k), (grad_q, grad_k))
 

@@ -1,8 +1,8 @@
-"""Low-rank adapters of many requests in one batch (Chen et al., Punica, 2023, arXiv:2310.18547): each token's own.
+"""Low-rank adapters of many requests in one batch (Chen et al., Punica, 2023, arXiv:2310.18547).
 
-Tokens come in the order of their adapters: ``order`` names them, and ``offsets`` says where an adapter's begin in it.
-Those before the first offset have none. Shrinking a long row to a few columns is cut into parts along the row, which
-alone would keep few multiprocessors busy; expanding adds the parts up as it reads them.
+Each token has its own adapter. Tokens are sorted by adapter: ``order`` lists them, and ``offsets`` gives where each
+adapter's begin in it. Those before the first offset have none. Shrinking a long row to a few columns would keep few
+multiprocessors busy, so it is split into parts along the row; expanding adds the parts up as it reads them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Routes = tuple[torch.Tensor, torch.Tensor]
 
 
 def routes(tokens: int, adapters: int, device: str) -> Routes:
-    """Every fourth token without an adapter, the others dealt in turn."""
+    """Return ``order`` and ``offsets``: every fourth token has no adapter, the others take turns."""
     rows = torch.arange(tokens, device=device)
     ids = torch.where(rows % 4 == 3, -1, rows % max(adapters, 1))
     order = torch.argsort(ids, stable=True)
@@ -33,12 +33,13 @@ def routes(tokens: int, adapters: int, device: str) -> Routes:
 def shrink_inputs(
     tokens: int, k: int, rank: int, adapters: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, ...]:
+    """Return random rows, (tokens, k), random adapters, (adapters, rank, k), and the routes."""
     x = torch.randn(tokens, k, dtype=dtype, device=device)
     return x, torch.randn(adapters, rank, k, dtype=dtype, device=device), *routes(tokens, adapters, device)
 
 
 def shrink_reference(x: torch.Tensor, a: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Parts of columns, as the kernel cuts them."""
+    """Multiply adapter by adapter, in the same parts of columns as the kernel."""
     length = part_length(x.size(1))
     out = torch.zeros(-(-x.size(1) // length), x.size(0), a.size(1), dtype=x.dtype, device=x.device)
     for (begin, end), matrix in zip(pairwise(offsets.tolist()), a, strict=True):
@@ -49,6 +50,7 @@ def shrink_reference(x: torch.Tensor, a: torch.Tensor, order: torch.Tensor, offs
 
 
 def part_length(k: int) -> int:
+    """Return the columns of a part: a multiple of :data:`CHUNK` that makes at most :data:`PARTS` parts."""
     return max(-(-k // (PARTS * CHUNK)) * CHUNK, CHUNK)
 
 
@@ -73,6 +75,7 @@ def lora_shrink(x: torch.Tensor, a: torch.Tensor, order: torch.Tensor, offsets: 
 def expand_inputs(
     tokens: int, n: int, rank: int, adapters: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, ...]:
+    """Return random outputs, (tokens, n), two random parts to expand, random adapters, and the routes."""
     y, shrunk = torch.randn(tokens, n, dtype=dtype, device=device), torch.randn(2, tokens, rank, device=device)
     return y, shrunk, torch.randn(adapters, n, rank, dtype=dtype, device=device), *routes(tokens, adapters, device)
 
@@ -80,6 +83,7 @@ def expand_inputs(
 def expand_reference(
     y: torch.Tensor, shrunk: torch.Tensor, b: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor
 ) -> None:
+    """Add the products to ``y`` adapter by adapter."""
     whole = shrunk.sum(0).to(y.dtype)
     for (begin, end), matrix in zip(pairwise(offsets.tolist()), b, strict=True):
         rows = order[begin:end]

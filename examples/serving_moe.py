@@ -1,9 +1,9 @@
-"""A mixture of experts as decoders have it: each token's few best experts, gated products of its own, weighted sums.
+"""A mixture of experts for decoders: each token's few best experts, gated products, weighted sums.
 
-Routing takes the softmax of a row's logits and its largest entries. Copies of tokens are then ordered by expert on the
-device. Both products have a program for each tile of copies of any expert, so that a popular expert is shared by many:
-how many tiles there are is known on the device only. The first product gathers its rows and ends in silu(gate) * up;
-the second is weighted, and a last launch adds up each token's parts.
+Routing takes the softmax of a row's logits and its largest entries. Copies of tokens are then sorted by expert on the
+device. Both products have a program for each tile of copies of any expert, so that a popular expert is shared by many
+programs; only the device knows how many tiles there are. The first product gathers its rows and ends in silu(gate) *
+up; the second is weighted, and a last launch adds up each token's parts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import tileflow.language as tfl
 def route_inputs(
     m: int, experts: int, k: int = 8, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> tuple[torch.Tensor, int]:
+    """Return random logits, (m, experts), and ``k``."""
     return torch.randn(m, experts, dtype=dtype, device=device), k
 
 
 def route_reference(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the largest probabilities, scaled to a sum of 1, and their experts."""
     weights, ids = torch.softmax(logits.float(), dim=1).topk(k, dim=1)
     return weights / weights.sum(dim=1, keepdim=True), ids.int()
 
@@ -43,7 +45,7 @@ def route(logits: torch.Tensor, k: tfl.constexpr = 8) -> tuple[torch.Tensor, tor
 
 
 def ordered(ids: torch.Tensor, experts: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The copies of tokens, row * k + rank, in the order of their experts; where each expert's begin."""
+    """Return the copies of tokens, row * k + rank, sorted by expert, and where each expert's begin."""
     flat = ids.flatten()
     counts = torch.zeros(experts + 1, dtype=torch.int32, device=ids.device)
     counts[1:] = (flat[None, :] == torch.arange(experts, device=ids.device)[:, None]).sum(1)
@@ -59,7 +61,10 @@ def inputs(
     dtype: torch.dtype = torch.bfloat16,
     device: str = "cpu",
 ) -> tuple[torch.Tensor, ...]:
-    """``n``: the inner size of an expert. Weights are as large as keep the results near 1."""
+    """Return random tokens, experts, weights and routes. ``n``: the inner size of an expert.
+
+    The experts' matrices are scaled to keep the results near 1.
+    """
     x = torch.randn(m, hidden, dtype=dtype, device=device)
     up = torch.randn(experts, 2 * n, hidden, dtype=dtype, device=device) * hidden**-0.5
     down = torch.randn(experts, hidden, n, dtype=dtype, device=device) * n**-0.5
@@ -77,6 +82,7 @@ def reference(
     order: torch.Tensor,
     offsets: torch.Tensor,
 ) -> torch.Tensor:
+    """Run one expert after another, and add up the weighted results."""
     out = torch.zeros(x.shape, dtype=weights.dtype, device=x.device)
     k, bounds = weights.size(1), offsets.tolist()
     for expert in range(up.size(0)):
@@ -88,7 +94,7 @@ def reference(
 
 
 def largest_block(rows: int) -> int:
-    """Of experts with so many copies in the mean: a larger one would be empty mostly."""
+    """Return the largest useful block for experts with ``rows`` copies on average: a larger one is mostly empty."""
     return min(max(1 << rows.bit_length(), 32), 128)
 
 

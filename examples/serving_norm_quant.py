@@ -1,7 +1,7 @@
-"""A residual's addition, RMSNorm and quantisation in one pass: what stands before an 8-bit product in a decoder.
+"""A residual's addition, RMSNorm and quantisation in one pass, as before an 8-bit product in a decoder.
 
-The sum goes on as the next residual. A scale is the largest magnitude of what it covers over the largest number of the
-8-bit type: of a token, or of each group of 128 columns of it, as products scaled by blocks read them.
+The sum becomes the next residual. A scale is the largest magnitude of its values over the largest number of the 8-bit
+type: of a token, or of each group of 128 columns of it, as products with block scales read them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Quantised = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def largest(dtype: torch.dtype) -> float:
-    """The largest number of an 8-bit type, symmetric for int8."""
+    """Return the largest number of an 8-bit type, symmetric for int8."""
     return float(torch.finfo(dtype).max if dtype.is_floating_point else torch.iinfo(dtype).max)
 
 
 def quantised(values: torch.Tensor, dtype: torch.dtype, group: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """``values`` in groups of columns over their scales, rounded to ``dtype``; and the scales, (rows, groups)."""
+    """Quantise ``values`` by groups of columns. Returns the numbers in ``dtype`` and the scales, (rows, groups)."""
     parts = values.unflatten(-1, (-1, group))
     scales = (parts.abs().amax(-1) / largest(dtype)).clamp(min=LEAST)
     scaled = parts / scales[..., None]
@@ -39,6 +39,7 @@ def inputs(
     out_dtype: torch.dtype = torch.float8_e4m3fn,
     device: str = "cpu",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, torch.dtype]:
+    """Return a random matrix, a random residual, weights of the columns, epsilon, and the result's dtype."""
     x, residual = (torch.randn(m, n, dtype=dtype, device=device) for _ in range(2))
     return x, residual, torch.randn(n, dtype=dtype, device=device), EPS, out_dtype
 
@@ -46,6 +47,7 @@ def inputs(
 def reference(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float, dtype: torch.dtype
 ) -> Quantised:
+    """Add, normalise and quantise with a scale for each row."""
     summed = x + residual
     normed = summed * torch.rsqrt(summed.square().mean(-1, keepdim=True) + eps) * weight
     values, scales = quantised(normed, dtype, x.size(1))
@@ -55,6 +57,7 @@ def reference(
 def grouped_reference(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float, dtype: torch.dtype
 ) -> Quantised:
+    """Add, normalise and quantise with a scale for each group of 128 columns."""
     summed = x + residual
     normed = summed * torch.rsqrt(summed.square().mean(-1, keepdim=True) + eps) * weight
     return *quantised(normed, dtype, GROUP), summed

@@ -1,8 +1,8 @@
-"""Attention of one new token a sequence over a paged cache of keys and values: a decoder's step.
+"""Attention of one new token per sequence over a paged cache of keys and values: a decoder's step.
 
-A table names the pages of each sequence. The query heads that share a key's head are the rows of one product. Long
-sequences are cut into parts, each a program with an online softmax of its own (Dao et al., Flash-Decoding, 2023); a
-second launch weighs the parts by their sums.
+A table lists the pages of each sequence. The query heads that share a key's head are the rows of one product. Long
+sequences are split into parts, each a program with an online softmax of its own (Dao et al., Flash-Decoding, 2023); a
+second launch combines the parts, weighted by their sums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def inputs(
     cache_dtype: torch.dtype | None = None,
     device: str = "cpu",
 ) -> tuple[torch.Tensor | float, ...]:
-    """Sequences of 1 to ``n`` tokens, whose pages lie in no order."""
+    """Return random queries and cache for sequences of 1 to ``n`` tokens, whose pages are in reverse order."""
     pages = -(-n // PAGE)
     cache = torch.randn(2, batch * pages, PAGE, hk, d, dtype=dtype, device=device).to(cache_dtype or dtype)
     table = torch.arange(batch * pages, device=device).flip(0).view(batch, pages).int()
@@ -47,7 +47,7 @@ def reference(
     key_scale: float,
     value_scale: float,
 ) -> torch.Tensor:
-    """All pages of every sequence beside each other, and what lies past its end masked."""
+    """Gather all pages of every sequence, and mask what lies past its end."""
     _, h, d = q.shape
     keys, values = (cache[table.long()].flatten(1, 2).to(q.dtype) for cache in (key_cache, value_cache))
     group = h // keys.size(2)

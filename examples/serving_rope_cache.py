@@ -1,7 +1,7 @@
 """Rotary embedding of queries and keys by position, and the write of keys and values into a paged cache, in one launch.
 
-Queries are turned in place. A token's slot is the place of its row in the cache; tokens that fill up a batch have the
-slot -1, and are not written. What of a row is turned, and how, is in ``examples.rope``.
+Queries are rotated in place. A token's slot is the index of its row in the cache; padding tokens have the slot -1, and
+are not written. ``examples.rope`` explains the rotation.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ def inputs(
     cache_dtype: torch.dtype | None = None,
     device: str = "cpu",
 ) -> tuple[torch.Tensor | float, ...]:
-    """Queries, keys and values of ``tokens``, [tokens, heads, d]; angles of each position, cosines then sines,
-    [positions, d]; a cache of at least ``pages`` pages, [pages, 16, hk, d]; every fifth token has no slot."""
+    """Return random queries, keys and values, [tokens, heads, d], with positions, angles, an empty cache and slots.
+
+    The angles are cosines then sines of each position, [positions, d]. The cache has at least ``pages`` pages, [pages,
+    16, hk, d]. Every fifth token has no slot.
+    """
     q = torch.randn(tokens, h, d, dtype=dtype, device=device)
     k, v = (torch.randn(tokens, hk, d, dtype=dtype, device=device) for _ in range(2))
     pages = max(pages, -(-tokens // PAGE) + 1)  # the first page stays empty
@@ -42,6 +45,7 @@ def inputs(
 
 
 def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotate the halves of each row by its position's angles."""
     first, second = x.chunk(2, dim=-1)
     cos, sin = cos[:, None], sin[:, None]
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
@@ -57,6 +61,7 @@ def reference(
     value_cache: torch.Tensor,
     slots: torch.Tensor,
 ) -> None:
+    """Rotate in torch, and write the tokens that have a slot."""
     cos, sin = angles[positions].chunk(2, dim=-1)
     q.copy_(turned(q, cos, sin))
     kept = slots >= 0

@@ -1,9 +1,9 @@
-"""Sampling a token of each row of logits among the k largest and the most probable, without sorting.
+"""Sampling a token per row of logits among the k largest and the most probable, without sorting.
 
-The k-th largest logit is found by its bits, four at a time from the highest: they are in the order of the numbers once
-those of negative ones are flipped. Each pass over a row counts what lies above each of sixteen numbers. The least
-likely token to keep is found in the same manner, by what probability lies above. A row stays in the second-level cache
-meanwhile. The token is where the sum of the kept probabilities passes the row's own uniform number.
+The k-th largest logit is found by its bits, four at a time from the highest: float bits are in the order of the numbers
+once those of negative ones are flipped. Each pass over a row counts the logits above each of sixteen thresholds. The
+least likely token to keep is found in the same way, by the probability above. A row stays in the L2 cache meanwhile.
+The token is where the sum of the kept probabilities passes the row's own uniform number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import tileflow.language as tfl
 def inputs(
     m: int, v: int, k: int = 50, p: float = 0.9, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> tuple[torch.Tensor, ...]:
-    """``k``, ``p``: of the last row; others have fewer and less, the first is greedy."""
+    """Return random logits, and each row's k, p and uniform number.
+
+    ``k``, ``p``: of the last row; others have fewer and less, and the first is greedy.
+    """
     rows = torch.arange(1, m + 1, device=device)
     ks, ps = (k * rows // max(m, 1)).clamp(1, v).int(), p * rows / max(m, 1)
     uniform = (torch.arange(m, device=device) * 0.61803399 + 0.3) % 1
@@ -25,7 +28,7 @@ def inputs(
 
 
 def reference(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
-    """By sorting, ties of the last kept logit kept as well."""
+    """Sample by sorting; ties of the last kept logit are kept as well."""
     logits = logits.float()
     ordered = logits.sort(dim=1, descending=True).values
     least = ordered.gather(1, (k.long() - 1)[:, None])

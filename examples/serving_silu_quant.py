@@ -1,6 +1,6 @@
-"""SwiGLU's elementwise part and quantisation in one pass: what stands before the second product of a decoder's MLP.
+"""SwiGLU's elementwise part and quantisation in one pass, as before the second product of a decoder's MLP.
 
-The gate and what it scales are the two halves of each row, as one product of both weights leaves them.
+The two halves of each row are the gate and the values it scales, as one product with both weights leaves them.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ def inputs(
     out_dtype: torch.dtype = torch.float8_e4m3fn,
     device: str = "cpu",
 ) -> tuple[torch.Tensor, torch.dtype]:
-    """``n``: of the result; rows are twice as long."""
+    """Return a random matrix and the result's dtype. ``n``: the columns of the result; rows are twice as long."""
     return torch.randn(m, 2 * n, dtype=dtype, device=device), out_dtype
 
 
 def gated(x: torch.Tensor) -> torch.Tensor:
+    """Return ``silu(first half) * second half`` of each row."""
     gate, up = x.chunk(2, dim=1)
     return F.silu(gate) * up
 
 
 def reference(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute in torch, with a scale for each row."""
     values, scales = quantised(gated(x), dtype, x.size(1) // 2)
     return values, scales[:, 0]
 
 
 def grouped_reference(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute in torch, with a scale for each group of 128 columns."""
     return quantised(gated(x), dtype, GROUP)
 
 

@@ -1,6 +1,6 @@
 """Softmax over the rows of a matrix, twice: as one line of torch, and as a two-pass online algorithm.
 
-The one-liner leaves to the tuner whether a row is held in registers or read in a loop. The online form (Milakov and
+In the one-liner the tuner decides whether a row is held in registers or read in a loop. The online form (Milakov and
 Gimelshein, 2018, arXiv:1805.02867) reads a row twice, whatever its length. The gradient needs the result alone.
 """
 
@@ -13,10 +13,12 @@ import tileflow.language as tfl
 
 
 def inputs(m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu") -> tuple[torch.Tensor]:
+    """Return a random matrix, (m, n)."""
     return (torch.randn(m, n, dtype=dtype, device=device),)
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
+    """Compute the softmax of each row with torch."""
     return torch.softmax(x, dim=1)
 
 
@@ -50,11 +52,13 @@ def softmax_online(x: torch.Tensor) -> torch.Tensor:
 def bwd_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a random gradient and the result of a forward call."""
     (x,) = inputs(m, n, dtype, device)
     return torch.randn_like(x), torch.softmax(x, dim=1)
 
 
 def bwd_reference(grad: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of ``x = log(out)`` by autograd."""
     x = out.log().requires_grad_()
     return torch.autograd.grad(torch.softmax(x, dim=1), x, grad)[0]
 

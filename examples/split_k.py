@@ -1,7 +1,7 @@
 """A matrix product whose inner dimension is split over programs, for outputs too small to fill the device.
 
-Each program adds its partial product atomically to a float32 output. How many share one output tile is a knob of the
-kernel's own; where it is one, the product is stored as it is.
+Each program adds its partial product atomically to a float32 output. A knob of the kernel sets how many programs share
+an output tile; with one, the product is stored directly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ CHUNK = 128  # parts are whole multiples of it, so that the blocks of most confi
 def inputs(
     m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two random matrices, (m, k) and (k, n)."""
     return torch.randn(m, k, dtype=dtype, device=device), torch.randn(k, n, dtype=dtype, device=device)
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Multiply with torch."""
     return x @ y
 
 

@@ -86,5 +86,5 @@ _attention_with_lse = tileflow.differentiable(
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> Any:
-    """(batch, heads, m, d) by (batch, heads, n, d), all contiguous."""
+    """Differentiable attention of contiguous (batch, heads, m, d) over (batch, heads, n, d)."""
     return _attention_with_lse(q, k, v, causal, True)

@@ -9,10 +9,12 @@ import tileflow.language as tfl
 
 
 def inputs(n: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two random vectors of ``n`` elements."""
     return torch.randn(n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device)
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Add with torch."""
     return x + y
 
 

@@ -1,8 +1,8 @@
 """Layer normalisation in which mean and variance are combined tile by tile.
 
-Each tile of a row has a count, a mean and a sum of squared distances from it; two sets of these make one (Welford,
-1962; Chan, Golub and LeVeque, 1983). Unlike a difference of sums of squares it cancels nothing, and unlike two passes
-it reads the row once before it is normalised.
+Each tile of a row has a count, a mean and a sum of squared distances from it; two such triples combine into one
+(Welford, 1962; Chan, Golub and LeVeque, 1983). Unlike a difference of sums of squares this has no cancellation, and
+unlike two passes it reads the row once before it is normalised.
 """
 
 from __future__ import annotations

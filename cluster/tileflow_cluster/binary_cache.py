@@ -1,4 +1,4 @@
-"""The binary cache keeps the machine code of the latest trials, and of the best of every study for its race."""
+"""The binary cache keeps the machine code of the latest trials, and of each study's best for its race."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BinaryCache(Generic[Payload]):
     _kept: dict[str, Payload] = field(default_factory=dict)
 
     def put(self, trial_id: str, payload: Payload) -> None:
-        """Keep the binaries of a trial that was built now."""
+        """Keep the binaries of a trial that has just been built."""
         self._latest[trial_id] = payload
         self._latest.move_to_end(trial_id)
         if len(self._latest) > LATEST:
@@ -42,5 +42,6 @@ class BinaryCache(Generic[Payload]):
         del best[BEST:]
 
     def get(self, trial_id: str) -> Payload | None:
+        """Return the binaries of a trial, None where they are kept no longer."""
         kept = self._kept.get(trial_id)
         return kept if kept is not None else self._latest.get(trial_id)

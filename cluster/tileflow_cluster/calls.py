@@ -1,4 +1,4 @@
-"""The calls in flight: which worker owes which answer, and by when. Only ``ray.wait`` looks at all of them."""
+"""The calls in flight: which worker owes which answer, and by when. Only ``ray.wait`` scans all of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Calls:
     def add(
         self, worker: Worker, answer: Any, limit_s: float, lease: Lease[Any] | None = None, payload: Any = None
     ) -> None:
-        """The call has ``limit_s`` seconds from now; one that waits for another from that one's deadline on."""
+        """Record a call, which has ``limit_s`` seconds from now. One queued behind another has them from that one's
+        deadline on."""
         mine = self._of.setdefault(worker, deque())
         begins = mine[-1].deadline if mine else 0.0
         call = Call(worker, answer, max(time.monotonic(), begins) + limit_s, lease, payload)
@@ -53,7 +54,7 @@ class Calls:
         heapq.heappush(self._deadlines, (call.deadline, next(self._numbers), call))
 
     def answered(self, timeout_s: float) -> Iterator[Call]:
-        """Those whose answer is there, each for the last time; waits up to ``timeout_s`` for a first one."""
+        """Yield the calls that are answered, each once; wait up to ``timeout_s`` seconds for a first one."""
         if not self._by_answer:
             time.sleep(timeout_s)
             return
@@ -63,12 +64,12 @@ class Calls:
             ready, _ = ray.wait(answers, num_returns=min(len(answers), MOST_AT_ONCE), timeout=0, fetch_local=False)
         for answer in ready:
             call = self._by_answer.pop(answer, None)
-            if call is not None:  # its worker was not given up over an answer just before
+            if call is not None:  # its worker was not given up just before
                 self._of[call.worker].remove(call)
                 yield call
 
     def overdue(self) -> Iterator[Call]:
-        """Those past their deadline, which are still in flight."""
+        """Yield the calls past their deadline. They stay in flight."""
         now = time.monotonic()
         while self._deadlines and self._deadlines[0][0] < now:
             _, _, call = heapq.heappop(self._deadlines)
@@ -76,12 +77,12 @@ class Calls:
                 yield call
 
     def extend(self, call: Call, more_s: float) -> None:
-        """It is not the worker's fault that it has not answered: ``more_s`` from now."""
+        """Move the call's deadline to ``more_s`` seconds from now, for a delay that is not the worker's fault."""
         call.deadline = time.monotonic() + more_s
         heapq.heappush(self._deadlines, (call.deadline, next(self._numbers), call))
 
     def drop(self, worker: Worker) -> list[Call]:
-        """Forget the calls of ``worker``; they are returned, oldest first."""
+        """Forget the calls of ``worker`` and return them, oldest first."""
         dropped = list(self._of.pop(worker, ()))
         for call in dropped:
             del self._by_answer[call.answer]

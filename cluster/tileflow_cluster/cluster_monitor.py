@@ -1,6 +1,6 @@
 """The cluster monitor: a thread that checks whether the cluster's head answers, and which nodes there are.
 
-Ray says nothing of a head that is gone: its calls wait, and after a minute it ends the process. So the thread probes
+Ray does not report a head that is gone: its calls wait, and after a minute it ends the process. So the thread probes
 the head's port, with the first bytes of the protocol that a head speaks, and asks for nodes only after an answer. The
 driver reads the latest state that the thread saw, and never waits for it.
 """
@@ -31,7 +31,7 @@ SETTINGS_FRAME = 4
 
 
 def probe_head(address: str, limit_s: float) -> str:
-    """Why no head of Ray's seems to be at ``host:port``; empty where one answers within ``limit_s``."""
+    """Return why no Ray head seems to be at ``host:port``; empty where one answers within ``limit_s`` seconds."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), limit_s) as connection:
@@ -48,9 +48,10 @@ def probe_head(address: str, limit_s: float) -> str:
 
 
 def require_reachable(address: str) -> None:
-    """Raises ClusterError within seconds where no head answers at ``address``, for which ``ray.init`` would wait.
+    """Check that a head answers at ``address``, for which ``ray.init`` would wait. ``local`` and ``auto`` are not
+    checked: Ray reports what is wrong with them.
 
-    ``local`` and ``auto`` name no place; Ray itself says what is wrong with them.
+    Raises ClusterError within seconds where none does.
     """
     scheme, _, place = address.rpartition("://")
     if not scheme and place in ("local", "auto"):
@@ -68,8 +69,11 @@ def require_reachable(address: str) -> None:
 
 
 def require_loopback() -> None:
-    """Raises ClusterError where a Ray that starts here would listen on every interface: it read its environment when it
-    was imported, before this could be set."""
+    """Check that a Ray started here listens on loopback alone.
+
+    Ray read its environment when it was imported, perhaps before this could be set. Raises ClusterError where it would
+    listen on every interface.
+    """
     address = ray.util.get_node_ip_address()
     if not ipaddress.ip_address(address).is_loopback:
         raise ClusterError(
@@ -81,7 +85,7 @@ def require_loopback() -> None:
 
 
 class ClusterMonitor:
-    """A thread that looks at the cluster this process is connected to, every ``period_s`` seconds, until closed.
+    """A thread that looks at the connected cluster every ``period_s`` seconds, until closed.
 
     ``look``: asks which nodes there are. ``head``: the head's host and port; None for the connected cluster's.
     """
@@ -105,17 +109,17 @@ class ClusterMonitor:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Those that Ray believed alive at the last look; a lost node shows for some seconds."""
+        """The nodes that Ray believed alive at the last look. A lost node shows for some seconds."""
         return self._nodes
 
     @property
     def silent_s(self) -> float:
-        """For how long the head has not answered, 0 while it does."""
+        """For how many seconds the head has not answered, 0 while it does."""
         silent = time.monotonic() - self._heard_at
         return silent if self._wrong or silent > 2 * self._period_s + PROBE_LIMIT_S else 0.0
 
     def require_answer(self, patience_s: float) -> None:
-        """Raises ClusterError where the head has not answered for ``patience_s`` seconds."""
+        """Raise ClusterError where the head has not answered for ``patience_s`` seconds."""
         silent = self.silent_s
         if silent > patience_s:
             wrong = self._wrong or "it does not say which nodes there are"
@@ -126,7 +130,7 @@ class ClusterMonitor:
             )
 
     def close(self) -> None:
-        """The thread ends by itself; nobody waits for what it may be asking."""
+        """Tell the thread to end, without waiting for a request that it may have in flight."""
         self._closing.set()
 
     def _watch(self) -> None:
@@ -139,7 +143,7 @@ class ClusterMonitor:
                 continue
             try:
                 self._nodes = self._look()
-            except Exception as error:  # of a head that goes meanwhile; the next probe tells
+            except Exception as error:  # the head may be going down; the next probe shows it
                 self._wrong = f"{type(error).__name__}: {error}"
                 continue
             self._heard_at = time.monotonic()

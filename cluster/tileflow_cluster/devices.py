@@ -1,5 +1,7 @@
-"""What GPUs this process sees; asked in a child process where this one has no CUDA or HIP context, so that none stays
-behind."""
+"""The GPUs that this process sees.
+
+Where this process has no CUDA or HIP context a child process is asked, so that no context stays behind.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ ASK_LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class VisibleGpu:
-    """One GPU as its driver names it, and the class that it is of: the catalogue's or a described one."""
+    """One GPU as its driver names it, with its device class: one of the catalogue or a described one."""
 
     uuid: str
     name: str
@@ -30,14 +32,14 @@ class VisibleGpu:
 
     @property
     def target(self) -> Target:
+        """The target of the GPU's device class."""
         return target(self.device_class)
 
 
 def visible_gpus() -> tuple[VisibleGpu, ...]:
-    """The GPUs that ``CUDA_VISIBLE_DEVICES`` and its like leave to this process; none without a GPU. Where none is in
-    use here, this takes seconds, once.
+    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` and the like leave to this process.
 
-    Raises ClusterError where torch cannot say.
+    The first call takes seconds where no GPU is in use here. Raises ClusterError where torch cannot list them.
     """
     torch = sys.modules.get("torch")
     in_use = torch is not None and torch.cuda.is_initialized()
@@ -47,7 +49,7 @@ def visible_gpus() -> tuple[VisibleGpu, ...]:
 
 
 def listed() -> list[dict[str, Any]]:
-    """The fields of a :class:`VisibleGpu` for each GPU that torch sees. Leaves a context behind."""
+    """Return the fields of a :class:`VisibleGpu` for each GPU that torch sees. A context stays behind."""
     import torch
 
     from tileflow.runtime.describe import device_class
@@ -76,12 +78,12 @@ def _listed_by_child(chosen: tuple[str | None, ...]) -> list[dict[str, Any]]:
 
 
 def selectors(count: int, vendor: Vendor) -> tuple[str, ...]:
-    """What names each of the ``count`` GPUs that this process sees, in their order, for a child that shall see one."""
+    """Return what names each of the ``count`` visible GPUs, in order, for a child that shall see just one."""
     given = os.environ.get(VISIBLE[vendor])
     return tuple(map(str, range(count))) if given is None else tuple(given.split(",")[:count])
 
 
 def driver_version(vendor: Vendor) -> str:
-    """The kernel module's version; ``unknown`` where the system does not show it."""
+    """Return the kernel module's version; ``unknown`` where the system does not show it."""
     path = Path("/sys/module") / {"nvidia": "nvidia", "amd": "amdgpu"}[vendor] / "version"
     return path.read_text().strip() if path.exists() else "unknown"

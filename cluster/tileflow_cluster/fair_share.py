@@ -1,4 +1,4 @@
-"""What part of a shared cluster each sweep may take: the same answer wherever it is worked out."""
+"""The share of a shared cluster that each sweep may use. It is computed from the entries alone, so all sweeps agree."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ if TYPE_CHECKING:  # what the registry's actor imports stays small
 
 @dataclass(frozen=True, slots=True)
 class SweepEntry:
-    """One active sweep. ``since``: the registry's number for it, smaller for an earlier one. ``classes``: those that it
-    measures on. ``compilers``: the most compile workers that it can use. ``priority``: how many times as much as a
-    sweep of priority 1 it is given. ``status``: what it says of itself. ``order``: what it was told. ``part``: of what
-    the sweep is given, where this is one of its schedulers."""
+    """One active sweep.
+
+    ``since``: the registry's number for it, smaller for an earlier one. ``classes``: the device classes it measures on.
+    ``compilers``: the most compile workers that it can use. ``priority``: its weight; a sweep of priority 2 gets twice
+    the share of one of priority 1. ``status``: what it reports of itself. ``order``: what it was told to do. ``part``:
+    its part of the sweep's share, where it is one of several schedulers of the sweep.
+    """
 
     sweep_id: str
     classes: tuple[str, ...]
@@ -29,17 +32,17 @@ class SweepEntry:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one sweep may start. ``gpus``: by device class."""
+    """How many workers one sweep may start. ``gpus``: by device class."""
 
     compilers: int
     gpus: Mapping[str, int]
 
 
 def fair_shares(entries: Sequence[SweepEntry], cpus: int, gpus: Mapping[str, int]) -> dict[str, Share]:
-    """Shares by sweep, of so many CPUs and GPUs of each class.
+    """Return the share of every sweep by id, out of so many CPUs, and GPUs of each class.
 
-    GPUs go by priority; where there are more sweeps than GPUs of a class, the later ones of the lowest priority wait.
-    CPUs follow the GPUs that a sweep was given; one that waits for its GPUs keeps a single compile worker.
+    GPUs are divided by priority. Where there are more sweeps than GPUs of a class, the later ones of the lowest
+    priority wait. CPUs are divided as the GPUs were; a sweep that waits for its GPUs keeps a single compile worker.
     """
     working = sorted((e for e in entries if not e.order), key=lambda e: (-e.priority, e.since))
     given: dict[str, dict[str, int]] = {entry.sweep_id: {} for entry in entries}
@@ -60,8 +63,10 @@ def fair_shares(entries: Sequence[SweepEntry], cpus: int, gpus: Mapping[str, int
 
 
 def _divide(count: int, weights: Sequence[float], wants: Sequence[int]) -> list[int]:
-    """``count`` things, one at a time to whoever has the fewest for its weight, the first of equals, none beyond what
-    it wants."""
+    """Give out ``count`` things one at a time, each to whoever has the fewest for its weight, up to what it wants.
+
+    Ties go to the first.
+    """
     parts = [0] * len(weights)
     for _ in range(count):
         open_ones = [n for n, part in enumerate(parts) if part < wants[n]]

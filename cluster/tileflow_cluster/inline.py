@@ -1,4 +1,4 @@
-"""The evaluator in this process: the twin of the Ray one, for one machine, for tests, for debugging."""
+"""The evaluator in this process: the counterpart of the Ray one for one machine, for tests and for debugging."""
 
 from __future__ import annotations
 
@@ -46,25 +46,35 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
         self._draining = False
 
     def device_classes(self) -> tuple[DeviceClass, ...]:
+        """Return the classes it was made with, one worker each."""
         return tuple(DeviceClass(name, name in self._measured, 1) for name in self._devices)
 
     def capacity(self, device_class: str) -> int:
+        """Return how many requests of the class are missing from :data:`AHEAD`; 0 while draining."""
         self._require(device_class)
         return 0 if self._draining else max(AHEAD - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
+        """Return no reason to wait: the devices are part of this process."""
         return ""
 
     def unused(self) -> tuple[str, ...]:
+        """Return nothing: every device given is used."""
         return ()
 
     @property
     def ordered(self) -> Ordered:
+        """No order: no other process knows of this evaluator."""
         return ""
 
-    def announce(self, status: Mapping[str, Any]) -> None: ...
+    def announce(self, status: Mapping[str, Any]) -> None:
+        """Do nothing: no other process asks."""
 
     def submit(self, request: AnyRequest) -> None:
+        """Queue one request, a race with the binaries of its candidates. While draining it is cancelled at once.
+
+        Raises ClusterError for another device class, or where a candidate's binaries are gone.
+        """
         self._require(request.device_class)
         candidates = request.candidates if isinstance(request, RaceRequest) else ()
         self._queue.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in candidates))
@@ -72,7 +82,8 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
             self._queue.cancel_all(also_on_devices=True)
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Runs trials until one has ended or ``timeout_s`` has passed; at least one stage, however long it takes."""
+        """Run trials until one has ended or ``timeout_s`` seconds have passed; at least one stage, however long it
+        takes."""
         deadline = self._clock() + timeout_s
         results = self._queue.take_results()
         while not results and self._step():
@@ -82,30 +93,35 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
         return results
 
     def fetch_binaries(self, trial_id: str) -> Binaries:
+        """Return the binaries of a trial compiled here. Raises ClusterError where they are not kept."""
         binaries = self._binaries.get(trial_id)
         if binaries is None:
             raise ClusterError("binaries are kept of trials that were compiled here", got=trial_id)
         return binaries
 
     def keeps(self, trial_id: str) -> bool:
+        """Whether the trial's binaries are in the cache."""
         return self._binaries.get(trial_id) is not None
 
     def drain(self) -> None:
+        """Cancel every request, also those on a device: nothing runs between polls."""
         self._draining = True
         self._queue.cancel_all(also_on_devices=True)
 
     def counters(self) -> Counters:
+        """Return the queue's counters with the devices' idle share, 0 to 1."""
         counters = self._queue.counters()
         capacity_s = counters.elapsed_s * len(self._devices)
         return replace(counters, device_idle=max(1 - self._device_s / capacity_s, 0.0) if capacity_s else 0.0)
 
     def close(self) -> None:
+        """Close the compiler and the devices."""
         self._compiler.close()
         for device in self._devices.values():
             device.close()
 
     def _step(self) -> bool:
-        """One stage of one trial, devices first; False where nothing waits."""
+        """Run one stage of one trial, devices first. Returns False where nothing waits."""
         on_devices = (self._queue.lease("device", name, name) for name in self._devices)
         lease = next((lease for lease in on_devices if lease is not None), None)
         lease = lease or self._queue.lease("compile", "inline")

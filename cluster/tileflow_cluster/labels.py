@@ -15,7 +15,7 @@ VENDOR = "tileflow.dev/vendor"
 
 
 def labels_for(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
-    """Labels of a node with these GPUs; none for a node without. Raises ClusterError for GPUs of several classes."""
+    """Return the labels of a node with these GPUs; none for a node without. Raises ClusterError for several classes."""
     targets = {gpu.target.name: gpu.target for gpu in gpus}
     if len(targets) > 1:
         raise ClusterError(
@@ -31,7 +31,7 @@ def labels_for(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Prints what ``ray start --labels`` takes; nothing on a node without GPUs."""
+    """Print the labels as ``ray start --labels`` takes them; nothing on a node without GPUs."""
     try:
         labels = labels_for(visible_gpus())
     except TileflowError as error:

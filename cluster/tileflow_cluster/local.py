@@ -21,9 +21,12 @@ from .stages import Stages
 
 @contextmanager
 def local_ray(cpus: int, gpus: int, labels: Mapping[str, str]) -> Iterator[None]:
-    """Every RayEvaluator made meanwhile works on it. ``gpus``: how many to count on, be they there or not; ``labels``:
-    the node's, as :func:`tileflow_cluster.devices.labels_for` gives them. Raises ClusterError where Ray would listen on
-    other interfaces than loopback."""
+    """Start a Ray that every RayEvaluator made meanwhile uses.
+
+    ``gpus``: how many it counts, whether they exist or not. ``labels``: the node's, as
+    :func:`tileflow_cluster.labels.labels_for` gives them. Raises ClusterError where Ray would listen on other
+    interfaces than loopback.
+    """
     require_loopback()
     ray.init("local", num_cpus=cpus, num_gpus=gpus, labels=dict(labels), include_dashboard=False, log_to_driver=False)
     try:
@@ -33,9 +36,9 @@ def local_ray(cpus: int, gpus: int, labels: Mapping[str, str]) -> Iterator[None]
 
 
 def open_on_this_machine(stages: Stages, device_classes: Sequence[str]) -> RayEvaluator:
-    """An evaluator on the Ray that RAY_ADDRESS names, ``local`` being one of this process alone; it has no other host.
+    """Return an evaluator on the Ray that RAY_ADDRESS names, ``local`` for one of this process alone.
 
-    Raises ClusterError where it has one: what a call's workers share, they share in memory.
+    Raises ClusterError where that Ray has another host: a call's workers share memory.
     """
     address = os.environ.get("RAY_ADDRESS", "local")
     evaluator = RayEvaluator(stages, device_classes, address=address if address == "local" else None, quiet=True)

@@ -1,7 +1,7 @@
 """The evaluator of one machine without Ray: the same trial queue, stages, limits and retries, over threads.
 
-What may crash, hang or run out of memory is a child of a stage (:mod:`.pipeline`), which the stage ends and whose end
-it tells as an outcome; so a worker here is not lost, and what it says means what it means under Ray.
+What may crash, hang or run out of memory is a child process of a stage (:mod:`.pipeline`). The stage ends the child and
+reports that as an outcome. A worker here is therefore never lost, and its outcomes mean what they mean under Ray.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
 log = logging.getLogger("tileflow.cluster")
 
 AHEAD = 2
-IN_HAND = 3  # of a device worker: it goes on while the driver thinks
+IN_HAND = 3  # jobs of a device worker, so that it stays busy while the driver is
 FALSE_STARTS = 3
 TICK_S = 0.1
 DRAIN_S = 1.5
-ANSWER_S = 10.0  # how much longer than its own limit a stage may take
+ANSWER_S = 10.0  # seconds that a stage may exceed its own limit by
 
 Binaries = tuple[Binary, ...]
 
 
 @dataclass(slots=True)
 class _WorkerGroup:
-    """The workers of one device class; those that compile where ``name`` is empty. ``wanted``: how many there should
-    be, each by what names its GPU."""
+    """The workers of one device class; the compile workers where ``name`` is empty.
+
+    ``wanted``: the selector of the GPU of each worker that there should be.
+    """
 
     name: str
     measured: bool
@@ -63,14 +65,14 @@ class _WorkerGroup:
         return sum(worker.state in ("starting", "ready") for worker in self.workers)
 
     def free(self) -> list[LocalWorker[Any]]:
-        """Those that take another job, the idle ones first."""
+        """Return the workers that take another job, idle ones first."""
         ready = [w for w in self.workers if w.state == "ready" and w.calls < self.depth]
         return sorted(ready, key=lambda worker: worker.calls)
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A lease with a worker. ``deadline``: on the monotonic clock, from when it began."""
+    """A lease that a worker has. ``deadline``: on the monotonic clock, from when it began."""
 
     group: _WorkerGroup
     worker: LocalWorker[Any]
@@ -80,11 +82,11 @@ class _Job:
 
 
 class LocalEvaluator(QueuedEvaluator[Binaries]):
-    """Evaluates on this machine: a compiler on each core, a worker on each GPU of ``device_classes``, models for the
-    classes that are not at hand (an error where ``must_measure``).
+    """Evaluates on this machine: a compiler on each core and a worker on each GPU of ``device_classes``.
 
-    ``compilers``: how many; one a core where None. ``pool``: whose workers; this process's where None. ``gpus``: what
-    there is; asked for where None. Raises ClusterError where torch cannot say what GPUs there are.
+    Classes without a GPU here are modelled (an error where ``must_measure``). ``compilers``: how many; one per core
+    where None. ``pool``: whose workers to use; this process's where None. ``gpus``: the GPUs there are; looked up where
+    None. Raises ClusterError where torch cannot list the GPUs.
     """
 
     def __init__(
@@ -127,9 +129,12 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
     # The protocol
 
     def device_classes(self) -> tuple[DeviceClass, ...]:
+        """Return the classes, each with the workers that are ready, starting or to be started."""
         return tuple(DeviceClass(name, group.measured, group.usable) for name, group in self._groups.items())
 
     def capacity(self, device_class: str) -> int:
+        """Return how many more requests keep the class's workers and its part of the compilers busy; 0 while
+        draining."""
         group = self._require(device_class)
         if self._draining:
             return 0
@@ -137,24 +142,31 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         return max(AHEAD * (group.usable + compilers) - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
+        """Return no reason to wait: this machine's devices do not come and go."""
         return ""
 
     def unused(self) -> Sequence[str]:
+        """Return the classes whose workers failed, with the reason."""
         return [f"{name}: {group.reason}" for name, group in self._groups.items() if group.reason]
 
     @property
     def ordered(self) -> Ordered:
+        """No order: no other process knows of this evaluator."""
         return ""
 
-    def announce(self, status: Mapping[str, Any]) -> None: ...
+    def announce(self, status: Mapping[str, Any]) -> None:
+        """Do nothing: no other process asks."""
 
     def submit(self, request: AnyRequest) -> None:
+        """Queue one request and give it out if a worker is free. Raises ClusterError where nothing serves its class."""
         self._require(request.device_class)
         candidates = request.candidates if isinstance(request, RaceRequest) else ()
         self._queue.submit(request, tuple(self._kept(trial_id) for trial_id, _ in candidates))
         self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
+        """Return new results, waiting up to ``timeout_s`` seconds for a first one; meanwhile give out work and watch
+        limits."""
         deadline = time.monotonic() + timeout_s
         self._collect(0.0)
         while True:
@@ -168,7 +180,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
             self._collect(min(left, TICK_S))
 
     def fetch_binaries(self, trial_id: str) -> Binaries:
-        """As they were built, or built once more where too many were built since."""
+        """Return a trial's binaries, compiled again where the cache has dropped them."""
         kept = self._binaries.get(trial_id)
         if kept is not None:
             return kept
@@ -177,12 +189,15 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         return self._compile_again(self._requests[trial_id])
 
     def keeps(self, trial_id: str) -> bool:
+        """Whether the trial's binaries are in the cache."""
         return self._binaries.get(trial_id) is not None
 
     def drain(self) -> None:
+        """Take no more requests; the next :meth:`poll` cancels what is not on a device."""
         self._draining = True
 
     def counters(self) -> Counters:
+        """Return the queue's counters with the idle shares of devices and compilers, 0 to 1."""
         return replace(
             self._queue.counters(),
             device_idle=self._idle(*self._groups.values()),
@@ -190,7 +205,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         )
 
     def close(self) -> None:
-        """Devices that are idle stay in the pool for the next evaluator."""
+        """End the compilers. Idle devices stay in the pool for the next evaluator."""
         if self._closed:
             return
         self._closed = True
@@ -204,7 +219,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
     # Giving out and collecting
 
     def _assign(self) -> None:
-        """Give every worker that takes one the request that has waited longest, or that the policy selects."""
+        """Give each free worker the request that has waited longest, or the one that the policy selects."""
         for group in (self._compiling, *self._groups.values()):
             phase: Phase = "device" if group.name else "compile"
             for worker in group.free():
@@ -224,8 +239,8 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         worker.ask(job, functools.partial(_run, lease), self._answers)
 
     def _prime(self) -> None:
-        """Let devices that have had nothing yet make the data of a problem, each of another where there are several,
-        while the first configs compile."""
+        """Let devices prepare a problem's data while the first configs compile, each another problem where there are
+        several."""
         for worker in [worker for worker in self._unprimed if worker.state != "starting"]:
             group = next((c for c in self._groups.values() if worker in c.workers), None)
             if group is not None and worker.state == "ready" and not worker.calls:
@@ -238,7 +253,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
             self._unprimed.remove(worker)
 
     def _collect(self, timeout_s: float) -> None:
-        """Take in every answer that is there; wait up to ``timeout_s`` for a first one."""
+        """Take in all answers; wait up to ``timeout_s`` seconds for a first one."""
         try:
             answer = self._answers.get(timeout=timeout_s) if timeout_s else self._answers.get_nowait()
             while True:
@@ -282,7 +297,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
     # What goes wrong
 
     def _supervise(self) -> None:
-        """What no answer triggers: workers that did not open, that are overdue, classes without any, draining."""
+        """Handle what no answer triggers: workers that failed to open or are overdue, classes without any, draining."""
         now = time.monotonic()
         for job in [mine[0] for mine in self._jobs.values() if mine and mine[0].deadline < now]:
             self._overdue(job)
@@ -299,13 +314,13 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
             self._queue.cancel_all(also_on_devices=now >= self._drain_by)
 
     def _overdue(self, job: _Job) -> None:
-        """The stage should have ended this itself. Its worker is of no more use; what waits behind it waits anew."""
+        """End the worker of a job that its stage should have ended. The jobs behind it are queued again."""
         self._jobs[job.worker].remove(job)
         self._end(job.group, job.worker)
         self._queue.lost(job.lease, unanswered(job.lease), blame=True)
 
     def _end(self, group: _WorkerGroup, worker: LocalWorker[Any]) -> str:
-        """End a worker that is of no more use; what it has not begun waits anew. Returns what names its GPU."""
+        """End a worker and queue again what it has not begun. Returns the selector of its GPU."""
         for job in self._jobs.pop(worker, ()):
             self._queue.returned(job.lease)
         worker.end()
@@ -318,7 +333,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         del group.workers[worker]
 
     def _why_unusable(self, group: _WorkerGroup) -> str:
-        """Why nothing of the class can be done any more; empty while it can, or may."""
+        """Return why nothing of the class can be done any more; empty while it can, or may."""
         for each in (self._compiling, group):
             if not each.usable and (each.false_starts >= FALSE_STARTS or not each.wanted):
                 return each.reason or "its workers ended"
@@ -339,7 +354,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
     # Workers
 
     def _start_workers(self) -> None:
-        """Those that are missing: devices first, which take longest."""
+        """Start the missing workers: devices first, which take longest."""
         for group in (*self._groups.values(), self._compiling):
             if group.false_starts >= FALSE_STARTS:
                 continue
@@ -362,7 +377,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         worker.told_to(self._answers)
 
     def _idle(self, *crews: _WorkerGroup) -> float:
-        """Share of these workers' time, since each was ready, that passed without a request."""
+        """Return the share of these workers' time, since each was ready, that passed without a request."""
         now = time.monotonic()
         there = [w for group in crews for w in group.workers if w.state == "ready"]
         total = sum(now - max(worker.ready_at, self._started) for worker in there)
@@ -399,7 +414,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
 
 
 def _group_of(name: str, gpus: Sequence[VisibleGpu]) -> _WorkerGroup:
-    """A worker for each GPU of the class; one model where there is none."""
+    """Return a group with a worker for each GPU of the class; with one model where there is none."""
     vendor = gpus[0].target.vendor if gpus else "nvidia"
     names = selectors(len(gpus), vendor) if len(gpus) > 1 else ("",)
     mine = [selector for gpu, selector in zip(gpus, names, strict=False) if gpu.device_class == name]
@@ -407,7 +422,7 @@ def _group_of(name: str, gpus: Sequence[VisibleGpu]) -> _WorkerGroup:
 
 
 def _run(lease: Lease[Binaries], opened: Any) -> Any:
-    """In a worker's thread."""
+    """Run a lease's stage, in a worker's thread."""
     if lease.phase == "compile":
         compiler: Compiler = opened
         return compiler.compile(lease.trial)

@@ -1,9 +1,9 @@
-"""Workers of this machine: threads around compilers and devices, whose children do the work.
+"""Workers of this machine: threads around compilers and devices, whose child processes do the work.
 
 The children come from one fork server, which has imported torch and Triton and built a kernel, so that all but the
-first are there in milliseconds. Devices, which take seconds to open, stay for the next evaluator of this process;
-compilers are made anew, since what they import of a user's may have changed. All of it ends with this process, however
-that ends.
+first start in milliseconds. Devices take seconds to open and stay for the next evaluator of this process. Compilers are
+made anew, since the user's modules that they import may have changed. All of it ends with this process, however that
+ends.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ State = Literal["starting", "ready", "failed", "gone"]
 
 WARM = ("torch", "tileflow.measure.child")
 WARM_LIMIT_S = 120.0
-FIRST_S = 10.0  # that compilers let devices go first
+FIRST_S = 10.0  # seconds that compilers wait for devices to start
 
 log = logging.getLogger("tileflow.cluster")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of ``job``, which was given to ``worker``: a value, or what it raised."""
+    """The result of ``job``, which was given to ``worker``: a value, or the exception it raised."""
 
     worker: LocalWorker[Any]
     job: Any
@@ -50,9 +50,9 @@ Answers = queue.SimpleQueue[Answer | None]
 
 
 class LocalWorker(Generic[Opened]):
-    """One thread, which opens a compiler or a device and runs what it is given, in that order.
+    """One thread, which opens a compiler or a device and runs jobs in the order given.
 
-    ``error``: why it failed to open. ``calls``: how many jobs it was given and has not answered.
+    ``error``: why it failed to open. ``calls``: how many jobs are not answered yet.
     """
 
     def __init__(self, name: str, open_it: Callable[[], Opened]) -> None:
@@ -72,18 +72,18 @@ class LocalWorker(Generic[Opened]):
         return self.name
 
     def told_to(self, answers: Answers) -> None:
-        """A None in ``answers`` says that it is ready, or has failed; at once where it is so already."""
+        """Put a None in ``answers`` once the worker is ready or has failed, at once where it already is."""
         self._listener = answers
         if self.state != "starting":
             answers.put(None)
 
     def ask(self, job: Any, work: Callable[[Opened], Any], answers: Answers) -> None:
-        """Queue ``work``; what comes of it goes to ``answers``, as of ``job``."""
+        """Queue ``work``; its result goes to ``answers`` as that of ``job``."""
         self.calls += 1
         self._jobs.put((job, work, answers))
 
     def end(self) -> None:
-        """It is given nothing more. What it runs is cut off: its children end."""
+        """Give the worker nothing more and cut off what it runs: its children end."""
         self.state = "gone"
         self._jobs.put(None)
         if self.opened is not None:
@@ -92,7 +92,7 @@ class LocalWorker(Generic[Opened]):
     def _work(self) -> None:
         try:
             self.opened = self._open()
-        except Exception as error:  # an evaluator decides what it means
+        except Exception as error:  # the evaluator handles it
             self.error = error
             self.state = "failed"
         else:
@@ -118,11 +118,11 @@ class ReusableDevice(Protocol):
     """A device that may stay open for the next evaluator."""
 
     def rest(self) -> None:
-        """Forget all problems, and give their memory back."""
+        """Forget all problems and free their memory."""
 
 
 class LocalPool:
-    """The workers of one process. ``forks``: their children come from a fork server. One thread uses it."""
+    """The workers of one process, for use by one thread. ``forks``: their children come from a fork server."""
 
     def __init__(self, *, forks: bool = True) -> None:
         self._forks = forks
@@ -131,24 +131,24 @@ class LocalPool:
         self._warm: threading.Thread | None = None
         self._devices: dict[tuple[Stages, str, str], LocalWorker[Device]] = {}
         self._numbers = itertools.count()
-        self._first = 0  # forks of the server that are devices', and go before all else
+        self._first = 0  # device children, which the server starts before all others
 
     def begin(self) -> None:
-        """Start what takes longest, and return at once."""
+        """Start the fork server and what takes longest, and return at once."""
         if self._forks and (self._server is None or not self._server.alive):
             self._server = ForkServer(warm=WARM)
             children_from(self._server)
             self._warm, self._first = None, 0
 
     def warm_compilers(self) -> None:
-        """Let the server load what compilers load, once the children that need none of it are there."""
+        """Let the server import what compilers need, once the children that need none of it have started."""
         if self._warm is None and self._server is not None:
             asked = (self._server, self._first)
             self._warm = threading.Thread(target=_warm_up, args=asked, name="tileflow-warm", daemon=True)
             self._warm.start()
 
     def compiler(self, stages: Stages) -> LocalWorker[Compiler]:
-        """A new one, whose child comes once the server has what it needs."""
+        """Return a new compile worker, whose child starts once the server has imported what it needs."""
         warm = self._warm
 
         def opened() -> Compiler:
@@ -159,7 +159,7 @@ class LocalPool:
         return LocalWorker(f"compile-{next(self._numbers)}", opened)
 
     def device(self, stages: Stages, device_class: str, gpu: str) -> LocalWorker[Device]:
-        """The one that rests, or a new one. ``gpu``: as for :meth:`.stages.Stages.open_device`."""
+        """Return the resting worker of this GPU, or a new one. ``gpu``: as for :meth:`.stages.Stages.open_device`."""
         resting = self._devices.pop((stages, device_class, gpu), None)
         if resting is not None and resting.state == "ready":
             return resting
@@ -169,11 +169,12 @@ class LocalPool:
         return LocalWorker(f"{device_class}-{next(self._numbers)}", opens)
 
     def model(self, stages: Stages, device_class: str) -> LocalWorker[Device]:
+        """Return a new worker that models the device class."""
         opens = functools.partial(stages.open_model, device_class)
         return LocalWorker(f"{device_class}-model-{next(self._numbers)}", opens)
 
     def keep(self, worker: LocalWorker[Device], stages: Stages, device_class: str, gpu: str) -> None:
-        """A device that nobody needs now: it forgets its problems, gives their memory back, and stays."""
+        """Keep an idle device for the next evaluator, without its problems and their memory."""
         opened, place = worker.opened, (stages, device_class, gpu)
         if not isinstance(opened, ReusableDevice) or worker.state != "ready" or worker.calls or place in self._devices:
             worker.end()
@@ -183,7 +184,7 @@ class LocalPool:
         worker.calls = 0
 
     def close(self) -> None:
-        """End all that rests here, and the server; in a fork of the process that they are of, nothing."""
+        """End the resting workers and the server. In a fork of the process that owns them, do nothing."""
         if self._owner != os.getpid():
             return
         for worker in self._devices.values():
@@ -196,18 +197,19 @@ class LocalPool:
 
 
 def _warm_up(server: ForkServer, first: int) -> None:
-    """Once ``first`` children were asked for: a device's context takes longer than a compiler's first kernel."""
+    """Import in the server once ``first`` children were started: a device's context takes longer than a compiler's
+    first kernel."""
     until = time.monotonic() + FIRST_S
     while server.alive and server.forks < first and time.monotonic() < until:
         time.sleep(0.01)
     try:
         server.call("tileflow_cluster.pipeline:warm_up", (), WARM_LIMIT_S)
-    except TileflowError as error:  # each compiler's child tries it again, and says what is wrong
+    except TileflowError as error:  # each compiler's child repeats it and reports the error
         log.warning("the compilers' common start failed: %s", error)
 
 
 def pool_here() -> LocalPool:
-    """This process's pool, which ends with it. A fork's is another: threads and pipes are not of both."""
+    """Return this process's pool, which ends with it. A fork has another: threads and pipes do not survive a fork."""
     return _pool_of(os.getpid())
 
 
@@ -219,5 +221,5 @@ def _pool_of(process: int) -> LocalPool:
 
 
 def begin_here() -> None:
-    """Start this process's workers, which takes seconds, while it does something else."""
+    """Start this process's workers in the background, which takes seconds."""
     pool_here().begin()

@@ -1,7 +1,7 @@
 """The real stages: tileflow's own lowering, building, modelling and measuring, each where it may fail safely.
 
-Compiling runs in a child of the compile worker that is killed at its limit, measuring in one of the device worker.
-A config's failure is an outcome; what is raised is a fault of the kernel, whatever the config.
+Compiling runs in a child of the compile worker that is killed at its limit, measuring in a child of the device worker.
+A config's failure is an outcome. An exception is a fault of the kernel, whatever the config.
 """
 
 from __future__ import annotations
@@ -57,39 +57,47 @@ if TYPE_CHECKING:
     from tileflow.api import Kernel
     from tileflow.lowered import Lowered
 
-NICE = 10  # there is a compiler for each core: they stand back behind what feeds a GPU
-SEEDS, REPEATS = 2, 2  # of a race's check: every candidate may end in a table
+NICE = 10  # niceness: there is a compiler per core, and processes that feed a GPU come first
+SEEDS, REPEATS = 2, 2  # of a race's check, as for a table: any candidate may become a row
 _BETWEEN_PHASES_S = 60.0
-WARM_TARGET = "nvidia-h200"  # any: it is the front and the middle of the compilers that take long to load
+WARM_TARGET = "nvidia-h200"  # any will do: the target-independent parts of the compilers take long to import
 _CACHE_PREFIX = "tileflow-triton-"
 _LOCK = "in-use.lock"
 
 
 @dataclass(frozen=True, slots=True)
 class TileflowStages:
-    """``compile_s``: seconds that one config's lowering, emission and build may take. ``limits``: of measuring."""
+    """Opens the real compilers, devices and models.
+
+    ``compile_s``: seconds that one config's lowering, emission and build may take. ``limits``: of measuring.
+    """
 
     compile_s: float = 60.0
     limits: Limits = field(default_factory=Limits)
 
     @property
     def compile_limit_s(self) -> float:
-        """The compile's own limit, and the start of a fresh child before it."""
+        """Seconds of a compile: its own limit plus the start of a fresh child."""
         return self.compile_s + START_LIMIT_S
 
     def device_limit_s(self, request: AnyRequest) -> float:
-        """All phases at their limits, twice: memory that is short is tried again in a fresh child."""
+        """Seconds of a trial on the device: all phases at their limits, twice, since a lack of memory is retried in
+        a fresh child."""
         phases = self.limits.phases(request.incumbent_us)
         further = (len(request.candidates) - 1) * phases["check"] if isinstance(request, RaceRequest) else 0.0
         return 2 * (sum(phases.values()) + further + _BETWEEN_PHASES_S + START_LIMIT_S)
 
     def open_compiler(self) -> TileflowCompiler:
+        """Start a compiler. Raises BuildError where its child cannot start."""
         return TileflowCompiler(self.compile_s)
 
     def open_device(self, device_class: str, gpu: str = "") -> GpuDevice:
+        """Open the GPU that ``gpu`` names, the only visible one where it is empty. Raises ClusterError where it is
+        of another class."""
         return GpuDevice(device_class, self.limits, gpu)
 
     def open_model(self, device_class: str) -> ModelDevice:
+        """Return the cost model of the class in place of a GPU."""
         return ModelDevice(device_class)
 
 
@@ -110,6 +118,7 @@ class TileflowCompiler:
         self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)
 
     def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
+        """Compile one request in the child. A timeout or a crash of the compiler is returned as ``rejected``."""
         started = time.monotonic()
         try:
             compiled, binaries = self._process.call(
@@ -122,14 +131,18 @@ class TileflowCompiler:
         return replace(compiled, compile_s=time.monotonic() - started), binaries
 
     def close(self) -> None:
+        """End the child and remove its Triton cache."""
         self._process.close()
         shutil.rmtree(self._cache, ignore_errors=True)
         self._lock.close()
 
 
 def own_cache() -> tuple[str, IO[bytes]]:
-    """A folder for Triton's cache, and the file whose lock says that it is in use: another container's process ids say
-    nothing here, a lock holds wherever the folder is seen, and ends with its process."""
+    """Make a folder for Triton's cache, and the file whose lock marks it as in use.
+
+    A lock holds wherever the folder is visible and ends with its process; another container's process ids mean nothing
+    here.
+    """
     folder = tempfile.mkdtemp(prefix=_CACHE_PREFIX)
     lock = open(Path(folder) / _LOCK, "wb")  # noqa: SIM115 (held as long as the cache)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -137,7 +150,7 @@ def own_cache() -> tuple[str, IO[bytes]]:
 
 
 def sweep_caches() -> None:
-    """Remove the Triton caches of workers that were killed before they could; one without a lock is being made."""
+    """Remove the Triton caches of workers that were killed. One without a lock file is just being made and stays."""
     for path in Path(tempfile.gettempdir()).glob(f"{_CACHE_PREFIX}*/{_LOCK}"):
         with suppress(OSError), path.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -146,8 +159,10 @@ def sweep_caches() -> None:
 
 @functools.cache
 def warm_up() -> Facts:
-    """:func:`toolchain_facts`, once a kernel was lowered and built here: what the first one of a process loads takes
-    longer than building it."""
+    """Lower and build one kernel, then return :func:`toolchain_facts`.
+
+    What the first kernel of a process loads takes longer than building it.
+    """
     from tileflow.build.compile import build
 
     from .warmup import problem, scaled_product
@@ -160,7 +175,7 @@ def warm_up() -> Facts:
 
 
 def toolchain_facts() -> Facts:
-    """(name, version) of torch, Triton and the assembler here."""
+    """Return (name, version) of torch, Triton and the assembler here."""
     from tileflow.build.compile import toolchain
 
     return tuple(sorted(asdict(toolchain()).items()))
@@ -209,7 +224,7 @@ def _load(ref: KernelRef) -> Kernel:
     if ref.shared:
         from .shared_call import load
 
-        return cast("Kernel", load(ref.shared))  # which has all of a kernel that is asked for here
+        return cast("Kernel", load(ref.shared))  # it has every attribute of a kernel that is used here
     sys.path[:0] = [path for path in ref.sys_path if path not in sys.path]
     kernel = load_kernel(ref.name)
     if kernel.semantic_hash != ref.semantic_hash:
@@ -223,7 +238,7 @@ def _load(ref: KernelRef) -> Kernel:
 
 
 class _CountingLauncher:
-    """Notes what would be launched."""
+    """Records what would be launched."""
 
     def __init__(
         self, binary: Binary, launches: list[cost.Launch], scope: FunctionType | None, constants: Mapping[str, int]
@@ -249,7 +264,7 @@ class _CountingLauncher:
 def count_launches(
     kernel: Kernel, config: Config, binaries: tuple[Binary, ...], lowered: Lowered
 ) -> tuple[cost.Launch, ...]:
-    """What one call launches, in order, by running its host code on the arguments that it was lowered from."""
+    """Return what one call launches, in order, by running its host code on the arguments it was lowered from."""
     launches: list[cost.Launch] = []
     by_region: dict[int, list[_CountingLauncher]] = {}
     for binary in binaries:
@@ -263,27 +278,33 @@ def count_launches(
 
 
 class ModelDevice:
-    """The cost model in the place of a GPU."""
+    """The cost model in place of a GPU."""
 
     def __init__(self, device_class: str) -> None:
         self._target = target(device_class)
         self.identity = DeviceIdentity(device_class, socket.gethostname())
 
-    def prepare(self, request: TrialRequest) -> None: ...
+    def prepare(self, request: TrialRequest) -> None:
+        """Do nothing: a model needs no inputs."""
 
     def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
+        """Return the cost model's outcome for the compiled launches."""
         assert compiled.traffic is not None
         return cost.model(compiled.traffic, compiled.launches, self._target)
 
     def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        """Raise InternalError: only measured configs meet in a race."""
         raise InternalError("only measured configs meet in a race", got=request.device_class)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing: a model holds no resources."""
 
 
 class GpuDevice:
-    """The one GPU that this process sees, or that ``gpu`` names among several, behind a measuring child that sees no
-    other. Raises ClusterError where it is another."""
+    """One GPU, behind a measuring child that sees no other: the only visible one, or the one that ``gpu`` names.
+
+    Raises ClusterError where it is of another class.
+    """
 
     def __init__(self, device_class: str, limits: Limits, gpu: str = "") -> None:
         self._limits = limits
@@ -308,14 +329,16 @@ class GpuDevice:
         self.identity = DeviceIdentity(device_class, socket.gethostname(), info.uuid, launched_by)
 
     def prepare(self, request: TrialRequest) -> None:
+        """Make the problem's inputs and reference in the child before the first config is built."""
         self._process.prepare(self._ask(request, (), seeds=1))
 
     def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
-        """A trial of the search is checked with one seed; what goes into a table, and a race, with two."""
+        """Measure one trial. A trial of the search is checked with one seed; one that goes into a table with two."""
         seeds = SEEDS if request.remeasure else 1
         return self._process.run(self._ask(request, (Candidate(request.config, binaries),), seeds))
 
     def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        """Race the request's candidates in the child, all checked with two seeds."""
         pairs = zip(request.candidates, candidates, strict=True)
         built = tuple(Candidate(config, binaries) for (_, config), binaries in pairs)
         return self._process.run(replace(self._ask(request, built, SEEDS), repeats=REPEATS, rules=Rules()))
@@ -337,11 +360,12 @@ class GpuDevice:
         self._process.rest(self._limits)
 
     def close(self) -> None:
+        """End the measuring child."""
         self._process.close()
 
 
 def check_identity(info: DeviceInfo, expected: Target) -> None:
-    """Raises ClusterError where the card at hand is not one of the class that this worker was placed for."""
+    """Check that the GPU here is of the class that this worker was placed for. Raises ClusterError where it is not."""
     if info.device_class != expected.name:
         raise ClusterError(
             f"a worker for {expected.name} must stand on one",

@@ -1,6 +1,6 @@
-"""Which nodes there are, and which workers to start on them. Asks Ray for facts; places nothing itself.
+"""Which nodes there are, and which workers to start on them. It asks Ray for facts and places nothing itself.
 
-Ray waits for ever, in silence, for a node that satisfies an impossible selector or for a CPU that is not there, so
+Ray waits for ever, in silence, for a node that satisfies an impossible selector or for a CPU that does not exist, so
 everything is counted here first.
 """
 
@@ -29,6 +29,7 @@ class Node:
     gpus: int
 
     def satisfies(self, selector: Mapping[str, str]) -> bool:
+        """Whether the node has every label of ``selector`` with that value."""
         return selector.items() <= dict(self.labels).items()
 
 
@@ -41,7 +42,7 @@ class PlacementPlan:
 
 
 def live_nodes() -> tuple[Node, ...]:
-    """The nodes that Ray believes alive now; a lost node shows for some seconds."""
+    """Return the nodes that Ray believes alive now. A lost node shows for some seconds."""
     return tuple(
         Node(
             node["NodeID"],
@@ -56,7 +57,7 @@ def live_nodes() -> tuple[Node, ...]:
 
 
 def gpus_for(nodes: Sequence[Node], selector: Mapping[str, str]) -> int:
-    """How many GPUs the nodes that satisfy ``selector`` have. Raises ClusterError where none does, or none has one."""
+    """Return how many GPUs the nodes that satisfy ``selector`` have. Raises ClusterError where it is none."""
     gpus = _gpus(nodes, selector)
     if gpus == 0:
         wanted = ", ".join(f"{label}={value}" for label, value in selector.items())
@@ -71,7 +72,7 @@ def gpus_for(nodes: Sequence[Node], selector: Mapping[str, str]) -> int:
 def plan(
     nodes: Sequence[Node], device_classes: Sequence[str], *, compilers: int | None = None, must_measure: bool = False
 ) -> PlacementPlan:
-    """One worker for each labelled GPU, a modelling worker for each class without, compilers on the CPUs there are.
+    """Plan one worker per labelled GPU, a modelling worker for each class without, and compilers on the CPUs.
 
     ``compilers``: how many compile workers at most; all CPUs where None. ``must_measure``: a class without a GPU is an
     error. Raises ClusterError, also where there is no CPU at all.
@@ -86,8 +87,11 @@ def plan(
 
 
 def replan(old: PlacementPlan, nodes: Sequence[Node], *, compilers: int | None) -> PlacementPlan:
-    """``old`` for the nodes there are now. A measured class without its nodes has 0 workers until they are back; a
-    modelled one whose first node has come is measured from then on."""
+    """Return ``old`` updated to the nodes there are now.
+
+    A measured class without its nodes has 0 workers until they are back. A modelled class whose first node has come is
+    measured from then on.
+    """
     cpus = sum(node.cpus for node in nodes)
     devices = []
     for served in old.devices:
@@ -97,7 +101,7 @@ def replan(old: PlacementPlan, nodes: Sequence[Node], *, compilers: int | None) 
 
 
 def capped(whole: PlacementPlan, share: Share) -> PlacementPlan:
-    """No more than a sweep's share of a cluster."""
+    """Return the plan reduced to a sweep's share of the cluster."""
     devices = tuple(
         replace(served, workers=min(served.workers, share.gpus.get(served.name, 0))) if served.measured else served
         for served in whole.devices
@@ -106,7 +110,7 @@ def capped(whole: PlacementPlan, share: Share) -> PlacementPlan:
 
 
 def gpus_of(nodes: Sequence[Node]) -> dict[str, int]:
-    """How many GPUs the nodes have, by the device class that they carry."""
+    """Return how many GPUs the nodes have, by the device class of their label."""
     found: dict[str, int] = {}
     for node in nodes:
         name = dict(node.labels).get(DEVICE_CLASS)
@@ -127,12 +131,12 @@ def _serve(nodes: Sequence[Node], name: str, must_measure: bool) -> DeviceClass:
 
 
 def unlabelled(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Nodes whose GPUs nobody will use, because they carry no device class."""
+    """Return the nodes whose GPUs nobody uses because they carry no device class."""
     return tuple(node for node in nodes if node.gpus and DEVICE_CLASS not in dict(node.labels))
 
 
 def _describe(nodes: Sequence[Node]) -> str:
-    """The nodes in words, without the labels that Ray itself gives to each."""
+    """Describe the nodes for a message, without the labels that Ray itself gives to each."""
     texts = []
     for node in nodes:
         labels = ", ".join(f"{k}={v}" for k, v in node.labels if not k.startswith("ray.io/")) or "no labels"

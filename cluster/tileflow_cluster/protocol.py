@@ -1,9 +1,10 @@
 """What a sweep's driver and whoever evaluates its trials say to each other.
 
 A driver submits :class:`TrialRequest` and :class:`RaceRequest`, polls :class:`~.trial.TrialResult`, and asks
-:meth:`Evaluator.capacity` before it asks a strategy for more. Three evaluators follow this protocol: inline (this
-process), replay (recorded outcomes), Ray. All values are frozen and pickle; a kernel travels as its name and hash,
-never as code: what cannot be imported is in memory that workers of the same host map (:mod:`.shared_call`).
+:meth:`Evaluator.capacity` before it asks a strategy for more. Four evaluators follow this protocol: inline (this
+process), local (this machine), replay (recorded outcomes) and Ray. All values are frozen and pickle. A kernel travels
+as its name and hash, never as code; one that cannot be imported is in memory that workers of the same host map
+(:mod:`.shared_call`).
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class KernelRef:
 
     @property
     def reference(self) -> str:
+        """What :attr:`loader` takes: the shared call's reference where there is one, else the kernel's name."""
         return self.shared or self.name
 
     def __post_init__(self) -> None:
@@ -77,13 +79,13 @@ class KernelRef:
 
 
 def problem_items(problem: Mapping[str, Scalar]) -> ProblemItems:
-    """A problem's keyword arguments as sorted pairs."""
+    """Return a problem's keyword arguments as sorted pairs."""
     return tuple(sorted(problem.items()))
 
 
 @functools.lru_cache(maxsize=4096, typed=True)
 def problem_key(problem: ProblemItems) -> str:
-    """Canonical text of a problem's keyword arguments."""
+    """Return the canonical text of a problem's keyword arguments."""
     return json.dumps(dict(problem), sort_keys=True, separators=(",", ":"))
 
 
@@ -130,7 +132,7 @@ class TrialRequest(Request):
 
     @property
     def key(self) -> str:
-        """Identity of what is asked, known before compiling: the same for every request for the same config."""
+        """The identity of what is asked, known before compiling: the same for every request for the same config."""
         return self._key_of(self.config.key)
 
 
@@ -181,7 +183,7 @@ AnyRequest = TrialRequest | RaceRequest
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """What serves one device class. ``measured``: on hardware; False: by the cost model. ``workers``: how many now."""
+    """What serves one device class. ``measured``: on hardware, else by the cost model. ``workers``: how many now."""
 
     name: str
     measured: bool
@@ -190,9 +192,12 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Since the evaluator started. ``considered``: final results of any kind; ``measured``: timed on hardware (or by
-    whatever stands for it in tests). ``device_idle``: share of device workers' time without a trial, 0 to 1.
-    ``compile_idle``: likewise of compile workers."""
+    """Totals since the evaluator started.
+
+    ``considered``: final results of any kind. ``measured``: timed on hardware (or by its stand-in in tests).
+    ``device_idle``: share of device workers' time without a trial, 0 to 1. ``compile_idle``: likewise of compile
+    workers.
+    """
 
     elapsed_s: float = 0.0
     considered: int = 0
@@ -207,10 +212,12 @@ class Counters:
 
     @property
     def considered_per_s(self) -> float:
+        """Final results per second, 0 before any time has passed."""
         return self.considered / self.elapsed_s if self.elapsed_s else 0.0
 
     @property
     def measured_per_s(self) -> float:
+        """Measured trials per second, 0 before any time has passed."""
         return self.measured / self.elapsed_s if self.elapsed_s else 0.0
 
 
@@ -221,17 +228,22 @@ class SchedulingPolicy(Protocol):
     """The driver's policy of what runs next on a device: it knows which requests are worth a device's time."""
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
-        """``request`` was compiled, with these facts, and waits for its device class."""
+        """Take in that ``request`` was compiled, with these facts, and waits for its device class."""
 
     def select(self, waiting: Waiting, worker: str) -> Selection:
-        """Select the request that goes next to ``worker`` (of that class, by a name that it keeps). ``waiting``: those
-        of one device class, all built, at least one."""
+        """Select the request that goes next to ``worker``, a name that is stable over calls.
+
+        ``waiting``: the built requests of the worker's device class, at least one.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A policy's decision for one worker, as request ids. ``take``: the request to run now, None where there is none.
-    ``drop``: those never to run. ``incumbent_us``: the best time by now of what is taken."""
+    """A policy's decision for one worker, as request ids.
+
+    ``take``: the request to run now, None where there is none. ``drop``: those never to run. ``incumbent_us``: the best
+    time by now in the search of the one taken.
+    """
 
     take: str | None
     drop: tuple[str, ...] = ()
@@ -242,77 +254,82 @@ class Evaluator(Protocol):
     """Takes requests, gives results in whatever order they end. Not thread-safe: one driver thread uses it."""
 
     def device_classes(self) -> tuple[DeviceClass, ...]:
-        """What there is to evaluate on, now."""
+        """Return what there is to evaluate on now."""
 
     def capacity(self, device_class: str) -> int:
-        """How many more requests for ``device_class`` keep its workers busy; 0 while draining.
+        """Return how many more requests keep the workers of ``device_class`` busy; 0 while draining.
 
         Raises ClusterError where nothing serves it (any more).
         """
 
     def away(self, device_class: str) -> str:
-        """Why nothing can be done for ``device_class`` now, though it will or may be; empty while it can."""
+        """Return why nothing can be done for ``device_class`` now, though it will or may be; empty while it can."""
 
     def unused(self) -> Sequence[str]:
-        """Which workers are there and must not be used, and why: quarantined GPUs, other toolchains."""
+        """Return the workers that exist but must not be used, with the reason: quarantined GPUs, other toolchains."""
 
     @property
     def ordered(self) -> Ordered:
         """What somebody else has told this sweep to do."""
 
     def announce(self, status: Mapping[str, Any]) -> None:
-        """What this sweep says of itself to whoever asks."""
+        """Publish this sweep's status to whoever asks for it."""
 
     def submit(self, request: AnyRequest) -> None:
-        """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
+        """Queue one request and return at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending.
+        """Return the results since the last call; wait up to ``timeout_s`` seconds for a first one where any is
+        pending.
 
         Raises ClusterError where nothing can be asked any more, of any class.
         """
 
     def pending(self) -> int:
-        """Requests submitted whose final result was not polled yet."""
+        """Return how many submitted requests have a final result that was not polled yet."""
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
-        """The machine code of a trial whose result says ``binaries_kept``. Raises ClusterError."""
+        """Return the machine code of a trial whose result says ``binaries_kept``. Raises ClusterError."""
 
     def keeps(self, trial_id: str) -> bool:
-        """The trial's machine code is at hand, so that it may enter a race."""
+        """Whether the trial's machine code is kept, so that it may enter a race."""
 
     def set_policy(self, policy: SchedulingPolicy) -> None:
-        """Ask ``policy``, in the driver's thread, what to run next on a device; without one the oldest goes first."""
+        """Let ``policy`` select, in the driver's thread, what runs next on a device; without one the oldest goes
+        first."""
 
     def cancel(self, request_id: str) -> None:
         """Cancel a request that is not compiled yet: it comes back as ``cancelled``. Any other goes on."""
 
     def drain(self) -> None:
-        """Take no more. What is not yet on a device comes back as ``cancelled``; what is there has a short grace.
+        """Take no more requests. What is not on a device comes back as ``cancelled``; what is there has a short grace.
 
         Returns at once; poll until :meth:`pending` is 0.
         """
 
     @property
     def draining(self) -> bool:
-        """True after :meth:`drain`, or after a SIGTERM that the evaluator caught."""
+        """Whether :meth:`drain` was called, or the evaluator caught a SIGTERM."""
 
-    def counters(self) -> Counters: ...
+    def counters(self) -> Counters:
+        """Return the totals since the evaluator started."""
 
     def close(self) -> None:
-        """Stop every worker. Idempotent. Pending requests are lost to the caller, who still has them journalled."""
+        """Stop every worker. Idempotent. Results of pending requests are lost."""
 
 
 def source_hash(hashes: Sequence[str]) -> str:
-    """One hash for the sources of all regions of a call, in order (``TritonSource.hash`` covers options and mode)."""
+    """Return one hash for the sources of all launches of a call, in order (``TritonSource.hash`` covers options and
+    mode)."""
     return _digest(*hashes)
 
 
 def trial_id(request: TrialRequest, source: str, toolchain: str) -> str:
-    """The identity of a trial: configs of one study that give the same sources, options and mode under one toolchain
-    are one. The kernel's name is part of it, since two kernels of a sweep may be the same text.
+    """Return the identity of a trial: the same for configs of one study with the same sources, options, mode and
+    toolchain.
 
-    ``source`` is :func:`source_hash` of the emitted sources; for a config that emits none, ``config:<key>``.
+    The kernel's name is part of it, since two kernels of a sweep may be the same text. ``source`` is
+    :func:`source_hash` of the emitted sources; for a config that emits none, ``config:<key>``.
     """
     kernel = request.kernel
     problem, device_class = problem_key(request.problem), request.device_class
@@ -320,12 +337,12 @@ def trial_id(request: TrialRequest, source: str, toolchain: str) -> str:
 
 
 def config_trial_id(request: TrialRequest) -> str:
-    """The trial id of a request that emitted no source: it was rejected, or never came back from compiling."""
+    """Return the trial id of a request without source: it was rejected, or never came back from compiling."""
     return trial_id(request, f"config:{request.config.key}", "")
 
 
 def toolchain_text(compiled_by: Facts) -> str:
-    """``ptxas=12.9 torch=2.13.0 triton=3.7.1``: the same for the same versions."""
+    """Return the versions as text, such as ``ptxas=12.9 torch=2.13.0 triton=3.7.1``, in sorted order."""
     return " ".join(f"{name}={version}" for name, version in sorted(compiled_by))
 
 

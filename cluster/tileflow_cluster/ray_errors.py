@@ -1,8 +1,8 @@
-"""What each of Ray's errors means for a sweep: one table, and nothing else decides it.
+"""What each of Ray's errors means for a sweep, decided in one table.
 
-An error that a kernel's author must mend comes as a ``RayTaskError`` around it and ends the kernel's study; a class
-whose workers do not start three times in a row ends its studies (:mod:`.worker_pool`); a config that kills two workers
-fails its trial (:mod:`.trial_queue`). The rest is decided here. A cluster that has fallen silent raises no error:
+An error that a kernel's author must mend comes as a ``RayTaskError`` around it and ends the kernel's study. A class
+whose workers do not start three times in a row ends its studies (:mod:`.worker_pool`). A config that kills two workers
+fails its trial (:mod:`.trial_queue`). The rest is decided here. A cluster that no longer answers raises no error:
 :mod:`.cluster_monitor` finds it.
 """
 
@@ -19,7 +19,7 @@ from tileflow.measure.failure import MESSAGE_CHARS
 
 
 class Fate(Enum):
-    """What becomes of a call, and of the worker that had it, when Ray answers with an error."""
+    """What happens to a call, and to the worker that had it, when Ray answers with an error."""
 
     SUSPECT = "the worker is gone, perhaps by its config: tried again on another, blocklisted the second time"
     RETRY = "the node or Ray is to blame: tried again on another worker, as often as any loss; never the config's fault"
@@ -29,7 +29,7 @@ class Fate(Enum):
 
 
 # Every class of Ray's has a row here or a place in FOREIGN, which a test holds against Ray's own list. A class of a
-# later Ray has the fate of its nearest base until then.
+# later Ray is treated as its nearest base until then.
 FATES: Mapping[type[exceptions.RayError], Fate] = {
     exceptions.RayError: Fate.RETRY,
     # The worker's process ended, or cannot be reached.
@@ -80,12 +80,12 @@ FOREIGN = (
 
 
 def fate(error: exceptions.RayError) -> Fate:
-    """The row of ``error``'s class, or of its nearest base that has one."""
+    """Return the table's entry for ``error``'s class, or for its nearest base that has one."""
     return next(FATES[base] for base in type(error).__mro__ if base in FATES)
 
 
 def lost_cluster(error: exceptions.RayError) -> ClusterError:
-    """What ends the sweep, in words."""
+    """Return the error that ends the sweep."""
     return ClusterError(
         "the Ray cluster must answer",
         got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
@@ -95,7 +95,7 @@ def lost_cluster(error: exceptions.RayError) -> ClusterError:
 
 @contextmanager
 def cluster_must_answer() -> Iterator[None]:
-    """Raises ClusterError for an error of Ray's that is of no one call: of asking for nodes, of starting workers."""
+    """Turn an error of Ray's that belongs to no call, as of listing nodes or starting workers, into ClusterError."""
     try:
         yield
     except exceptions.RayError as error:
@@ -104,7 +104,7 @@ def cluster_must_answer() -> Iterator[None]:
 
 @contextmanager
 def ray_must_start(address: str | None) -> Iterator[None]:
-    """Raises ClusterError for whatever ``ray.init`` says against joining or starting a cluster."""
+    """Turn whatever ``ray.init`` raises on joining or starting a cluster into ClusterError."""
     try:
         yield
     except (exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:

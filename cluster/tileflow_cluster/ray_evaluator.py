@@ -1,9 +1,9 @@
-"""The evaluator on Ray: a compile pool, a worker on each GPU, models for the classes that are not at hand.
+"""The evaluator on Ray: a pool of compilers, a worker on each GPU, models for classes without a GPU.
 
-Workers pull: each is given its next request when it has answered the last (a device worker has two more in hand), so
-the compiling of one trial overlaps the measuring of another, and a straggler delays no more than what it has. Machine
-code goes from worker to worker through the object store; this process sees facts only. The trial queue
-(:mod:`.trial_queue`) keeps account of requests, the worker pool (:mod:`.worker_pool`) of workers.
+Workers pull: each is given its next request when it has answered the last (a device worker has two more queued), so the
+compiling of one trial overlaps the measuring of another, and a straggler delays only what it has. Machine code goes
+from worker to worker through the object store; this process sees facts only. The trial queue (:mod:`.trial_queue`)
+tracks requests, the worker pool (:mod:`.worker_pool`) workers.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ CLOSE_GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds that the evaluator waits. ``answer_s``: for an answer, beyond the worker's own limit. ``start_s``: for a
-    worker to become ready, once it has a place. ``drain_s``: for what is on a device when draining begins.
-    ``replan_s``: between looks at the cluster. ``silent_s``: for a head that does not answer. ``away_s``: for a node of
-    a device class that has none."""
+    """Seconds that the evaluator waits.
+
+    ``answer_s``: for an answer, beyond the worker's own limit. ``start_s``: for a worker to become ready, once it has a
+    place. ``drain_s``: for what is on a device when draining begins. ``replan_s``: between looks at the cluster.
+    ``silent_s``: for a head that does not answer. ``away_s``: for a node of a device class that has none.
+    """
 
     answer_s: float = 10.0
     start_s: float = 180.0
@@ -71,10 +73,10 @@ class RayEvaluator(QueuedEvaluator[Any]):
 
     ``device_classes``: their names; those with a labelled GPU are measured, the others modelled (an error where
     ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
-    ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``.
-    ``quiet``: Ray adds no handlers to its loggers. ``name``, ``priority``: by which others on a shared cluster know
-    this sweep, and what share it is given of it; ``part``: how much of that, where this is one of its schedulers.
-    Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
+    ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``. ``quiet``:
+    Ray adds no handlers to its loggers. ``name``: what others on a shared cluster see this sweep as. ``priority``: its
+    weight when the cluster is shared out. ``part``: its part of the sweep's share, where it is one of several
+    schedulers. Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
     """
 
     def __init__(
@@ -133,10 +135,11 @@ class RayEvaluator(QueuedEvaluator[Any]):
     # The protocol
 
     def device_classes(self) -> tuple[DeviceClass, ...]:
+        """Return the planned classes with the workers that each has now."""
         return self._pool.served_now()
 
     def await_workers(self) -> None:
-        """Return once every planned worker is there, or none is still starting: rates do not count their start then."""
+        """Wait until every planned worker is ready or none is starting, so that rates exclude the start."""
         while self._coming():
             self._collect(TICK_S)
             self._supervise()
@@ -144,6 +147,10 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._pool.start_clock()
 
     def capacity(self, device_class: str) -> int:
+        """Return how many more requests keep the class's workers and its part of the compilers busy; 0 while draining.
+
+        Raises ClusterError where nothing serves the class any more.
+        """
         self._require(device_class)
         if self._draining:
             return 0
@@ -152,6 +159,8 @@ class RayEvaluator(QueuedEvaluator[Any]):
         return max(wanted - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
+        """Return why the class cannot be served now: the sweep is paused, or a worker has no node or no place; else
+        empty."""
         ordered = self._registry.order
         if ordered == "pause":
             return "paused"
@@ -162,16 +171,20 @@ class RayEvaluator(QueuedEvaluator[Any]):
         return ""
 
     def unused(self) -> list[str]:
+        """Return the parked workers, each with the reason."""
         return [f"{worker}: {worker.why_parked}" for worker in self._pool if worker.state == "parked"]
 
     @property
     def ordered(self) -> Ordered:
+        """The order that somebody gave this sweep through the registry."""
         return self._registry.order
 
     def announce(self, status: Mapping[str, Any]) -> None:
+        """Keep ``status`` for the next heartbeat to the registry."""
         self._status = status
 
     def submit(self, request: AnyRequest) -> None:
+        """Queue one request and give it out if a worker is free. Raises ClusterError where nothing serves its class."""
         self._require(request.device_class)
         candidates = request.candidates if isinstance(request, RaceRequest) else ()
         self._queue.submit(request, tuple(self._payload(trial_id) for trial_id, _ in candidates))
@@ -179,7 +192,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Raises ClusterError where Ray itself has gone."""
+        """Return the results since the last call. Raises ClusterError where Ray itself has gone."""
         with cluster_must_answer():
             return self._poll(timeout_s)
 
@@ -198,7 +211,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._collect(min(left, TICK_S))
 
     def wait_ready(self, limit_s: float) -> None:
-        """Return once no planned worker is still starting. Raises ClusterError after ``limit_s`` seconds."""
+        """Wait until no planned worker is starting. Raises ClusterError after ``limit_s`` seconds."""
         deadline = time.monotonic() + limit_s
         while coming := self._coming():
             if time.monotonic() > deadline:
@@ -207,7 +220,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._supervise()
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
-        """From the object store, or compiled once more where they are no longer there."""
+        """Return a trial's binaries from the object store, compiled again where they are gone."""
         if trial_id not in self._requests:
             raise ClusterError("binaries are there of trials that were compiled here", got=trial_id)
         payload = self._binaries.get(trial_id)
@@ -220,16 +233,23 @@ class RayEvaluator(QueuedEvaluator[Any]):
         return self._compile_again(self._requests[trial_id])
 
     def keeps(self, trial_id: str) -> bool:
+        """Whether the trial's binaries are in the cache."""
         return self._binaries.get(trial_id) is not None
 
     def drain(self) -> None:
+        """Take no more requests; the next :meth:`poll` cancels what is not on a device."""
         self._draining = True
 
     def counters(self) -> Counters:
+        """Return the queue's counters with the idle shares of device and compile workers, 0 to 1."""
         counters = self._queue.counters()
         return replace(counters, device_idle=self._pool.idle("device"), compile_idle=self._pool.idle("compile"))
 
     def close(self) -> None:
+        """Stop the workers, leave the registry, disconnect and restore the SIGTERM handler. Idempotent.
+
+        Where the head does not answer, Ray's own shutdown is skipped, since it would wait for the head.
+        """
         if self._closed:
             return
         self._closed = True
@@ -248,13 +268,13 @@ class RayEvaluator(QueuedEvaluator[Any]):
             ray.shutdown()
 
     def _coming(self) -> list[str]:
-        """Workers that are not ready yet."""
+        """Return the workers that are not ready yet."""
         return [worker.name for worker in self._pool if worker.state in ("waiting", "starting")]
 
     # Giving out and collecting
 
     def _assign(self) -> None:
-        """Give every worker that takes one the request that has waited longest, or that the policy selects."""
+        """Give each free worker the request that has waited longest, or the one that the policy selects."""
         for name in ("", *(served.name for served in self._whole.devices)):
             phase: Phase = "device" if name else "compile"
             declined = 0
@@ -269,8 +289,11 @@ class RayEvaluator(QueuedEvaluator[Any]):
                     self._pool.pass_over(worker)
 
     def _prime(self) -> None:
-        """Let device workers that have had nothing yet make the data of a problem, each of another where there are
-        several, while the first configs compile. Nobody waits for the answer: a worker's next call comes after it."""
+        """Let device workers prepare a problem's data while the first configs compile, each another one where there are
+        several.
+
+        Nobody waits for the answer: a worker's next call comes after it.
+        """
         for worker in [worker for worker in self._unprimed if worker.state == "ready"]:
             if not worker.calls and worker in self._pool:
                 coming = self._queue.compiling(worker.device_class)
@@ -297,7 +320,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._pool.give(worker)
 
     def _collect(self, timeout_s: float) -> None:
-        """Take in every answer that is there; wait up to ``timeout_s`` for a first one."""
+        """Take in all answers; wait up to ``timeout_s`` seconds for a first one."""
         for call in self._calls.answered(timeout_s):
             self._handle_answer(call)
 
@@ -342,7 +365,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
     # What goes wrong
 
     def _failed(self, call: Call, error: exceptions.RayError) -> None:
-        """Ray answered with an error, which :mod:`.ray_errors` classifies."""
+        """Handle an error of Ray's, which :mod:`.ray_errors` classifies."""
         what = fate(error)
         if what is Fate.SWEEP:
             raise error
@@ -360,8 +383,8 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._worker_lost(call, call.lease, error, suspect=what is Fate.SUSPECT)
 
     def _worker_lost(self, call: Call, lease: Lease[Any], error: Exception, *, suspect: bool) -> None:
-        """The worker is gone, or of no more use. The config it worked on may be to blame where the error says so and
-        the node still stands."""
+        """Handle a worker that is gone or useless. ``suspect``: its config may be to blame, if the node still
+        stands."""
         worker = call.worker
         alive = {node.node_id for node in self._monitor.nodes} if suspect else set()
         node_stands = worker.facts is not None and worker.facts.node_id in alive
@@ -371,7 +394,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._start_workers()
 
     def _node_lost(self, worker: Worker) -> None:
-        """Ray may take its time to say so of each call; no config is to blame."""
+        """Handle a worker whose node is gone, before Ray reports each call. No config is to blame."""
         log.warning("%s went with its node", worker)
         calls = self._calls.drop(worker)
         self._pool.stop(worker)
@@ -380,7 +403,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._queue.lost(lease, outcome, blame=False)
 
     def _give_up(self, worker: Worker, call: Call, outcome: Outcome, *, blame: bool) -> None:
-        """Stop ``worker`` for what became of ``call``: it worked on its oldest call, and the others wait anew."""
+        """Stop ``worker`` because of ``call``: its oldest call gets ``outcome``, the others are queued again."""
         calls = sorted({call, *self._calls.drop(worker)}, key=lambda call: call.deadline)
         self._pool.stop(worker)
         begun, *others = [each.lease for each in calls if each.lease is not None]
@@ -389,7 +412,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._queue.returned(lease)
 
     def _binaries_lost(self, call: Call, lease: Lease[Any], error: Exception) -> None:
-        """The node that compiled this trial went before its binaries were taken: compile again."""
+        """Compile again: the node that compiled this trial was lost before its binaries were taken."""
         self._pool.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
         self._queue.lost(lease, outcome, blame=False, recompile=isinstance(lease.request, TrialRequest))
@@ -401,7 +424,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._queue.stage_raised(lease, cause)
 
     def _overdue(self, call: Call) -> None:
-        """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""
+        """Give up a worker that should have ended this call itself: it hangs, or its node is cut off."""
         worker = call.worker
         if call.lease is None:
             self._calls.drop(worker)
@@ -417,7 +440,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._calls.add(worker, worker.actor.placed.remote(), math.inf)
 
     def _supervise(self) -> None:
-        """What no answer triggers: overdue calls, a silent head, nodes and sweeps that came or went, draining.
+        """Handle what no answer triggers: overdue calls, a silent head, changed nodes and sweeps, draining.
 
         Raises ClusterError where the cluster is gone.
         """
@@ -439,7 +462,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._queue.cancel_all(also_on_devices=now >= self._drain_by)
 
     def _replan(self, nodes: tuple[Node, ...]) -> None:
-        """Follow the nodes and the other sweeps that there are now."""
+        """Adapt the workers to the nodes and the other sweeps that there are now."""
         changed = nodes != self._nodes
         gone = {node.node_id for node in self._nodes} - {node.node_id for node in nodes}
         self._nodes = nodes
@@ -458,7 +481,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._start_workers()
 
     def _note_place(self, device_class: str, workers: int) -> None:
-        """Since when the class has no node."""
+        """Record since when the class has had no node."""
         what = device_class or "compiling"
         if not workers and device_class not in self._gone_since:
             self._gone_since[device_class] = time.monotonic()
@@ -467,7 +490,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             log.info("a node for %s is back", what)
 
     def _why_unusable(self, device_class: str, now: float) -> str:
-        """Why nothing of the class can be done any more; empty while it can, or may again."""
+        """Return why nothing of the class can be done any more; empty while it can, or may again."""
         if now - self._gone_since.get(device_class, now) > self._timeouts.away_s:
             label = f"{DEVICE_CLASS}={device_class}" if device_class else "CPUs"
             return f"no node with {label} came back within {self._timeouts.away_s:g} s"
@@ -481,7 +504,8 @@ class RayEvaluator(QueuedEvaluator[Any]):
             raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
 
     def _catch_sigterm(self) -> None:
-        """After ``ray.init``, which installs its own handler. Only a main thread may; others call :meth:`drain`."""
+        """Install the handler after ``ray.init``, which installs its own. Only a main thread may; others call
+        :meth:`drain`."""
         if threading.current_thread() is threading.main_thread():
             self._previous_handler = signal.signal(signal.SIGTERM, self._on_sigterm)
 
@@ -492,7 +516,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
     # Binaries
 
     def _remember(self, trial_id: str, request: TrialRequest, payload: Any) -> None:
-        """Any trial can be compiled again; the latest ones' machine code is kept."""
+        """Keep the latest trials' machine code; any other can be compiled again."""
         self._requests[trial_id] = request
         self._binaries.put(trial_id, payload)
 

@@ -1,7 +1,7 @@
 """Recorded outcomes in place of compilers and GPUs: strategies are tested against them on any machine.
 
-Time is virtual: it advances by what each recorded trial took, so that a sweep of hours replays in moments and its
-counters read as they would have.
+Time is virtual: it advances by what each recorded trial took. A sweep of hours replays in moments, and its counters
+read as they would have.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ BEFORE_THE_DEVICE = (Status.INVALID_STATIC, Status.COMPILE_ERROR, Status.COMPILE
 
 @dataclass(slots=True)
 class VirtualClock:
-    """Seconds that pass only when told to."""
+    """A clock whose seconds pass only when ``now`` is advanced."""
 
     now: float = 0.0
 
     def __call__(self) -> float:
+        """Return the seconds that have passed."""
         return self.now
 
 
 class ReplayEvaluator(InlineEvaluator):
-    """``recorded``: final results by ``TrialRequest.key``; ``device_classes``: those that they were measured on.
+    """Answers requests with recorded results.
 
+    ``recorded``: final results by ``TrialRequest.key``; ``device_classes``: those that they were measured on.
     :meth:`poll` raises ClusterError for a request that was never recorded.
     """
 
@@ -42,12 +44,13 @@ class ReplayEvaluator(InlineEvaluator):
         super().__init__(_Replay(recorded, clock, DeviceIdentity("")), measured=device_classes, clock=clock)
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
+        """Raise ClusterError: a replay has no binaries."""
         raise ClusterError("a replay has no binaries", got=trial_id, hint="compile the config with another evaluator")
 
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """Stages, compiler and devices at once: all are look-ups."""
+    """Stages, compiler and devices at once; each looks the recorded result up."""
 
     recorded: Mapping[str, TrialResult]
     clock: VirtualClock

@@ -1,9 +1,10 @@
 """A call in shared memory: its arguments, and the code of a kernel that no other process can import.
 
-A call is tuned where it stands, in a script, a notebook or a closure. Its kernel then travels by value, in memory alone
-and inside one user's session: an anonymous file (``memfd``) of the process that made the call, which its workers open
-under ``/proc`` and map for reading. Nothing of it is on a disk, in Ray's object store or in a journal, no worker can
-write to it, and it is gone with its processes. Named kernels (:class:`.protocol.KernelRef`) are what clusters share.
+A call is tuned where it is made: in a script, a notebook or a closure. Its kernel then travels by value, in memory
+alone and inside one user's session: an anonymous file (``memfd``) of the process that made the call, which its workers
+open under ``/proc`` and map for reading. Nothing of it is written to a disk, to Ray's object store or to a journal, no
+worker can write to it, and it is gone with its processes. Clusters share kernels by name
+(:class:`.protocol.KernelRef`).
 """
 
 from __future__ import annotations
@@ -38,14 +39,17 @@ from tileflow.target import Target
 
 from .shared_tensors import ALIGNMENT, Layout, Packer, unpack
 
-MOST_INTERPRETED_BYTES = 1 << 20  # of a call that is checked by Triton's interpreter: it takes seconds for each
+MOST_INTERPRETED_BYTES = 1 << 20  # limit for a call that Triton's interpreter checks, at seconds per MiB
 _LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """``stream``: a pickle of the kernel and its arguments, tensors left out. ``sources``: the lines of files that code
-    in it was made from; a notebook's are on no disk. ``precision``: of products of float32, torch's setting."""
+    """What a worker needs besides the tensors.
+
+    ``stream``: a pickle of the kernel and its arguments, tensors left out. ``sources``: the lines of the files that its
+    code was made from; a notebook's are on no disk. ``precision``: of products of float32, torch's setting.
+    """
 
     token: str
     name: str
@@ -61,8 +65,8 @@ class _Header:
 class SharedCall(AbstractContextManager["SharedCall"]):
     """A call's arguments as they are now, for the workers of this host, while it is open.
 
-    ``reference``: what :func:`load` finds it by, as long as this process lives. Raises CallError for arguments that no
-    kernel takes or that have no by-value form.
+    ``reference``: the text by which :func:`load` finds it, as long as this process lives. Raises CallError for
+    arguments that no kernel takes or that have no by-value form.
     """
 
     def __init__(self, kernel: Kernel, args: Sequence[Any], device: torch.device) -> None:
@@ -94,11 +98,11 @@ class SharedCall(AbstractContextManager["SharedCall"]):
         fcntl.fcntl(self._file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
 
     def copy(self) -> LoadedCall:
-        """The call in this process, over memory of its own."""
+        """Return the call in this process, over memory of its own."""
         return _read(self.reference)
 
     def close(self) -> None:
-        """Give the memory back, once the workers have let go of it too. Idempotent."""
+        """Free the memory, once the workers have let go of it too. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -108,7 +112,7 @@ class SharedCall(AbstractContextManager["SharedCall"]):
 
 
 def _begin(header: int) -> int:
-    """Where the tensors' bytes begin."""
+    """Return where the tensors' bytes begin."""
     return -(-(_LENGTH.size + header) // ALIGNMENT) * ALIGNMENT
 
 
@@ -116,7 +120,7 @@ def _begin(header: int) -> int:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Leaves tensors and the call's device to whoever loads, and notes which files code comes from."""
+    """Leaves tensors and the call's device to whoever loads, and records which files code comes from."""
 
     def __init__(self, file: io.BytesIO, device: torch.device) -> None:
         super().__init__(file)
@@ -144,13 +148,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(value)
 
     def sources(self) -> dict[str, list[str]]:
-        """The lines of the files that functions come from."""
+        """Return the lines of the files that functions come from."""
         found = {name: linecache.getlines(name, dict(scope)) for name, scope in self._files.items()}
         return {name: lines for name, lines in found.items() if lines}
 
 
 def _pickled(kernel: Kernel, args: tuple[Any, ...], device: torch.device) -> _Pickler:
-    """A pickler that has written both. Raises CallError."""
+    """Return a pickler that has written both. Raises CallError."""
     file = io.BytesIO()
     pickler = _Pickler(file, device)
     module = sys.modules.get(kernel.scope.__module__)
@@ -174,7 +178,7 @@ def _pickled(kernel: Kernel, args: tuple[Any, ...], device: torch.device) -> _Pi
 
 
 def is_importable(kernel: Kernel) -> bool:
-    """Whether another process that has this one's ``sys.path`` finds this very kernel by its name."""
+    """Whether another process with this one's ``sys.path`` finds this very kernel by its name."""
     module = sys.modules.get(kernel.name.partition(":")[0])
     if module is None or module.__name__ == "__main__" or "<locals>" in kernel.name or not _is_found(module):
         return False
@@ -185,7 +189,7 @@ def is_importable(kernel: Kernel) -> bool:
 
 
 def _is_found(module: Any) -> bool:
-    """Whether a module stands in a file where its name says, below a folder of ``sys.path``."""
+    """Whether a module is in a file where its name says, below a folder of ``sys.path``."""
     file = getattr(module, "__file__", None)
     if file is None:
         return False
@@ -211,8 +215,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load(reference: str) -> LoadedCall:
-    """The call of a :class:`SharedCall` on this host, which must be open, for a worker: its sources are readable then,
-    its modules found, and torch's settings those of the call. Raises SpecError.
+    """Return the call of a :class:`SharedCall` that is open on this host, for a worker.
+
+    From then on its sources are readable here, its modules importable, and torch's settings those of the call. Raises
+    SpecError.
     """
     return _read(reference, _apply_header)
 
@@ -241,7 +247,7 @@ def _read(reference: str, apply: Callable[[_Header], None] = lambda header: None
 
 
 def _mapped(path: str) -> mmap.mmap:
-    """A private map of the file: what is written to it stays here."""
+    """Map the file privately: what is written to the map stays here."""
     with open(path, "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
@@ -256,7 +262,7 @@ def _gone(reference: str, why: object) -> SpecError:
 
 
 class LoadedCall:
-    """A call's kernel, whose ``inputs`` are the call's own arguments. Else as the kernel."""
+    """A kernel whose ``inputs`` are one call's own arguments. Other attributes are the kernel's."""
 
     def __init__(self, header: _Header, path: str, begin: int) -> None:
         self._header, self._path, self._begin = header, path, begin
@@ -276,14 +282,16 @@ class LoadedCall:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel over tensors of the device that inputs were made for last."""
+        """The kernel over tensors of the device that inputs were last made for."""
         return self._kernel
 
     def inputs(
         self, *, device: str = "cpu", seed: int = 0, interpreted: bool = False, **problem: Any
     ) -> tuple[Any, ...]:
-        """The call's arguments in memory of their own; ``problem`` is the call's, and not read. Raises ValueError where
-        they are ``interpreted`` and too many for that."""
+        """Return the call's arguments in memory of their own. ``problem`` is the call's and not read.
+
+        Raises ValueError where they are ``interpreted`` and too large for that.
+        """
         layout, on = self._header.layout, torch.device(device)
         if interpreted and sum(span.nbytes for span in layout.spans) > MOST_INTERPRETED_BYTES:
             raise ValueError(f"an interpreter is given {MOST_INTERPRETED_BYTES} bytes of arguments at most")
@@ -307,20 +315,20 @@ class LoadedCall:
         return tuple(args)
 
     def reference(self, *args: Any) -> Any:
-        """As the kernel's, over the tensors that it holds where ``args`` are."""
+        """Return the kernel's reference result, over the tensors that it holds in place of ``args``."""
         return self._kernel.reference(*args)
 
     def kind(self, *args: Any) -> LoadedCall:
-        """This call, with the host code and the regions that ``args`` have: its inputs stay the call's own."""
+        """Return this call with the host code and the launches that ``args`` select. Its inputs stay the call's own."""
         self._kernel = self._kernel.kind(*args)
         return self
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        """The problem itself, for the interpreter: of a call's arguments there are no smaller ones."""
+        """Return the problem itself for the interpreter: a call's arguments have no smaller version."""
         return {**problem, "interpreted": True}
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "static") -> Lowered:
-        """As the kernel's; where host code reads data, from the call's own, on the CPU."""
+        """Lower the kernel. Where its host code reads data, it reads the call's own, on the CPU."""
         try:
             return self._kernel.lower(args, target, mode)
         except HostDataError:

@@ -1,8 +1,8 @@
 """Tensors of a call in memory that other processes map: the same shapes, strides, dtypes, alignment and aliasing.
 
-What is kept are *spans*: the bytes of one storage from the first to the last that a tensor of the call covers.
-Integers, booleans and small floats are there by value. A large span of floats alone is drawn anew, in every process,
-from some of its own values, so that the shares of zeros, infinities and NaN, signs and ranges are the caller's.
+What is stored are *spans*: the bytes of one storage from the first to the last that a tensor of the call covers.
+Integers, booleans and small spans of floats are stored by value. A large span of floats is drawn anew in every process
+from a sample of its values, so that the shares of zeros, infinities and NaN, signs and ranges are the caller's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """``nbytes`` of one storage, which begin at a multiple of ALIGNMENT. ``place``: of their values; None: drawn."""
+    """``nbytes`` of one storage, which begin at a multiple of ALIGNMENT.
+
+    ``place``: the offset of their values; None where they are drawn. ``moves``: the span goes to the device that is
+    asked for; else it stays on the CPU.
+    """
 
     nbytes: int
     place: int | None
@@ -32,8 +36,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor over a span. ``offset``: of its first element, in bytes. ``sample``: where values to draw from are, and
-    how many."""
+    """A tensor over a span. ``offset``: of its first element, in bytes. ``sample``: the place and the number of the
+    values to draw from."""
 
     span: int
     offset: int
@@ -45,7 +49,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything is. ``moves`` of a span: it goes to the device that is asked for; else it stays on the CPU."""
+    """The spans and views of a call, and how many bytes their values take."""
 
     spans: tuple[Span, ...]
     views: tuple[View, ...]
@@ -86,14 +90,14 @@ class Packer:
         self.layout = Layout(tuple(spans), tuple(views[i] for i in range(len(tensors))), self._end)
 
     def write(self, memory: mmap.mmap, begin: int) -> None:
-        """Copy the values to where the layout, which begins at ``begin``, has them."""
+        """Copy the values to their places in ``memory``, for a layout that starts at ``begin``."""
         for place, values in self._chunks:
             if values.numel():
                 there = torch.frombuffer(memory, dtype=torch.uint8, count=values.numel(), offset=begin + place)
                 there.copy_(values)
 
     def _put(self, values: torch.Tensor, ahead: int = 0) -> int:
-        """Keep room for bytes behind ``ahead`` others; where those begin."""
+        """Reserve room for the values, with ``ahead`` bytes before them, and return their offset."""
         place = self._end
         self._chunks.append((place + ahead, values))
         self._end = place + -(-(ahead + values.numel()) // ALIGNMENT) * ALIGNMENT
@@ -107,7 +111,7 @@ class Packer:
 
 
 def _groups(tensors: Sequence[torch.Tensor]) -> list[_Group]:
-    """Tensors that share memory are together; one without elements is alone."""
+    """Group the tensors that share memory; one without elements is alone."""
     members: dict[Any, list[int]] = {}
     for i, tensor in enumerate(tensors):
         alone = not tensor.numel()
@@ -120,7 +124,7 @@ def _groups(tensors: Sequence[torch.Tensor]) -> list[_Group]:
 
 
 def _covered(tensor: torch.Tensor) -> tuple[int, int]:
-    """The first address of a tensor's elements, and the one behind its last."""
+    """Return the first address of a tensor's elements and the one after its last."""
     if not tensor.numel():
         return 0, 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -132,7 +136,7 @@ def _is_drawable(tensor: torch.Tensor) -> bool:
 
 
 def _bytes(tensor: torch.Tensor, group: _Group) -> torch.Tensor:
-    """What the group's addresses hold, on the tensor's device: no copy."""
+    """Return what the group's addresses hold, on the tensor's device, without a copy."""
     raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     if group.begin == group.end:
         return raw
@@ -144,8 +148,10 @@ def _bytes(tensor: torch.Tensor, group: _Group) -> torch.Tensor:
 
 
 def unpack(layout: Layout, memory: mmap.mmap | None, begin: int, device: str, seed: int) -> list[torch.Tensor]:
-    """New tensors on ``device`` with memory of their own, whose values come from ``memory``; without any where it is
-    ``meta``. ``seed``: of those that are drawn."""
+    """Make new tensors on ``device``, with memory of their own, from the values in ``memory``.
+
+    On ``meta`` they have no memory. ``seed``: for those whose values are drawn.
+    """
     places = [device if span.moves or device == "meta" else "cpu" for span in layout.spans]
     buffers = [_buffer(span, place) for span, place in zip(layout.spans, places, strict=True)]
     for span, (buffer, offset) in zip(layout.spans, buffers, strict=True):
@@ -168,7 +174,7 @@ def unpack(layout: Layout, memory: mmap.mmap | None, begin: int, device: str, se
 
 
 def _buffer(span: Span, device: str) -> tuple[torch.Tensor, int]:
-    """Memory for a span, and where in it an address is aligned."""
+    """Return memory for a span, and the offset of an aligned address in it."""
     buffer = torch.empty(span.nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
     return buffer, 0 if device == "meta" else -buffer.data_ptr() % ALIGNMENT
 

@@ -17,51 +17,65 @@ from .trial import Build, DeviceIdentity, Facts
 
 
 class Compiler(Protocol):
-    """Lives on a compile worker, serves every target."""
+    """A compiler, which lives on a compile worker and serves every target."""
 
     @property
-    def compiled_by(self) -> Facts: ...
+    def compiled_by(self) -> Facts:
+        """(name, version) of what it compiles with."""
 
     def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
-        """Returns within the stages' ``compile_limit_s``; a config's failure is in ``Build.rejected``.
+        """Compile one request within the stages' ``compile_limit_s``; a config's failure is in ``Build.rejected``.
 
         Raises a TileflowError that is not retryable where the kernel fails whatever the config.
         """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop whatever it has running."""
 
 
 class Device(Protocol):
-    """Lives on a device worker: one GPU, or a model of one."""
+    """A device, which lives on a device worker: one GPU, or a model of one."""
 
     @property
-    def identity(self) -> DeviceIdentity: ...
+    def identity(self) -> DeviceIdentity:
+        """The host, GPU and launcher versions that results are recorded with."""
 
     def prepare(self, request: TrialRequest) -> None:
-        """Make what every trial of the request's kernel and problem needs before its config is built. Raises nothing:
-        what fails here fails again, and is told, when the first trial runs."""
+        """Make what every trial of the request's kernel and problem needs, before its config is built.
+
+        Raises nothing: what fails here fails again, and is reported, when the first trial runs.
+        """
 
     def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
-        """Measure (or model) one trial. Returns within the stages' ``device_limit_s``; raises as ``compile`` does."""
+        """Measure (or model) one trial within the stages' ``device_limit_s``. Raises as :meth:`Compiler.compile`
+        does."""
 
     def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
-        """Race the request's candidates; ``candidates``: their machine code. Else as :meth:`run`."""
+        """Race the request's candidates; ``candidates``: their machine code. Limit and errors are those of
+        :meth:`run`."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop whatever it has running."""
 
 
 class Stages(Protocol):
     """Opens compilers and devices on workers. Limits are in seconds and count from the moment a worker starts."""
 
     @property
-    def compile_limit_s(self) -> float: ...
+    def compile_limit_s(self) -> float:
+        """Seconds after which a compile must have ended itself."""
 
-    def device_limit_s(self, request: AnyRequest) -> float: ...
+    def device_limit_s(self, request: AnyRequest) -> float:
+        """Return the seconds after which the request's run on a device must have ended itself."""
 
-    def open_compiler(self) -> Compiler: ...
+    def open_compiler(self) -> Compiler:
+        """Open a compiler in this process."""
 
     def open_device(self, device_class: str, gpu: str = "") -> Device:
-        """The one GPU that this process sees; of several the one that ``gpu`` names, as CUDA_VISIBLE_DEVICES does.
-        Raises ClusterError where it is not one GPU of ``device_class``."""
+        """Open the one visible GPU; of several the one that ``gpu`` names, as CUDA_VISIBLE_DEVICES does.
 
-    def open_model(self, device_class: str) -> Device: ...
+        Raises ClusterError where it is not one GPU of ``device_class``.
+        """
+
+    def open_model(self, device_class: str) -> Device:
+        """Open a model of ``device_class`` in place of a GPU."""

@@ -1,8 +1,8 @@
 """The sweep registry: which sweeps work on a shared cluster, so that each takes no more than its share.
 
-The registry is one small actor of the cluster, which the first sweep creates. It only remembers: every sweep works out
-its own share of CPUs and GPUs (:mod:`.fair_share`). It forgets a sweep that has not been heard of for a while, and ends
-with the last one. :func:`list_sweeps` and :func:`send_order` ask it from any machine.
+The registry is one small actor of the cluster, which the first sweep creates. It only remembers entries: every sweep
+computes its own share of CPUs and GPUs (:mod:`.fair_share`). It forgets a sweep that has sent no heartbeat for a while,
+and ends with the last one. :func:`list_sweeps` and :func:`send_order` ask it from any machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .fair_share import Share, SweepEntry, fair_shares
 if TYPE_CHECKING:  # what the actor imports stays small
     from .protocol import Ordered
 
-NAME = "tileflow-sweep-registry-1"  # and the version of what is said to it
+NAME = "tileflow-sweep-registry-1"  # ends in the version of its protocol
 NAMESPACE = "tileflow"
 FORGOTTEN_S = 20.0
 ANSWER_S = 30.0
@@ -39,7 +39,7 @@ class SweepRegistry:
         self._count = 0
 
     def enter(self, entry: SweepEntry) -> list[SweepEntry]:
-        """``entry`` is working, still or anew; all that are."""
+        """Record that a sweep works, first or again. Returns all that do."""
         known = self._entries.get(entry.sweep_id)
         if known is None:
             self._count += 1
@@ -50,14 +50,14 @@ class SweepRegistry:
         return self.entries()
 
     def entries(self) -> list[SweepEntry]:
-        """All that were heard of lately, the earliest first."""
+        """Return all sweeps with a recent heartbeat, the earliest first."""
         before = time.monotonic() - FORGOTTEN_S
         for sweep_id in [s for s, heard in self._heard.items() if heard < before]:
             self._forget(sweep_id)
         return sorted(self._entries.values(), key=lambda entry: entry.since)
 
     def order(self, sweep_id: str, order: Ordered) -> list[str]:
-        """Tell the sweeps whose id begins so; their ids."""
+        """Give an order to the sweeps whose id begins with ``sweep_id``. Returns their ids."""
         told = [entry.sweep_id for entry in self.entries() if entry.sweep_id.startswith(sweep_id)]
         for name in told:
             self._orders[name] = order
@@ -65,7 +65,7 @@ class SweepRegistry:
         return told
 
     def leave(self, sweep_id: str) -> None:
-        """``sweep_id`` has ended."""
+        """Forget a sweep that has ended."""
         self._forget(sweep_id)
         if not self.entries():
             ray.actor.exit_actor()
@@ -88,12 +88,12 @@ class RegistryClient:
 
     @property
     def order(self) -> Ordered:
-        """What this sweep was told."""
+        """The order that this sweep was given."""
         mine = (entry.order for entry in self.entries if entry.sweep_id == self._entry.sweep_id)
         return next(mine, "")
 
     def share(self, cpus: int, gpus: Mapping[str, int]) -> Share:
-        """This sweep's part of the cluster."""
+        """Return this sweep's share of the cluster's CPUs and GPUs."""
         return fair_shares(self.entries, cpus, gpus)[self._entry.sweep_id]
 
     def add_device_class(self, device_class: str) -> None:
@@ -106,7 +106,7 @@ class RegistryClient:
             )
 
     def heartbeat(self, status: Mapping[str, Any]) -> bool:
-        """Tell the registry once a period that this sweep is alive. True where sweeps or orders have changed."""
+        """Tell the registry once a period that this sweep is alive. Returns whether sweeps or orders have changed."""
         changed = self._read_answer()
         if self._answer is None and time.monotonic() - self._asked_at >= self._period_s:
             self._asked_at = time.monotonic()
@@ -120,7 +120,7 @@ class RegistryClient:
             return False
         try:
             heard = tuple(ray.get(self._answer))
-        except ray.exceptions.RayError:  # it ended with the sweep before this one, or with its node: another is made
+        except ray.exceptions.RayError:  # it ended with the previous sweep or with its node: create another
             self._registry = self._answer = None
             return False
         self._answer = None
@@ -131,18 +131,20 @@ class RegistryClient:
         return changed
 
     def leave(self) -> None:
+        """Tell the registry, without waiting, that this sweep has ended."""
         if self._registry is not None:
             self._registry.leave.remote(self._entry.sweep_id)
             self._registry = None
 
 
 def _share_inputs(entries: Sequence[SweepEntry]) -> list[SweepEntry]:
-    """What shares depend on."""
+    """Return the parts of the entries that shares depend on."""
     return [replace(entry, status={}, since=0) for entry in entries]
 
 
 def get_or_create_registry() -> Any:
-    """The cluster's registry, created where there is none. After the loss of its node every sweep registers again."""
+    """Return the cluster's registry, created where there is none. After the loss of its node every sweep registers
+    again."""
     actor = ray.remote(SweepRegistry)
     return actor.options(
         name=NAME, namespace=NAMESPACE, lifetime="detached", get_if_exists=True, num_cpus=0, max_restarts=-1
@@ -150,7 +152,7 @@ def get_or_create_registry() -> Any:
 
 
 def find_registry() -> Any | None:
-    """The cluster's registry; None where no sweep works."""
+    """Return the cluster's registry; None where no sweep works."""
     try:
         return ray.get_actor(NAME, namespace=NAMESPACE)
     except ValueError:
@@ -161,21 +163,22 @@ def find_registry() -> Any | None:
 
 
 def list_sweeps(address: str) -> list[SweepEntry]:
-    """The sweeps that work on the cluster at ``address``. Raises ClusterError where there is no cluster."""
+    """Return the sweeps that work on the cluster at ``address``. Raises ClusterError where there is no cluster."""
     with _connected(address):
         registry = find_registry()
         return list(_answered(registry.entries.remote(), ())) if registry is not None else []
 
 
 def send_order(address: str, sweep_id: str, order: Ordered) -> list[str]:
-    """Tell the sweeps on the cluster at ``address`` whose id begins so; their ids. Raises ClusterError."""
+    """Give an order to the sweeps at ``address`` whose id begins with ``sweep_id``. Returns their ids. Raises
+    ClusterError."""
     with _connected(address):
         registry = find_registry()
         return list(_answered(registry.order.remote(sweep_id, order), ())) if registry is not None else []
 
 
 def _answered(answer: Any, ended: Any) -> Any:
-    """What the registry answers; ``ended`` where it ended meanwhile, with the last sweep.
+    """Return the registry's answer; ``ended`` where it ended meanwhile, with the last sweep.
 
     Raises ClusterError where it takes too long: it starts with the first sweep.
     """

@@ -1,7 +1,7 @@
-"""One record of a trial: what building found, how it ended, where its time went.
+"""The record of a trial: what building found, how it ended, where its time went.
 
 A :class:`TrialResult` is made once, by the trial queue, and carried whole from there to the journal, which flattens it.
-No part of it can hold what a journal refuses: its numbers are finite, or None where there is none.
+All of its numbers are finite, or None where there is none: a journal refuses others.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Facts = tuple[tuple[str, str], ...]
 class Build:
     """What compiling found out, without the machine code.
 
-    ``trial_id``: identifies the trial; ``source_hash``: all regions' sources together. ``compiled_by``: (name, version)
-    pairs. ``rejected``: the outcome of a config that never reaches a device. ``launches``: what one call launches, in
-    order; ``traffic``: what it must move and compute. ``roofline_us``: the roofline's time for it on its device class.
-    ``modelled_us``: the cost model's time, also where a device will measure. ``occupancy``: the lowest of all regions,
-    0 to 1.
+    ``trial_id``: identifies the trial; ``source_hash``: of all launches' sources together. ``compiled_by``: (name,
+    version) pairs. ``compile_s``: seconds. ``rejected``: the outcome of a config that never reaches a device.
+    ``launches``: what one call launches, in order; ``traffic``: what it must move and compute. ``roofline_us``: the
+    roofline's time on its device class. ``modelled_us``: the cost model's time, also where a device will measure.
+    ``occupancy``: the lowest of all launches, 0 to 1.
     """
 
     trial_id: str
@@ -46,7 +46,7 @@ class Build:
 
     @property
     def most_used(self) -> Resources | None:
-        """The most registers, spilled bytes, shared bytes and threads that a launch has; None where nothing is."""
+        """The most registers, spilled bytes, shared bytes and threads that a launch has; None without launches."""
         used = [launch.resources for launch in self.launches]
         if not used:
             return None
@@ -59,7 +59,7 @@ def _counts(used: Resources) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """What a device worker stands on. ``gpu_uuid`` is empty for a worker that only models."""
+    """The host, GPU and launcher versions of a device worker. ``gpu_uuid`` is empty for one that only models."""
 
     device_class: str
     host: str = ""
@@ -69,8 +69,11 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Seconds of an attempt beside those of its build and its outcome: ``queue_s`` waiting for a compile worker,
-    ``built_s`` waiting, built, for a device, ``device_s`` with a device worker."""
+    """Seconds of an attempt beside those of its build and its outcome.
+
+    ``queue_s``: waiting for a compile worker. ``built_s``: waiting, built, for a device. ``device_s``: with a device
+    worker.
+    """
 
     queue_s: float = 0.0
     built_s: float = 0.0
@@ -84,16 +87,14 @@ class Phases:
 class TrialResult:
     """How one attempt ended.
 
-    ``build``: None where no compile worker answered, so that nobody knows which trial it would have been; a verdict has
-    one always. ``device``:
-    where it ran; None where it reached no device. ``retried``: infrastructure failed and the evaluator has queued the
-    request again; another result follows. ``blocklisted``: why the config will not be run again (it killed workers);
-    empty otherwise.
-    ``kernel_error``: what the kernel's author must mend, because the kernel fails whatever the config: it cannot be
-    imported or lowered, its inputs or its reference raise. Every request for the same kernel, problem, device class and
-    mode ends with it, as cancelled: nothing is known of their configs.
-    ``duplicate_of``: the request whose binary was the same; its outcome is repeated here, nothing was measured.
-    ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code.
+    ``build``: None where no compile worker answered, so that the trial is unknown; a verdict always has one.
+    ``device``: where it ran; None where it reached no device. ``retried``: infrastructure failed and the evaluator has
+    queued the request again; another result follows. ``blocklisted``: why the config will not be run again (it killed
+    workers); empty otherwise. ``kernel_error``: what the kernel's author must mend, because the kernel fails whatever
+    the config: it cannot be imported or lowered, its inputs or its reference raise. Every request for the same kernel,
+    problem, device class and mode ends with it, as cancelled: nothing is known of their configs. ``duplicate_of``: the
+    request whose binary was the same; its outcome is repeated here, nothing was measured. ``binaries_kept``:
+    :meth:`Evaluator.fetch_binaries` can still return the machine code.
     """
 
     request_id: str
@@ -111,16 +112,17 @@ class TrialResult:
 
     @property
     def trial_id(self) -> str:
-        """Empty where nothing is known of the trial."""
+        """The build's trial id, empty where no build is known."""
         return self.build.trial_id if self.build is not None else ""
 
     @property
     def measurement(self) -> Measurement | None:
+        """The outcome's measurement, None where nothing was timed."""
         return self.outcome.measurement
 
     @property
     def modelled(self) -> bool:
-        """Its time is the cost model's."""
+        """Whether its time is the cost model's."""
         return self.measurement is not None and not self.outcome.measured
 
     @property
@@ -131,15 +133,15 @@ class TrialResult:
 
     @property
     def gpu_uuid(self) -> str:
-        """As the worker names its GPU, else as the measuring process did."""
+        """The GPU's id as the worker reports it, else as the measuring process did."""
         return (self.device.gpu_uuid if self.device is not None else "") or self.outcome.device.gpu_uuid
 
     @property
     def final(self) -> bool:
-        """No further result follows for this request."""
+        """Whether no further result follows for this request."""
         return not self.retried
 
     @property
     def blames_config(self) -> bool:
-        """The outcome says something about the config, so that a strategy may be told."""
+        """Whether the outcome says something about the config, so that a strategy may be told."""
         return self.final and (bool(self.blocklisted) or not self.outcome.status.is_infrastructure)

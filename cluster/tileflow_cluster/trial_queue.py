@@ -2,8 +2,8 @@
 
 Every evaluator moves its requests through one queue, which knows no worker, no Ray and no clock but the given one. A
 request waits to be compiled, is leased to a compile worker, waits for its device class, is leased to a device worker,
-and ends in exactly one final result. Nothing is lost, because a request leaves the queue only with that result;
-nothing comes twice, because an answer counts only while its lease is the current one.
+and ends in exactly one final result. Nothing is lost, because a request leaves the queue only with that result. Nothing
+comes twice, because an answer counts only while its lease is the current one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ Phase = Literal["compile", "device"]
 
 MAX_ATTEMPTS = 5
 POISON_KILLS = 2
-PRUNED = "Pruned"  # the error class of a config that was built and judged not worth measuring
+PRUNED = "Pruned"  # the error class of a config that was built and pruned
 
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[Payload]):
-    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs; for a race it
-    is ``candidates``, the payload of each."""
+    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs.
+
+    For a race it needs ``candidates``, the payload of each.
+    """
 
     request: AnyRequest
     phase: Phase
@@ -52,9 +54,11 @@ class Lease(Generic[Payload]):
 
 @dataclass(slots=True)
 class _WorkerQueue:
-    """The requests that wait for one kind of worker. ``order``: all of them, oldest first. ``first``: those that go
-    before all others. ``selectable``: by search, those that the policy selects among. Adding and removing look at
-    nothing else."""
+    """The requests that wait for one kind of worker.
+
+    ``order``: all of them, oldest first. ``first``: those that go before all others. ``selectable``: by search, those
+    that the policy selects among. Adding and removing take constant time.
+    """
 
     order: dict[str, None] = field(default_factory=dict)
     first: dict[str, None] = field(default_factory=dict)
@@ -86,7 +90,7 @@ class _PendingTrial(Generic[Payload]):
     whose: object
     key: str
     phase: Phase
-    since: float  # it waits, or is leased
+    since: float  # the time at which it was queued or leased
     queue_s: float = 0.0
     built_s: float = 0.0
     device_s: float = 0.0
@@ -100,7 +104,10 @@ class _PendingTrial(Generic[Payload]):
 
 
 class TrialQueue(Generic[Payload]):
-    """``Payload``: how binaries travel; a tuple of them in one process, an object reference under Ray."""
+    """The requests of one evaluator and their states.
+
+    ``Payload``: how binaries travel; a tuple of them in one process, an object reference under Ray.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -120,11 +127,14 @@ class TrialQueue(Generic[Payload]):
     # What the driver does
 
     def set_policy(self, policy: SchedulingPolicy) -> None:
+        """Let ``policy`` select which built request a device worker gets."""
         self._policy = policy
 
     def submit(self, request: AnyRequest, candidates: tuple[Payload, ...] = ()) -> None:
-        """Queue ``request`` for compiling, a race with the payloads of its ``candidates`` for its device; one whose
-        outcome is known is answered at once."""
+        """Queue ``request`` for compiling, or a race, with its candidates' payloads, for its device.
+
+        A request whose outcome is known is answered at once.
+        """
         if request.request_id in self._trials:
             raise InternalError("a pending request's id must be unique", got=request.request_id)
         trial = _PendingTrial[Payload](request, _whose(request), request.key, "compile", self._clock())
@@ -140,36 +150,40 @@ class TrialQueue(Generic[Payload]):
             self._enqueue(trial)
 
     def start_clock(self) -> None:
-        """What counters call elapsed begins now."""
+        """Start the time that counters report as elapsed."""
         self._started = self._clock()
 
     def take_results(self) -> list[TrialResult]:
+        """Return the results since the last call and forget them."""
         results, self._results = self._results, []
         return results
 
     @property
     def pending(self) -> int:
-        """Requests without a final result, and results that nobody took yet."""
+        """How many requests have no final result, plus how many results nobody took yet."""
         return len(self._trials) + sum(result.final for result in self._results)
 
     def in_flight(self, device_class: str) -> int:
-        """Requests for ``device_class`` without a final result."""
+        """Return how many requests for ``device_class`` have no final result."""
         return self._in_flight[device_class]
 
     def compiling(self, device_class: str) -> list[TrialRequest]:
-        """Requests on their way to a device of the class, the oldest first."""
+        """Return the requests on their way to a device of the class, the oldest first."""
         requests = [e.request for e in self._trials.values() if e.phase == "compile"]
         return [r for r in requests if isinstance(r, TrialRequest) and r.device_class == device_class]
 
     def waiting(self, phase: Phase, device_class: str = "") -> int:
+        """Return how many requests wait for a worker of this phase and device class."""
         queue = self._waiting.get(_queue_name(phase, device_class))
         return len(queue.order) if queue is not None else 0
 
     # What workers do
 
     def lease(self, phase: Phase, worker: str, device_class: str = "") -> Lease[Payload] | None:
-        """The request that has waited longest for this kind of worker, of those for a device the one that the policy
-        takes; None where none waits."""
+        """Lease a worker the request that has waited longest, or for a device the one that the policy selects.
+
+        Returns None where none waits.
+        """
         queue = self._waiting.get(_queue_name(phase, device_class))
         if queue is None or not queue.order:
             return None
@@ -191,8 +205,10 @@ class TrialQueue(Generic[Payload]):
         return trial.lease
 
     def _select(self, queue: _WorkerQueue, worker: str) -> str | None:
-        """The request that the policy selects; those that it drops end. What was tried before, or is measured
-        once more, goes before all others and is not selectable."""
+        """Return the request that the policy selects, and end those that it drops.
+
+        Requests that were tried before, or are remeasured, go before all others and are not selectable.
+        """
         if queue.first or self._policy is None:
             return next(iter(queue.first or queue.order))
         selection = self._policy.select(queue.selectable, worker)
@@ -209,7 +225,7 @@ class TrialQueue(Generic[Payload]):
         return not request.remeasure and request.attempt == 1 and compiled is not None and compiled.traffic is not None
 
     def compiled(self, lease: Lease[Payload], compiled: Build, payload: Payload | None) -> None:
-        """A compile worker answered: reject, recognise as a known trial, or queue for the device class."""
+        """Take in a compile worker's answer: reject, recognise as a known trial, or queue for the device class."""
         trial = self._answered(lease)
         if trial is None:
             return
@@ -226,8 +242,10 @@ class TrialQueue(Generic[Payload]):
             self._await_device(trial)
 
     def finish(self, lease: Lease[Payload], outcome: Outcome, on: DeviceIdentity, device_s: float = 0.0) -> None:
-        """A device worker answered, after ``device_s`` seconds. A measuring process or a device that was lost under it
-        counts as :meth:`lost`."""
+        """Take in a device worker's answer, given after ``device_s`` seconds.
+
+        A measuring process or a device that was lost under it counts as :meth:`lost`.
+        """
         trial = self._answered(lease)
         if trial is None:
             return
@@ -238,9 +256,10 @@ class TrialQueue(Generic[Payload]):
             self._end(trial, outcome, on)
 
     def lost(self, lease: Lease[Payload], outcome: Outcome, *, blame: bool, recompile: bool = False) -> None:
-        """The worker will not answer. ``blame``: the config may have killed it, and is blocklisted the second time.
+        """Take in that the worker will not answer.
 
-        ``recompile``: the binaries are gone with their node.
+        ``blame``: the config may have killed it, and is blocklisted the second time. ``recompile``: the binaries are
+        gone with their node.
         """
         trial = self._release(lease)
         if trial is None:
@@ -251,7 +270,8 @@ class TrialQueue(Generic[Payload]):
         self._lose(trial, lease, outcome, blame=blame)
 
     def fail_kernel(self, lease: Lease[Payload], error: TileflowError) -> None:
-        """The stage raised ``error``, as it would for every request for this kernel and problem: all of them end."""
+        """End all requests for the lease's kernel and problem: the stage raised ``error``, as it would for each of
+        them."""
         failed = self._release(lease)
         if failed is None:
             return
@@ -260,8 +280,11 @@ class TrialQueue(Generic[Payload]):
             self._end(trial, Outcome(Status.CANCELLED, measured=False), kernel_error=error)
 
     def stage_raised(self, lease: Lease[Payload], error: BaseException) -> None:
-        """What the kernel's author must mend ends every request for that kernel and problem; a mistake of the stage, or
-        of its worker's environment, is tried again, once."""
+        """Take in an exception of a stage.
+
+        An error that the kernel's author must mend ends every request for that kernel and problem. A mistake of the
+        stage, or of its worker's environment, is retried once.
+        """
         if isinstance(error, TileflowError) and not error.retryable:
             self.fail_kernel(lease, error)
             return
@@ -270,7 +293,7 @@ class TrialQueue(Generic[Payload]):
         self.lost(lease, Outcome(status, None, type(error).__name__, digest), blame=True)
 
     def returned(self, lease: Lease[Payload]) -> None:
-        """The worker never began with it."""
+        """Queue the lease's request again: the worker never began with it."""
         trial = self._release(lease)
         if trial is not None:
             self._enqueue(trial)
@@ -282,18 +305,18 @@ class TrialQueue(Generic[Payload]):
             self._end(trial, Outcome(Status.CANCELLED, measured=False))
 
     def cancel_all(self, *, also_on_devices: bool) -> None:
-        """End all that is not leased to a device worker as cancelled; ``also_on_devices``: that too."""
+        """End as cancelled all that is not leased to a device worker; with ``also_on_devices`` that too."""
         for trial in list(self._trials.values()):
             if also_on_devices or trial.lease is None or trial.phase == "compile":
                 self._end(trial, Outcome(Status.CANCELLED, measured=False))
 
     def fail_class(self, device_class: str, outcome: Outcome) -> None:
-        """End every request for a device class that nothing serves any more."""
+        """End with ``outcome`` every request for a device class that nothing serves any more."""
         for trial in [e for e in self._trials.values() if e.request.device_class == device_class]:
             self._end(trial, outcome)
 
     def forget_modelled(self, device_class: str) -> None:
-        """What the cost model said of the class is known no more: it is measured from now on."""
+        """Forget the cost model's outcomes of the class, which is measured from now on."""
         for trial_id in [
             known.trial_id
             for known in self._known.values()
@@ -302,7 +325,7 @@ class TrialQueue(Generic[Payload]):
             del self._known[trial_id]
 
     def counters(self) -> Counters:
-        """All but the share of idle time, which only the owner of the workers knows."""
+        """Return the totals without the shares of idle time, which only the owner of the workers knows."""
         return Counters(
             elapsed_s=self._clock() - self._started,
             considered=self._counts["considered"],
@@ -317,7 +340,7 @@ class TrialQueue(Generic[Payload]):
     # The moves
 
     def _answered(self, lease: Lease[Payload]) -> _PendingTrial[Payload] | None:
-        """The trial that ``lease`` may answer for; None, counted, where the lease is an old one."""
+        """Return the trial that ``lease`` may answer for; None, counted as dropped, for an old lease."""
         trial = self._release(lease)
         self._counts["dropped"] += trial is None
         return trial
@@ -366,7 +389,7 @@ class TrialQueue(Generic[Payload]):
         blame: bool,
         on: DeviceIdentity | None = None,
     ) -> None:
-        """Try again, unless this config has done it before or nothing helps."""
+        """Queue the trial again, unless its config has killed workers before or it was tried too often."""
         if blame:
             trial.killed.append(lease.worker)
         lost = outcome if outcome.status.is_infrastructure else replace(outcome, status=Status.WORKER_LOST)
@@ -433,7 +456,7 @@ class TrialQueue(Generic[Payload]):
         self._stop_leading(trial, result)
 
     def _stop_leading(self, trial: _PendingTrial[Payload], result: TrialResult | None) -> None:
-        """Those that gave the same binary hear its outcome; where there is none, the first of them leads."""
+        """Give the outcome to the trials with the same binary; where there is none, let the first of them lead."""
         if not trial.leads:
             return
         del self._leaders[trial.leads]
@@ -476,7 +499,7 @@ class TrialQueue(Generic[Payload]):
 
 
 def unanswered(lease: Lease[Payload]) -> Outcome:
-    """The worker of ``lease`` should have ended this itself: it hangs, or is cut off."""
+    """Return the outcome of a lease whose worker should have ended it: it hangs, or is cut off."""
     status = Status.COMPILE_TIMEOUT if lease.phase == "compile" else Status.BENCH_TIMEOUT
     return Outcome(status, None, "LeaseExpired", f"the {lease.phase} worker did not answer within its limit")
 
@@ -488,21 +511,25 @@ class QueuedEvaluator(Generic[Payload]):
     _draining: bool
 
     def pending(self) -> int:
+        """Return how many requests have no result polled yet."""
         return self._queue.pending
 
     def set_policy(self, policy: SchedulingPolicy) -> None:
+        """Let ``policy`` select what runs next on a device."""
         self._queue.set_policy(policy)
 
     def cancel(self, request_id: str) -> None:
+        """Cancel a request that is not compiled yet."""
         self._queue.cancel(request_id)
 
     @property
     def draining(self) -> bool:
+        """Whether the evaluator takes no more requests."""
         return self._draining
 
 
 def _whose(request: AnyRequest) -> tuple[object, ...]:
-    """What a fault of the kernel is a fault of: all of a request but its config."""
+    """Return what a fault of the kernel affects: every field of a request but its config."""
     return request.kernel, request.problem, request.device_class, request.mode
 
 

@@ -24,5 +24,6 @@ def scaled_product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def problem() -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the arguments that the kernel is built for: two square bfloat16 matrices without memory."""
     square = torch.randn(SIZE, SIZE, dtype=torch.bfloat16, device="meta")
     return square, square

@@ -28,7 +28,7 @@ State = Literal["waiting", "starting", "ready", "parked"]
 PHASES: tuple[Phase, ...] = ("compile", "device")
 MAX_FALSE_STARTS = 3
 REASON_CHARS = 1000
-MOST_DECLINED = 16  # workers of a class that may be offered work in one round and get none
+MOST_DECLINED = 16  # workers of a class that may be offered work in one round without taking any
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Recycling:
 
 
 class WorkerKind(Enum):
-    """What a worker is for: requests of one phase. It works on one of so many calls that it has in hand."""
+    """What a worker is for."""
 
     COMPILE = "compile"
     DEVICE = "device"
@@ -48,10 +48,12 @@ class WorkerKind(Enum):
 
     @property
     def phase(self) -> Phase:
+        """The phase whose requests the worker serves."""
         return "compile" if self is WorkerKind.COMPILE else "device"
 
     @property
     def depth(self) -> int:
+        """How many calls a worker may have at once; it runs one, the others are queued."""
         return 1 if self is WorkerKind.COMPILE else 3
 
 
@@ -59,10 +61,9 @@ class WorkerKind(Enum):
 class Worker:
     """One actor. ``device_class`` is empty for a compile worker, ``facts`` None until it is ready.
 
-    It waits until Ray has found a place for it, however long others hold them, and starts from then on.
-
-    ``calls``: how many it was given and has not answered; ``worn``: it gets no more. ``busy_s``: seconds spent on
-    those that it answered. ``why_parked``: why it must not be used.
+    It waits until Ray has found a place for it, however long others hold them, and starts from then on. ``calls``: how
+    many it has not answered yet. ``worn``: it gets no more. ``busy_s``: seconds spent on the answered ones.
+    ``why_parked``: why it must not be used.
     """
 
     name: str
@@ -81,15 +82,17 @@ class Worker:
 
     @property
     def phase(self) -> Phase:
+        """The phase whose requests the worker serves."""
         return self.kind.phase
 
     @property
     def placed(self) -> bool:
-        """It has its place, and works or is about to."""
+        """Whether it has its place, and works or is about to."""
         return self.state in ("starting", "ready")
 
     @property
     def gpu_uuid(self) -> str:
+        """The id of its GPU; empty for a compile worker, a model, or one that is not ready."""
         return self.facts.identity.gpu_uuid if self.facts and self.facts.identity else ""
 
     def __str__(self) -> str:
@@ -116,14 +119,14 @@ class WorkerPool:
         self._retired_ready_s: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
 
     def follow(self, plan: PlacementPlan) -> Iterator[Worker]:
-        """Start what is missing from ``plan``, device workers first, which take longest to be ready; those beyond it
-        end, where they have calls after these.
+        """Start the workers missing from ``plan`` and dismiss those beyond it.
 
-        Yields the started ones: ``placed`` is answered once they have a place, ``describe`` once they are ready.
+        Device workers are started first, since they take longest to be ready. A dismissed worker with calls ends after
+        these. Yields the started ones: ``placed`` is answered once they have a place, ``describe`` once they are ready.
         """
         for served in plan.devices:
             if served.workers and not self.wanted(served.name):
-                self._false_starts.pop(served.name, None)  # a class that has come back begins anew
+                self._false_starts.pop(served.name, None)  # a class that is back starts from zero
         self._wanted = plan
         for served in plan.devices:
             kind = WorkerKind.DEVICE if served.measured else WorkerKind.MODEL
@@ -144,7 +147,7 @@ class WorkerPool:
             yield self._start(device_class, kind)
 
     def _dismiss(self, worker: Worker) -> None:
-        """It is given nothing more, and ends with what it has."""
+        """Give the worker nothing more; it ends with the calls it has."""
         if worker.calls and worker.state == "ready":
             worker.worn = True
             self._file(worker)
@@ -168,7 +171,7 @@ class WorkerPool:
         return worker
 
     def _file(self, worker: Worker, state: State | None = None, *, gone: bool = False) -> None:
-        """Put the worker where its state and its calls say; ``state``: a new one."""
+        """Index the worker by its state and its calls; ``state``: a new one."""
         counts = self._states[worker.device_class]
         if gone or state is not None:
             counts[worker.state] -= 1
@@ -189,40 +192,40 @@ class WorkerPool:
         return worker in self._workers.get(worker.device_class, ())
 
     def of(self, device_class: str) -> list[Worker]:
-        """The workers of a device class, parked ones too; compile workers where it is empty."""
+        """Return the workers of a device class, parked ones too; compile workers where it is empty."""
         return list(self._workers.get(device_class, ()))
 
     def open(self, device_class: str) -> Iterator[Worker]:
-        """Those of the class that take another call, the idle ones first; it may be given while they are read."""
+        """Yield the class's workers that take another call, idle ones first. A call may be given meanwhile."""
         for group in self._open.get(device_class, ()):
             yield from list(group)
 
     def on(self, node_ids: Collection[str]) -> list[Worker]:
-        """Those that have their place on one of these nodes."""
+        """Return the workers placed on one of these nodes."""
         return [worker for worker in self if worker.node_id in node_ids]
 
     def usable(self, device_class: str) -> int:
-        """Workers that serve the class now, or are about to, or wait for their place."""
+        """Return how many workers serve the class now, are about to, or wait for their place."""
         counts = self._states.get(device_class)
         return counts.total() - counts["parked"] if counts else 0
 
     def placed(self, device_class: str) -> int:
-        """Workers that serve the class now or are about to."""
+        """Return how many workers serve the class now or are about to."""
         counts = self._states.get(device_class)
         return counts["starting"] + counts["ready"] if counts else 0
 
     def wanted(self, device_class: str) -> int:
-        """How many workers the plan has of the class."""
+        """Return how many workers the plan has of the class."""
         if not device_class:
             return self._wanted.compilers
         return next((served.workers for served in self._wanted.devices if served.name == device_class), 0)
 
     def served_now(self) -> tuple[DeviceClass, ...]:
-        """The planned classes with as many workers as they have at this moment."""
+        """Return the planned classes with as many workers as they have at this moment."""
         return tuple(replace(served, workers=self.usable(served.name)) for served in self._wanted.devices)
 
     def serves(self, device_class: str) -> DeviceClass:
-        """Raises ClusterError for a class that is not in the plan."""
+        """Return the plan's entry of the class. Raises ClusterError for one that is not in the plan."""
         for served in self._wanted.devices:
             if served.name == device_class:
                 return served
@@ -230,20 +233,20 @@ class WorkerPool:
         raise ClusterError("a request's device class must be served", got=repr(device_class), hint=f"served: {known}")
 
     def why_unusable(self, device_class: str) -> str:
-        """What became of the class's last worker; empty while it has one, will have, or may."""
+        """Return why the class's last worker ended; empty while it has one, will have, or may."""
         if self.usable(device_class) or not self.wanted(device_class):
             return ""
         return self._reasons.get(device_class, "its workers ended")
 
     def start_clock(self) -> None:
-        """Shares of idle time count from now, however long workers waited for each other before."""
+        """Count idle time from now, however long workers waited for each other before."""
         self._retired_busy_s = dict.fromkeys(PHASES, 0.0)
         self._retired_ready_s = dict.fromkeys(PHASES, 0.0)
         for worker in self:
             worker.ready_at, worker.busy_s = time.monotonic(), 0.0
 
     def idle(self, phase: Phase) -> float:
-        """Share of these workers' ready time that passed without a request; what they work on now counts as idle."""
+        """Return the share of these workers' ready time without a request; unanswered calls count as idle."""
         now = time.monotonic()
         ready = [w for w in self if w.phase == phase and w.facts is not None]
         total = self._retired_ready_s[phase] + sum(now - w.ready_at for w in ready)
@@ -253,12 +256,12 @@ class WorkerPool:
     # What happens to a worker
 
     def found_place(self, worker: Worker, node_id: str) -> None:
-        """Ray started its process."""
+        """Record that Ray started the worker's process on a node."""
         worker.node_id = node_id
         self._file(worker, "starting")
 
     def ready(self, worker: Worker, facts: WorkerFacts) -> None:
-        """A worker described itself; it is used, or parked where its GPU or toolchain must not be."""
+        """Take in a worker's facts: it is used, or parked where its GPU or toolchain must not be."""
         worker.facts, worker.ready_at = facts, time.monotonic()
         self._file(worker, "ready")
         self._false_starts.pop(worker.device_class, None)
@@ -278,16 +281,16 @@ class WorkerPool:
             )
 
     def pass_over(self, worker: Worker) -> None:
-        """Nothing that waits is for this worker now: others are asked before it next time."""
+        """Move the worker behind the others: nothing that waits is for it now."""
         self._file(worker)
 
     def give(self, worker: Worker) -> None:
-        """It has one more call."""
+        """Count one more call of the worker."""
         worker.calls += 1
         self._file(worker)
 
     def give_back(self, worker: Worker, busy_s: float, rss_mb: float) -> None:
-        """A worker answered; one that is worn out is stopped once it has no other call."""
+        """Take in an answer; a worn-out worker is stopped once it has no other call."""
         worker.busy_s += busy_s
         worker.calls -= 1
         worker.served += 1
@@ -306,12 +309,12 @@ class WorkerPool:
         self._reasons[worker.device_class] = reason
 
     def quarantine(self, worker: Worker, reason: str) -> None:
-        """Its GPU is lost: never use it again, under whichever worker."""
+        """Mark the worker's GPU as lost: no worker uses it again."""
         self._quarantined.add(worker.gpu_uuid)
         self.park(worker, f"GPU {worker.gpu_uuid} is quarantined: {reason}")
 
     def false_start(self, worker: Worker, reason: str) -> None:
-        """The worker never became ready; after a few of those its class gets no more."""
+        """Count a worker that never became ready; after a few its class gets no more."""
         count = self._false_starts[worker.device_class] = self._false_starts.get(worker.device_class, 0) + 1
         log.warning("%s did not start (%d of %d tries): %s", worker.name, count, MAX_FALSE_STARTS, reason)
         self._reasons[worker.device_class] = reason.strip()[-REASON_CHARS:]
@@ -331,7 +334,7 @@ class WorkerPool:
             self._retired_busy_s[worker.phase] += worker.busy_s
 
     def close(self, grace_s: float) -> None:
-        """Ask the ready ones to close, give them ``grace_s``, kill all."""
+        """Ask the ready workers to close, give them ``grace_s`` seconds, kill all."""
         closing = [
             worker.actor.close.remote() for worker in self if worker.state in ("ready", "parked") and not worker.calls
         ]
@@ -342,5 +345,5 @@ class WorkerPool:
 
 
 def _versions(toolchain: Facts) -> Facts:
-    """A toolchain's versions in one order, so that workers can be compared."""
+    """Return a toolchain's versions in one order, so that workers can be compared."""
     return tuple(sorted(toolchain))

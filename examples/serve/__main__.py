@@ -15,6 +15,7 @@ from .server import Server, show_engine
 
 
 def main() -> None:
+    """Serve a random model over HTTP as the command line says, until interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bundle", type=Path, help="a bundle or a directory of tables to serve the kernels from")
     parser.add_argument("--plain", action="store_true", help="torch's own operations in place of kernels")

@@ -65,6 +65,7 @@ def decode_batch(model: Decoder, size: int, context: int) -> Batch:
 
 
 def filled_cache(model: Decoder, size: int, context: int) -> PagedCache:
+    """Return a cache of random numbers with pages for ``size`` sequences of ``context`` tokens."""
     cache = PagedCache(model, size * -(-context // PAGE) + 1)
     for each in (cache.keys, cache.values):
         each.normal_()
@@ -72,14 +73,14 @@ def filled_cache(model: Decoder, size: int, context: int) -> PagedCache:
 
 
 def deviation(model: Decoder, cache: PagedCache, batch: Batch, parts: Parts) -> float:
-    """The largest difference of the logits from torch's, over the largest of those."""
+    """Return the largest difference of the logits from torch's, over the largest of those."""
     wanted = model.logits(batch, cache.keys, cache.values, PLAIN).float()
     found = model.logits(batch, cache.keys, cache.values, parts).float()
     return float((found - wanted).abs().max() / wanted.abs().max())
 
 
 def step_us(step: Callable[[], Any]) -> float:
-    """Of a step, in a run of them."""
+    """Return the microseconds of a step, averaged over a run of them."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for _ in range(STEPS):

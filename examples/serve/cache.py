@@ -14,7 +14,8 @@ class CacheFullError(RuntimeError):
 
 
 class PagedCache:
-    """Both caches of all layers, [layers, pages, 16, heads, d]. Page 0 is nobody's: rows that fill a batch have it."""
+    """Both caches of all layers, [layers, pages, 16, heads, d]. Padding rows of a batch have page 0, which no
+    sequence has."""
 
     def __init__(self, model: Decoder, pages: int) -> None:
         s = model.sizes
@@ -26,18 +27,21 @@ class PagedCache:
 
     @property
     def free(self) -> int:
+        """How many pages no sequence has."""
         return len(self._free)
 
     def take(self, tokens: int) -> list[int]:
-        """Pages for so many tokens. Raises CacheFullError, and takes none, where fewer are free."""
+        """Return pages for that many tokens. Raises CacheFullError, and takes none, where fewer are free."""
         count = -(-tokens // PAGE)
         if count > self.free:
             raise CacheFullError(f"{count} pages of {PAGE} tokens are needed, {self.free} are free")
         return [self._free.pop() for _ in range(count)]
 
     def give_back(self, pages: list[int]) -> None:
+        """Return a sequence's pages to the free ones."""
         self._free.extend(reversed(pages))
 
     @staticmethod
     def slot(pages: list[int], position: int) -> int:
+        """Return the row of the cache for a position of the sequence that has ``pages``."""
         return pages[position // PAGE] * PAGE + position % PAGE

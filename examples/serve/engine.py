@@ -35,7 +35,7 @@ class Request:
 
     @property
     def token(self) -> int:
-        """At its position."""
+        """The token at the request's position."""
         told = len(self.prompt)
         return self.prompt[self.position] if self.position < told else self.made[self.position - told]
 
@@ -49,6 +49,7 @@ class Stepper:
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Batch, torch.Tensor]] = {}
 
     def __call__(self, batch: Batch) -> torch.Tensor:
+        """Return the batch's next tokens. The memory is reused by the next call with a batch of this size."""
         if not self._is_graphed:
             return self._step(batch)
         graph, inputs, result = self._graph(batch)
@@ -59,6 +60,7 @@ class Stepper:
 
     @property
     def graphs(self) -> int:
+        """How many CUDA graphs were captured, one per batch size."""
         return len(self._graphs)
 
     def _step(self, batch: Batch) -> torch.Tensor:
@@ -116,14 +118,16 @@ class Engine:
 
     @property
     def running(self) -> int:
+        """How many sequences are in the batch."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
+        """How many requests wait for pages or a place in the batch."""
         return len(self._waiting)
 
     def step(self) -> bool:
-        """Let every running sequence go on by a token. False where there is none."""
+        """Advance every running sequence by a token. Returns False where there is none."""
         self._admit()
         if not self._running:
             return False
@@ -141,7 +145,7 @@ class Engine:
         return True
 
     def run(self) -> None:
-        """Step until closed; for a thread of its own. What a step raises, all requests get."""
+        """Step until closed; for a thread of its own. An exception of a step is set on all requests."""
         while not self._closed:
             try:
                 if not self.step():
@@ -151,6 +155,7 @@ class Engine:
                 self._fail(error)
 
     def close(self) -> None:
+        """Let :meth:`run` end after its step."""
         with self._changed:
             self._closed = True
             self._changed.notify()

@@ -24,6 +24,8 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
+    """The sizes of a decoder. The defaults are those of Llama 3 8B, with fewer layers."""
+
     layers: int = 4
     hidden: int = 4096
     inner: int = 14336

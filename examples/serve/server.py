@@ -22,7 +22,7 @@ _FIELDS = {"prompt", "most_tokens", "k", "p", "seed"}
 
 
 class Server:
-    """``port``: 0 for any that is free."""
+    """An HTTP server on loopback with its engine's thread. ``port``: 0 for any that is free."""
 
     def __init__(self, engine: Engine, port: int = 0) -> None:
         self.engine = engine
@@ -32,16 +32,20 @@ class Server:
 
     @property
     def address(self) -> str:
+        """The URL that it answers at."""
         return f"http://{LOOPBACK}:{self._http.server_address[1]}"
 
     def start(self) -> None:
+        """Start the threads of the engine and of the server."""
         for thread in self._threads:
             thread.start()
 
     def wait(self) -> None:
+        """Wait until the server is closed."""
         self._threads[1].join()
 
     def close(self) -> None:
+        """Stop the server, then the engine, and wait for their threads."""
         self._http.shutdown()
         self._http.server_close()
         self.engine.close()

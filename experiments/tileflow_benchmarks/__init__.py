@@ -1,1 +1,1 @@
-"""What is measured of tileflow, beside its peers and by itself. No wheel holds it: it runs in a checkout."""
+"""Benchmarks of tileflow, beside its peers and by itself. No wheel holds them: they run in a checkout."""

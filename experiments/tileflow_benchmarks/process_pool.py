@@ -1,8 +1,8 @@
-"""A process pool over devices: jobs from one queue, one at a time in each slot, where whatever one does harms no other.
+"""A process pool over devices: jobs from one queue, one at a time in each slot, isolated from each other.
 
 A job runs in a worker, which serves its slot as long as it lives (:class:`Workers`), or is a command, a process of its
-own (:class:`Commands`). Both are pinned to their slot's device and cores, lead a session that is killed as a whole, and
-cost at most their own job when they die or outlive its limit.
+own (:class:`Commands`). Both are pinned to their slot's device and cores, and lead a session that is killed as a whole.
+A process that dies or outlives its limit costs at most its own job.
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Work = Callable[[Any, Callable[[str], None]], Any]  # (job, tell) -> result
 
-LOOK_S = 1.0  # the longest between two looks at the clock
-GRACE_S = 8.0  # from SIGTERM, on which a search still writes its table, to SIGKILL
+LOOK_S = 1.0  # the longest wait between two checks of deadlines
+GRACE_S = 8.0  # seconds from SIGTERM to SIGKILL, in which a search writes its table
 _JOIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """``name``: its device's, as ``environment`` names it to a process; empty for none. ``cores``: what it may use."""
+    """One device and the cores that go with it.
+
+    ``name``: the device's; empty for none. ``environment``: the variables that select it for a process. ``cores``: what
+    a process may use.
+    """
 
     name: str
     environment: tuple[tuple[str, str], ...] = ()
@@ -43,7 +47,7 @@ class Slot:
 
 
 def even_slots(devices: Sequence[str], variable: str, cores: Sequence[int]) -> list[Slot]:
-    """One slot a device, with an equal share of the cores (at least one) and as many threads for libraries."""
+    """Return one slot per device, with an equal share of the cores (at least one) and as many threads for libraries."""
     share = max(len(cores) // len(devices), 1)
     found = []
     for n, device in enumerate(devices):
@@ -55,7 +59,7 @@ def even_slots(devices: Sequence[str], variable: str, cores: Sequence[int]) -> l
 
 
 def gpu_slots(gpus: Sequence[str], cores: Sequence[int], cores_each: int) -> list[Slot]:
-    """As many slots as there are GPUs and cores for; at least one, with the cores there are."""
+    """Return as many slots as there are GPUs and cores for; at least one, with the cores there are."""
     count = max(min(len(gpus), len(cores) // cores_each), 1)
     names = [gpus[i] if gpus else "" for i in range(count)]
     own = [tuple(cores[i * cores_each : (i + 1) * cores_each]) for i in range(count)]
@@ -64,7 +68,7 @@ def gpu_slots(gpus: Sequence[str], cores: Sequence[int], cores_each: int) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Retry(Generic[J]):
-    """A lost job goes back into the queue as this one."""
+    """Says that a lost job goes back into the queue as ``job``."""
 
     job: J
 
@@ -73,35 +77,39 @@ class Running(Protocol[R_co]):
     """A job at work. ``is_done`` once its slot is free. ``deadline``: of ``time.monotonic``."""
 
     @property
-    def is_done(self) -> bool: ...
+    def is_done(self) -> bool:
+        """Whether the job's slot is free."""
 
     @property
-    def deadline(self) -> float: ...
+    def deadline(self) -> float:
+        """When the job is to be ended, on the monotonic clock."""
 
     @property
     def event(self) -> Any:
-        """What becomes readable when there is something to hear."""
+        """What becomes readable when the job has something to report."""
 
     def hear(self) -> Iterator[R_co | Retry[Any]]:
-        """The result, if it is there."""
+        """Yield the result, if it is there."""
 
     def expire(self) -> Iterator[R_co | Retry[Any]]:
-        """End what has passed its deadline; its result, if that is all."""
+        """End what has passed its deadline, and yield its result if that ends the job."""
 
 
 class Runner(Protocol[J_contra, R_co]):
-    """How jobs run."""
+    """Starts jobs."""
 
     def start(self, job: J_contra, slot: Slot) -> Running[R_co] | None:
-        """None: not worth starting any more."""
+        """Start a job in a slot; None where it is not worth starting any more."""
 
     def close(self) -> None:
         """Kill all that still runs."""
 
 
 class ProcessPool(Generic[J, R]):
-    """``deadline``: of ``time.monotonic``, at which running jobs are killed. :attr:`left`: what was not done by then,
-    or not worth starting."""
+    """Runs jobs in slots. ``deadline``: of ``time.monotonic``, at which running jobs are killed.
+
+    :attr:`left`: the jobs that were not done by then, or not worth starting.
+    """
 
     def __init__(self, slots: Sequence[Slot], runner: Runner[J, R], deadline: float = float("inf")) -> None:
         self._slots, self._runner, self._deadline = slots, runner, deadline
@@ -110,7 +118,7 @@ class ProcessPool(Generic[J, R]):
         self.left: list[J] = []
 
     def run(self, jobs: Sequence[J]) -> Generator[R, None, None]:
-        """Results as they come. Processes are gone when this ends, however it does."""
+        """Yield results as they come. All processes are gone when this ends, however it does."""
         self._queue.extend(jobs)
         try:
             while time.monotonic() < self._deadline:
@@ -134,7 +142,7 @@ class ProcessPool(Generic[J, R]):
                     self._running[slot] = job, started
 
     def _turn(self) -> Iterator[R]:
-        """Hear what there is to hear within :data:`LOOK_S`."""
+        """Yield what is reported within :data:`LOOK_S` seconds."""
         now = time.monotonic()
         nearest = min(one.deadline for _, one in self._running.values())
         ready = wait([one.event for _, one in self._running.values()], min(max(nearest - now, 0.0), LOOK_S))
@@ -158,7 +166,8 @@ class ProcessPool(Generic[J, R]):
 
 
 class Workers(Generic[J, R]):
-    """``make(settings, slot)`` is called in each process and gives the function that does jobs there.
+    """Runs jobs in processes that stay; ``make(settings, slot)`` is called in each and gives the function that does
+    jobs.
 
     ``lost(job, phase, why)``: the result of a job whose process ended, or :class:`Retry`; a fresh process then takes
     the slot. ``limit_s``: the longest that a job may take.
@@ -175,6 +184,7 @@ class Workers(Generic[J, R]):
         self._workers: dict[Slot, _Worker] = {}
 
     def start(self, job: J, slot: Slot) -> _AtWork[J, R]:
+        """Send the job to the slot's worker, which is started where there is none."""
         if slot not in self._workers:
             self._workers[slot] = _Worker.start(slot, self._make, self._settings)
         worker = self._workers[slot]
@@ -184,17 +194,19 @@ class Workers(Generic[J, R]):
         return _AtWork(job, worker, self, time.monotonic() + self._limit_s)
 
     def close(self) -> None:
+        """End all workers and their sessions."""
         for worker in self._workers.values():
             _end(worker.process)
 
     def lose(self, job: J, worker: _Worker, phase: str, why: str) -> R | Retry[J]:
-        """Give a worker up, and say what becomes of its job."""
+        """Drop a worker that is gone or overdue. Returns its job's result, or the retry."""
         _end(worker.process)
         del self._workers[worker.slot]
         return self._lost(job, phase, why)
 
     @property
     def limit_s(self) -> float:
+        """The longest that a job may take, in seconds."""
         return self._limit_s
 
 
@@ -252,7 +264,7 @@ class _AtWork(Generic[J, R]):
 
 
 def _serve(pipe: Connection, slot: Slot, make: Callable[[Any, Slot], Work], settings: Any) -> None:
-    """A worker's process: jobs in, phases and results out, until the pipe ends."""
+    """Run a worker's process: jobs in, phases and results out, until the pipe ends."""
     os.setsid()  # so that its own children end with it
     if slot.cores:
         os.sched_setaffinity(0, slot.cores)
@@ -277,8 +289,11 @@ def _end(process: SpawnProcess) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Command(Generic[J]):
-    """A process to start for ``item``. ``limit_s``: seconds after which it is ended; ``least_s``: without as many it is
-    not worth starting. ``log``: the file for what it prints."""
+    """A process to start for ``item``.
+
+    ``limit_s``: seconds after which it is ended. ``least_s``: with fewer seconds left it is not started. ``log``: the
+    file for what it prints.
+    """
 
     item: J
     words: tuple[str, ...]
@@ -290,7 +305,8 @@ class Command(Generic[J]):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[J]):
-    """``started_at``: seconds since 1970. ``ending``: empty for exit code 0."""
+    """A command that has ended. ``started_at``: seconds since 1970. ``ending``: how it failed, empty for exit code
+    0."""
 
     command: Command[J]
     slot: Slot
@@ -300,14 +316,18 @@ class Ended(Generic[J]):
 
 
 class Commands(Generic[J]):
-    """``prepare``: the command of a job in a slot. None runs on after ``until`` (on the monotonic clock); one that has
-    less than its ``least_s`` is not started. A command past its limit is asked to end, then made to."""
+    """Runs each job as a process. ``prepare``: gives the command of a job in a slot.
+
+    None runs past ``until`` (on the monotonic clock), and one with less than its ``least_s`` left is not started. A
+    command past its limit gets SIGTERM, then SIGKILL.
+    """
 
     def __init__(self, prepare: Callable[[J, Slot], Command[J]], until: float) -> None:
         self._prepare, self._until = prepare, until
         self._started: list[_Started[J]] = []
 
     def start(self, job: J, slot: Slot) -> _Started[J] | None:
+        """Start the job's process in a session of its own on the slot's cores; None where too little time is left."""
         command = self._prepare(job, slot)
         if time.monotonic() + command.least_s > self._until:
             return None
@@ -328,6 +348,7 @@ class Commands(Generic[J]):
         return started
 
     def close(self) -> None:
+        """Kill the processes that still run, and their sessions."""
         for started in self._started:
             if not started.is_done:
                 started.end()

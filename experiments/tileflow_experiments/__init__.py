@@ -1,0 +1,1 @@
+"""Sweeps from their spec to tables, bundles and reports, and the command line."""

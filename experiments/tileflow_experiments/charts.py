@@ -1,6 +1,6 @@
-"""The charts of OUT/report.html, as plotly's figures: data, no drawing.
+"""The charts of OUT/report.html as plotly's figures: data, no drawing.
 
-Colours and grid lines are legible on light and on dark ground, which the page chooses.
+Colours and grid lines are legible on a light and on a dark background, which the page chooses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .tables import Winner
 
 _GRID = "rgba(128,128,128,0.25)"
 _HEIGHT = 340  # px
-_FEW = 6  # configs measured, below which no knob can be said to matter
+_FEW = 6  # measured configs below which importance is undefined
 
 Figure = dict[str, Any]
 
@@ -41,7 +41,7 @@ def _figure(traces: Sequence[dict[str, Any]], x: dict[str, Any], y: dict[str, An
 
 
 def convergence(records: Sequence[TrialRecord], default: TrialRecord | None) -> Figure:
-    """Every good trial, and the best so far, in microseconds over the seconds of the search."""
+    """Return the chart of every good trial and the best so far, in microseconds over the seconds of the search."""
     start = min((r.started_at for r in records if r.completed), default=0.0)
     good = [r for r in records if r.completed and r.time_us is not None]
     steps = best_so_far(records)
@@ -83,7 +83,10 @@ def convergence(records: Sequence[TrialRecord], default: TrialRecord | None) -> 
 
 
 def roofline(records: Sequence[TrialRecord], winner: Winner | None, default: TrialRecord | None) -> Figure | None:
-    """Achieved FLOP/s over arithmetic intensity under the datasheet's roof; None where the kernel computes nothing."""
+    """Return the chart of achieved FLOP/s over arithmetic intensity under the datasheet's roofline.
+
+    Returns None where the kernel computes nothing.
+    """
     points = [(r, *place) for r in records if (place := _place(r, r.time_us)) is not None]
     if not points:
         return None
@@ -124,7 +127,7 @@ def roofline(records: Sequence[TrialRecord], winner: Winner | None, default: Tri
 
 
 def _place(record: TrialRecord, time_us: float | None) -> tuple[float, float] | None:
-    """FLOP per byte and FLOP/s."""
+    """Return a trial's FLOP per byte and FLOP/s."""
     traffic = record.result.build.traffic if record.result.build is not None else None
     if time_us is None or traffic is None or not traffic.flops or not traffic.bytes:
         return None
@@ -132,8 +135,11 @@ def _place(record: TrialRecord, time_us: float | None) -> tuple[float, float] | 
 
 
 def importance(records: Iterable[TrialRecord]) -> Figure | None:
-    """How much of the spread of log times each knob explains alone: the correlation ratio, between and total sums of
-    squares. None where too few configs were measured, or all alike."""
+    """Return the chart of how much of the variance of log times each knob explains alone.
+
+    The measure is the correlation ratio, the sum of squares between the choices over the total one. Returns None where
+    too few configs were measured, or all take the same time.
+    """
     shares = explained(records)
     if not shares:
         return None
@@ -145,7 +151,7 @@ def importance(records: Iterable[TrialRecord]) -> Figure | None:
 
 
 def explained(records: Iterable[TrialRecord]) -> dict[str, float]:
-    """The correlation ratio (0 to 1) of each knob that took more than one value; empty where nothing can be said."""
+    """Return the correlation ratio (0 to 1) of each knob that took more than one value; empty where it is undefined."""
     good = [(r.config.to_dict(), math.log(r.time_us)) for r in records if r.completed and r.time_us]
     mean = sum(y for _, y in good) / len(good) if good else 0.0
     total = sum((y - mean) ** 2 for _, y in good)
@@ -156,7 +162,7 @@ def explained(records: Iterable[TrialRecord]) -> dict[str, float]:
         groups: dict[str, list[float]] = {}
         for config, y in good:
             groups.setdefault(repr(config.get(name)), []).append(y)
-        # a choice that was tried once explains itself: it says nothing
+        # a choice that was tried once has no variance of its own
         groups = {choice: ys for choice, ys in groups.items() if len(ys) > 1}
         if len(groups) > 1:
             shares[name] = sum(len(ys) * (sum(ys) / len(ys) - mean) ** 2 for ys in groups.values()) / total
@@ -164,7 +170,7 @@ def explained(records: Iterable[TrialRecord]) -> dict[str, float]:
 
 
 def phases(seconds: dict[str, dict[str, float]]) -> Figure | None:
-    """Where the time went, by study: one bar each, its phases beside each other in seconds."""
+    """Return the chart of where the time went: a bar for each study, divided into its phases in seconds."""
     names = list(next(iter(seconds.values()), {}))
     if not names:
         return None

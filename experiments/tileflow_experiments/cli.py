@@ -258,7 +258,7 @@ def show_kernel(
 
 
 def main() -> None:
-    """The ``tileflow`` command."""
+    """Run the ``tileflow`` command."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     for noisy in ("alembic", "mlflow", "matplotlib", "git"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -283,7 +283,7 @@ def _folder(out: Path | None) -> Path:
 
 
 def _problem(text: str) -> dict[str, Any]:
-    """``m=4096 n=8192 dtype=bfloat16``, values as YAML reads them."""
+    """Parse ``m=4096 n=8192 dtype=bfloat16``, values as YAML reads them."""
     import yaml
 
     pairs = [item.partition("=") for item in text.replace(",", " ").split()]
@@ -301,14 +301,15 @@ def _problem(text: str) -> dict[str, Any]:
 
 
 def tools() -> Tools:
-    """The real ones: Ray, the compiler, a process that interprets."""
+    """Return the real tools: Ray, the compiler, a process that interprets."""
     from .work import Tools
 
     return Tools(evaluator=_ray)
 
 
 def _ray(wanted: SweepSpec) -> Evaluator:
-    """Workers on the Ray cluster that ``RAY_ADDRESS`` names, else on a local one of this process, on loopback alone."""
+    """Return workers on the Ray cluster that ``RAY_ADDRESS`` names, else on a local Ray of this process, on loopback
+    alone."""
     address = os.environ.get("RAY_ADDRESS", "local")
     _require_cluster(wanted)
     if address == "local":
@@ -328,7 +329,7 @@ def _ray(wanted: SweepSpec) -> Evaluator:
 
 
 def _require_cluster(wanted: SweepSpec) -> None:
-    """Raises SpecError where each scheduler would start a Ray of its own, with all of this machine's GPUs."""
+    """Raise SpecError where each scheduler would start a Ray of its own with all of this machine's GPUs."""
     if wanted.schedulers > 1 and os.environ.get("RAY_ADDRESS", "local") == "local":
         raise SpecError(
             "several schedulers must share a Ray cluster",
@@ -339,7 +340,10 @@ def _require_cluster(wanted: SweepSpec) -> None:
 
 
 def _finish(stopped: str, out: Path) -> None:
-    """The closing table, the last line and the exit code: the sweep's own end counts before its log's."""
+    """Print the closing table and the last line, and end with the exit code.
+
+    The sweep's own end takes precedence over its log's.
+    """
     from . import closing
     from .tracking import state as states
 

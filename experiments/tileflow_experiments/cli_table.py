@@ -121,7 +121,7 @@ def _by_kernel(path: Path) -> dict[str, Table]:
 
 
 def _empty(pair: list[Table | None]) -> Table:
-    """A table without rows of the kernel that only the other side has."""
+    """Return a table without rows for a kernel that only the other side has."""
     from tileflow.runtime import Table
 
     return Table.of(next(side.kernel for side in pair if side is not None), ())

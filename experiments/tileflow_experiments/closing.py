@@ -1,6 +1,6 @@
-"""The table that a search ends with: default, best, how near the roofline, what was checked, and where the rows are.
+"""The table that a search ends with: default, best, share of the roofline, checks, and where the rows are.
 
-Times come from the rows that were exported; the roofline and the checks from the journal.
+Times come from the exported rows; the roofline and the checks from the journal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN = 60  # characters of a call
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a search came to. ``row``: None where no config works. ``why``: what stopped it, if anything did."""
+    """The result of one search. ``row``: None where no config works. ``why``: what stopped it, if anything did."""
 
     kernel: str
     call: str
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def table(outcomes: Iterable[Outcome], folded: Folded) -> list[str]:
-    """Lines of text, columns below their headings."""
+    """Return lines of text, columns below their headings."""
     lines = [HEAD, *(_cells(outcome, folded) for outcome in outcomes)]
     last = len(HEAD) - 1
     widths = [max(len(line[i]) for line in lines) for i in range(last)]
@@ -42,7 +42,7 @@ def table(outcomes: Iterable[Outcome], folded: Folded) -> list[str]:
 
 
 def of_sweep(journal: Path, tables: Path) -> list[str]:
-    """The table of a sweep that was exported, and where its rows are. Raises TableError, JournalError."""
+    """Return the table of an exported sweep, and where its rows are. Raises TableError, JournalError."""
     folded = journals.fold(journals.read(journal))
     stopped = journals.stopped(folded.events)
     loaded = load_tables(tables)[0] if any(tables.glob("*.json")) else ()
@@ -78,13 +78,13 @@ def _times(row: Entry) -> tuple[str, str, str]:
 
 
 def _roofline(row: Entry, trials: Sequence[TrialRecord]) -> str:
-    """The share of the best time that the call's bytes or operations need at the datasheet's rates."""
+    """Return the share of the best time that the call's bytes or operations need at the datasheet's rates."""
     roof = next((b.roofline_us for r in trials if (b := r.result.build) is not None and b.roofline_us), None)
     return "" if roof is None or not row.best_us else f"{roof / row.best_us:.0%}"
 
 
 def _checks(row: Entry, trials: Sequence[TrialRecord], folded: Folded) -> str:
-    """How the row's config was checked, and how many others of its search were found wrong."""
+    """Return how the row's config was checked, and how many others of its search were found wrong."""
     searches = list(dict.fromkeys(r.study for r in trials))
     said = _on_the_device(row, trials, folded) if row.origin == "measured" else _interpreted(row, searches, folded)
     wrong = sum(r.result.outcome.status in WRONG for key in searches for r in folded.trials[key])
@@ -92,7 +92,7 @@ def _checks(row: Entry, trials: Sequence[TrialRecord], folded: Folded) -> str:
 
 
 def _on_the_device(row: Entry, trials: Sequence[TrialRecord], folded: Folded) -> str:
-    """The largest error of the search's check and of those of the final race."""
+    """Return the largest error of the search's check and of those of the final race."""
     again = [r for t in trials for r in folded.remeasures.get(t.study, ()) if r.config == row.config]
     errors = [e for r in (*trials, *again) if (e := r.result.outcome.max_err) is not None]
     return f"passed at {max(errors):.0%} of tolerance" if errors else "passed"

@@ -1,7 +1,7 @@
 """What ``scripts/demo`` runs: a Ray of its own, the demo's sweep as a job on it, then lookups in a fresh process.
 
-Every server listens on loopback only. All that is started carries a mark in its environment, by which the demo
-finds, and stops by process id, whatever would be left.
+Every server listens on loopback only. All processes carry a mark in their environment, by which the demo finds those
+that are left and stops them by process id.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNSEEN: Mapping[str, Mapping[str, int]] = {
 
 
 def run(out: Path) -> int:
-    """The whole demo. Returns an exit code."""
+    """Run the whole demo. Returns an exit code."""
     if (out / "journal.jsonl").exists():
         print(f"{out} holds a sweep already; name another folder: scripts/demo OUT", file=sys.stderr)
         return 2
@@ -80,7 +80,10 @@ def run(out: Path) -> int:
 
 
 def dispatch(out: Path) -> int:
-    """Run the demo's kernels on the CPU as the tables say, check them against torch, say which row each call used."""
+    """Run the demo's kernels on the CPU as the tables say, check them against torch, print which row each call used.
+
+    Returns an exit code.
+    """
     import torch
 
     from tileflow import runtime
@@ -136,7 +139,7 @@ def _sizes(problem: Mapping[str, Any]) -> str:
 
 
 def _tool(name: str) -> str:
-    """The command beside this Python, or the one on the path."""
+    """Return the path of the command beside this Python, or of the one on the path."""
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else str(shutil.which(name) or name)
 
@@ -146,7 +149,7 @@ def _tool(name: str) -> str:
 
 @contextmanager
 def _ray_on_loopback() -> Iterator[tuple[str, dict[str, str]]]:
-    """A one-node Ray: its dashboard's URL and the environment to talk to it in."""
+    """Start a one-node Ray; gives its dashboard's URL and the environment to talk to it in."""
     mark = secrets.token_hex(8)
     with tempfile.TemporaryDirectory(prefix="tf-", ignore_cleanup_errors=True) as scratch:
         environment = os.environ | {
@@ -215,7 +218,7 @@ def _wait_for(url: str, head: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _stop_marked(mark: str, head: subprocess.Popen[bytes]) -> None:
-    """Wait for what the demo started to end; kill by id what has not in time."""
+    """Wait for what the demo started to end; kill by id what has not ended in time."""
     deadline = time.monotonic() + STOP_S
     while _marked(mark) and time.monotonic() < deadline:
         head.poll()
@@ -229,7 +232,7 @@ def _stop_marked(mark: str, head: subprocess.Popen[bytes]) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Ids of the live processes that inherited ``mark``."""
+    """Return the ids of the live processes that inherited ``mark``."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

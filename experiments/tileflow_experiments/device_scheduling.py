@@ -1,8 +1,8 @@
 """Device scheduling: the studies take turns on a device, and each one's strategy selects among its own requests.
 
-A device worker keeps the inputs and references of the studies that it has measured, and making them takes longer than
-measuring a config. So a worker stays with a study for some trials, and studies stay with the workers that have their
-data: another one takes over only where their own do not keep up.
+A device worker keeps the inputs and references of the studies that it has measured, since making them takes longer than
+measuring a config. So a worker stays with a study for some trials, and a study with the workers that have its data.
+Another worker takes over only where these do not keep up.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from tileflow.cost import StaticFacts
 
 from .study import Study
 
-IN_A_ROW = 6  # trials of a study before a worker looks at the next one
-BACKLOG = 4  # as many wait of a study that another worker has the data of: help
-PATIENCE_S = 0.3  # that anything may wait for the worker that has its data; it may have died
+IN_A_ROW = 6  # trials of a study before a worker takes the next study
+BACKLOG = 4  # requests of a study that wait for another worker's data before this worker helps
+PATIENCE_S = 0.3  # seconds that a request waits for the worker with its data, which may have died
 
 
 class StudySchedulingPolicy:
-    """Selects the study whose turn it is, and of its requests the one of the lowest rank: ranks of two studies say
-    nothing about each other. ``study_of``: the study that a request id belongs to."""
+    """Selects the study whose turn it is, and of its requests the one with the lowest rank.
+
+    Ranks of two studies cannot be compared. ``study_of``: gives the study that a request id belongs to. ``spent_s``:
+    seconds spent in the strategies' ranking.
+    """
 
     def __init__(self, study_of: Callable[[str], Study], clock: Callable[[], float] = time.monotonic) -> None:
         self._study_of = study_of
@@ -34,12 +37,19 @@ class StudySchedulingPolicy:
         self._homes: dict[Study, set[str]] = {}
         self._turns: dict[str, tuple[Study, int]] = {}
         self._left_since: dict[Study, float] = {}
-        self.spent_s = 0.0  # of the strategies' own time
+        self.spent_s = 0.0  # seconds of the strategies' ranking
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
+        """Hand the static facts to the strategy of the request's study."""
         self._study_of(request.request_id).built(request.config, facts)
 
     def select(self, waiting: Waiting, worker: str) -> Selection:
+        """Select the next request for ``worker``, and drop those that their strategy ranks at infinity.
+
+        A worker stays with a study for :data:`IN_A_ROW` trials, then takes the least served one whose data it has. It
+        takes one whose data it lacks only when that waits too long. ``take`` is None where no study is to run on this
+        worker now.
+        """
         groups = {self._study_of(next(iter(group))): group for group in waiting.values()}
         dropped: list[str] = []
         while (study := self._pick({study: len(group) for study, group in groups.items()}, worker)) is not None:
@@ -55,7 +65,7 @@ class StudySchedulingPolicy:
         return Selection(None, tuple(dropped))
 
     def _pick(self, groups: Mapping[Study, int], worker: str) -> Study | None:
-        """The study to serve; ``groups``: how many requests of each wait."""
+        """Return the study to serve, None where none should be. ``groups``: how many requests of each study wait."""
         current, row = self._turns.get(worker, (None, 0))
         if current in groups and row < IN_A_ROW:
             return current

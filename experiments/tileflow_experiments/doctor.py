@@ -23,13 +23,13 @@ from tileflow.errors import TileflowError
 from .tracking.store import masked
 
 _GB = 1 << 30
-_PROBE_S = 3.0  # for Ray's address to answer
+_PROBE_S = 3.0  # seconds for Ray's address to answer
 _LEAST_SHARED_MEMORY = 1 << 30  # tensors of `tune` and Ray's object store lie in it
 _LEAST_DISK = 5 * _GB
 
 
 class State(Enum):
-    """What a finding means for who reads it."""
+    """What a finding means for the reader."""
 
     OK = "ok"
     NOTE = "note"  # works without, in another way
@@ -38,7 +38,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, what was found, and the next step where something is missing."""
+    """One line: what was checked, what was found, and the next step where something is missing."""
 
     topic: str
     state: State
@@ -51,7 +51,7 @@ class Finding:
 
 
 def findings() -> Iterator[Finding]:
-    """All of them, in the order in which a newcomer meets what they are about. A check that fails is a finding too."""
+    """Yield all findings, in the order in which a newcomer meets their topics. A check that fails is a finding too."""
     for check in CHECKS:
         try:
             yield from check()
@@ -82,7 +82,7 @@ def _native() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    """Triton compiles a small C module for each device when it first launches; binaries ahead of time need none."""
+    """Triton compiles a small C module for each device at its first launch; binaries built ahead of time need none."""
     found = next(
         (path for name in (os.environ.get("CC"), "cc", "gcc", "clang") if name and (path := shutil.which(name))), None
     )
@@ -131,7 +131,7 @@ def _caches() -> Iterator[Finding]:
 
 
 def _folder(topic: str, path: Path, what: str, variable: str) -> Finding:
-    """A folder that is written to, or the nearest one above that it would be made in."""
+    """Check a folder that is written to, or the nearest existing parent that it would be made in."""
     there = next(p for p in (path, *path.parents) if p.is_dir())
     free = shutil.disk_usage(there).free
     text = f"{path}: {what}, {free / _GB:.0f} GB free"
@@ -205,7 +205,7 @@ _PACKAGES = (
 
 
 def report() -> int:
-    """Print all findings; the exit code: 1 where something is missing."""
+    """Print all findings. Returns the exit code: 1 where something is missing."""
     missing = 0
     for finding in findings():
         print(finding, flush=True)

@@ -1,7 +1,8 @@
-"""The sweep loop: ask as capacity allows, submit, poll, journal, tell. No barrier anywhere, no Ray, no MLflow.
+"""The sweep loop: ask as capacity allows, submit, poll, journal, tell. It has no barriers, and knows neither Ray nor
+MLflow.
 
-Every study is a search of its own; all of them are interleaved over one evaluator. The journal is written before
-anybody is told, so that a resumed sweep knows at least what its strategies knew.
+Every study is a search of its own; all of them are interleaved over one evaluator. A result is journalled before a
+strategy is told, so that a resumed sweep knows at least what its strategies knew.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ STRAGGLER_S = 5.0  # many times what a config takes to compile
 
 @dataclass(frozen=True, slots=True)
 class _WorkItem:
-    """A trial, race or build that is run once, be its outcome known or not. ``candidates``: those of a race, of
-    which ``config`` is the first."""
+    """A trial, race or build that is run once, whether its outcome is known or not.
+
+    ``candidates``: those of a race, of which ``config`` is the first.
+    """
 
     study: Study
     config: Config
@@ -60,7 +63,7 @@ class _WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A request under way. ``config``: its own, or the first of a race. ``started_at``: seconds since 1970."""
+    """A request in flight. ``config``: its own, or the first of a race. ``started_at``: seconds since 1970."""
 
     study: Study
     config: Config
@@ -79,7 +82,7 @@ class Built:
 
 
 def study_keys(spec: SweepSpec) -> list[StudyKey]:
-    """Every (kernel, problem, device class) of a sweep, in the spec's order."""
+    """Return every (kernel, problem, device class) of a sweep, in the spec's order."""
     return [
         StudyKey(kernel.kernel, problem, device)
         for kernel in spec.kernels
@@ -95,10 +98,10 @@ def open_studies(
     transfers: Callable[[TuningTask], Iterable[Config]] = lambda _: (),
     measured: Collection[str] = (),
 ) -> list[Study]:
-    """The studies of a sweep, told what the journal knows. Raises SpecError where a kernel has changed since.
+    """Return the studies of a sweep, told what the journal knows. Raises SpecError where a kernel has changed since.
 
-    ``transfers``: configs of earlier sweeps to try right after the default. ``measured``: device classes of which
-    modelled times are not taken over.
+    ``transfers``: configs of earlier sweeps to try right after the default. ``measured``: device classes whose modelled
+    times are not taken over.
     """
     groups: dict[tuple[str, str], TransferGroup] = {}
     lines = journal.lines
@@ -131,7 +134,7 @@ def open_studies(
 
 
 def gpu_seconds(result: TrialResult) -> float:
-    """For how long a GPU worked on it."""
+    """Return for how many seconds a GPU worked on the result; 0 for a modelled one."""
     return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0
 
 
@@ -151,9 +154,9 @@ def _new_study(spec: SweepSpec, task: TuningTask, transfers: Iterable[Config], g
 
 
 def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:
-    """Let searches that learn from each other begin one after the other, so that the late ones have something to learn.
+    """Let searches that transfer results begin one after the other, so that later ones start from more results.
 
-    ``at_once``: how many of one kernel may be under way on each device class.
+    ``at_once``: how many studies of one kernel may run at once on each device class.
     """
     queues: dict[tuple[str, str], list[Study]] = {}
     for study in studies:
@@ -177,10 +180,10 @@ def _require_unchanged(task: TuningTask, known: Line) -> None:
 
 
 class Driver:
-    """Runs studies over an evaluator. One thread; :meth:`stop` may be called from a signal handler.
+    """Runs studies over an evaluator in one thread; :meth:`stop` may be called from a signal handler.
 
-    ``progress``: called at every turn. ``whole``: these are all studies of the sweep.
-    ``gpu_seconds``: the most that GPUs may work for all of them; the search then ends as at the end of its budgets.
+    ``progress``: called at every turn. ``whole``: these are all studies of the sweep. ``gpu_seconds``: the most that
+    GPUs may work for all of them; the search then ends as at the end of its budgets.
     """
 
     def __init__(
@@ -238,14 +241,14 @@ class Driver:
                 self._journal.event("study_finished", study=study.task.key.id, reason=study.finished)
 
     def complete_portfolios(self) -> None:
-        """Try what the choice of portfolios lacks: one problem's best config on the others."""
+        """Run the trials that the choice of portfolios lacks: one problem's best config on the others."""
         wanted = missing([study for study in self.studies if not study.stopped])
         for study, config in wanted:
             study.want(config)
         self._run_once([_WorkItem(study, config, study.task.mode) for study, config in wanted], "trial")
 
     def race(self) -> None:
-        """Hold each study's leaders and its default against each other; those whose code is gone are built first."""
+        """Race each study's leaders against its default. Candidates whose binaries are gone are built first."""
         meeting = [(study, finalists(study.completed.values(), study.default)) for study in self.studies]
         mode = {study: study.task.mode for study, _ in meeting}
         gone = [(s, r) for s, records in meeting for r in records if not self.evaluator.keeps(r.trial_id)]
@@ -258,7 +261,7 @@ class Driver:
         self._run_once(items, "race", self._keep_race)
 
     def _keep_race(self, flight: _Flight, result: TrialResult) -> None:
-        """Journal a race: what each candidate took, then how they stand."""
+        """Journal a race: the time of each candidate, then the ranking."""
         study, race, places = flight.study, flight.request, result.outcome.ranked
         assert isinstance(race, RaceRequest)
         pairs = list(zip(race.candidates, places, strict=bool(places)))
@@ -277,7 +280,7 @@ class Driver:
         )
 
     def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
-        """Try each winner once more in every shape mode and fetch its machine code. Those that fail are left out."""
+        """Run each winner once more in every shape mode and return its machine code. Those that fail are left out."""
         modes = tuple(modes)
         plan = [_WorkItem(study, config, mode) for study, config in winners for mode in modes]
         trial_ids: list[tuple[Study, Mode, str]] = []
@@ -298,11 +301,14 @@ class Driver:
         return [built for found in trial_ids if (built := self._fetch(*found)) is not None]
 
     def thinking(self) -> dict[str, float]:
-        """Seconds of this process: asking strategies, ranking what is built, hearing results (journalling too)."""
+        """Return this process's seconds by activity: asking strategies, ranking built configs, handling results.
+
+        Handling includes journalling.
+        """
         return {"ask_s": self._asking_s, "rank_s": self._policy.spent_s, "hear_s": self._hearing_s}
 
     def stop(self, reason: str) -> None:
-        """Ask nothing more; what is under way ends soon."""
+        """Ask for nothing more; what is in flight ends soon."""
         self.stopping = self.stopping or reason
 
     def give_up(self, study: Study, error: TileflowError) -> None:
@@ -314,7 +320,7 @@ class Driver:
             raise error
 
     def _postpone(self, study: Study, error: SlowProblem) -> None:
-        """Let a study whose problem takes long to make wait until no other one is open; it then has all its time."""
+        """Let a study whose problem is slow to make wait until no other one is open; it then has all its time."""
         if not study.postponed:
             others = [other for other in self.studies if other is not study]
             for other in others:
@@ -332,7 +338,8 @@ class Driver:
         kind: Purpose,
         keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None,
     ) -> None:
-        """Do every item of ``plan``, starting them in order as capacity allows; ``keep`` hears the final results."""
+        """Run every item of ``plan``, started in order as capacity allows; ``keep`` is called with each final
+        result."""
         pending = deque(plan)
         self._keep = keep
         while pending or self._flights:
@@ -368,9 +375,9 @@ class Driver:
             self.evaluator.drain()
 
     def _fill(self) -> bool:
-        """Give every device class as much as keeps it busy, its studies taking turns.
+        """Give every device class enough requests to keep it busy, its studies taking turns.
 
-        False where that takes so long that workers must be looked after in between.
+        Returns False where that takes so long that workers must be looked after in between.
         """
         if self._used_up():
             return True
@@ -395,11 +402,11 @@ class Driver:
         return True
 
     def _used_up(self) -> bool:
-        """GPUs have worked as long for the sweep as they may."""
+        """Whether GPUs have worked as long for the sweep as they may."""
         return self._gpu_seconds is not None and sum(study.gpu_s for study in self.studies) >= self._gpu_seconds
 
     def _leave_stragglers(self) -> None:
-        """A search that is over and has a result waits for no config that compiles for long."""
+        """Do not wait for configs that compile for long once a search is over and has a result."""
         before = time.time() - STRAGGLER_S
         for request_id, flight in self._flights.items():
             if flight.started_at < before and flight.study.over and flight.study.best is not None:
@@ -457,7 +464,7 @@ class Driver:
         self.progress(self)
 
     def _notice_joined(self) -> None:
-        """A class that was modelled has a GPU now: its searches begin again, and measure."""
+        """Restart, with measuring, the searches of a class that was modelled and has a GPU now."""
         for served in self.evaluator.device_classes():
             if served.measured and served.name not in self._measured:
                 self._measured.add(served.name)
@@ -466,7 +473,10 @@ class Driver:
                 self._journal.event("joined", device_class=served.name)
 
     def _hear(self, result: TrialResult) -> None:
-        """Journal one result, then tell. A config whose trial is known is told the known verdict and writes no line."""
+        """Journal one result, then tell its study.
+
+        A config whose trial is known is told the known verdict, without another line in the journal.
+        """
         flight = self._flights.get(result.request_id)
         if flight is None:
             log.warning("dropped a result of request %s, which is not under way", result.request_id)
@@ -542,7 +552,7 @@ class Driver:
         log.error("%s: %s", study.task.key.title, study.stopped)
 
     def _charge(self) -> None:
-        """Time passes for the studies of a device class in proportion to what each has under way there."""
+        """Charge the passed time to the studies of each device class, in proportion to their requests in flight."""
         now = time.monotonic()
         elapsed, self._ticked = now - self._ticked, now
         for device_class, turns in self._turns.items():

@@ -12,7 +12,8 @@ from .records import TrialRecord
 
 
 def best_so_far(records: Sequence[TrialRecord]) -> list[tuple[int, float, float]]:
-    """(trials so far, seconds since the first, best us so far), one a completed trial from the first good one on.
+    """Return (trials so far, seconds since the first, best us so far) for each completed trial from the first good one
+    on.
 
     A measured time replaces every modelled one.
     """
@@ -30,7 +31,7 @@ def best_so_far(records: Sequence[TrialRecord]) -> list[tuple[int, float, float]
 
 
 def convergence(records: Sequence[TrialRecord], title: str) -> Any:
-    """Best time so far against trials and against seconds; default and roofline as lines."""
+    """Draw the best time so far against trials and against seconds."""
     with style():
         return _convergence(records, title)
 
@@ -62,8 +63,7 @@ def _convergence(records: Sequence[TrialRecord], title: str) -> Any:
 
 
 def roofline(records: Sequence[TrialRecord], title: str) -> Any:
-    """Achieved FLOP/s of every good trial against the arithmetic intensity, under the datasheet's roof; the best is
-    marked."""
+    """Draw the achieved FLOP/s of every good trial against arithmetic intensity, under the datasheet's roofline."""
     with style():
         return _roofline(records, title)
 

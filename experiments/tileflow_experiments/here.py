@@ -1,4 +1,4 @@
-"""Where commands find the kernels that they are asked for by name."""
+"""Where commands find the kernels that are named on the command line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import sys
 
 
 def import_from_here() -> None:
-    """Kernels are found from the folder that the command runs in, as with ``python -m``."""
+    """Make kernels importable from the folder that the command runs in, as with ``python -m``."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -51,7 +51,7 @@ document.querySelectorAll('section').forEach(draw);
 
 
 def render(folded: Folded, tasks: Sequence[TuningTask]) -> str:
-    """The page. Modelled times are marked as such; text of the journal is escaped."""
+    """Return the page. Modelled times are marked as such; text of the journal is escaped."""
     from plotly.offline import get_plotlyjs
 
     won = {task.key: winner(folded, task) for task in tasks}
@@ -122,7 +122,7 @@ def _study(folded: Folded, task: TuningTask, best: Winner | None, is_open: bool)
 
 
 def _side_by_side(records: Sequence[TrialRecord], task: TuningTask) -> str:
-    """The fastest configs and the default, a column each; what differs from the first is set off."""
+    """Show the fastest configs and the default, a column each; what differs from the first is highlighted."""
     best = leaders(r for r in records if r.completed)[:_SIDE_BY_SIDE]
     if not best:
         return _none("no config works")
@@ -167,7 +167,7 @@ def _seconds(folded: Folded) -> dict[str, dict[str, float]]:
 
 
 def _machines(folded: Folded) -> str:
-    """The workers that trials ran on: host, card, versions, how many, and the clocks and temperatures seen."""
+    """List the workers that trials ran on: host, card, versions, how many, and the clocks and temperatures seen."""
     groups: dict[tuple[str, str, str, str], list[TrialRecord]] = {}
     for records in folded.trials.values():
         for r in records:

@@ -1,8 +1,8 @@
-"""The journal: append-only JSON lines, the one truth of a sweep.
+"""The journal: append-only JSON lines, the single source of a sweep's state.
 
-Study, MLflow, Parquet and tables are folds of it. The driver alone writes it, under an exclusive lock; anyone may
-read it at any time. A line is whole once its newline is there, so a crash loses at most the line it was in. A line that
-was damaged afterwards costs itself alone. docs/reference/journal.md describes the lines.
+Studies, MLflow, Parquet and tables are folds of it. The driver alone writes it, under an exclusive lock; anyone may
+read it at any time. A line is whole once its newline is there, so a crash loses at most the last line. A line that is
+damaged afterwards does not affect the others. docs/reference/journal.md describes the lines.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ Line = dict[str, Any]
 
 
 class Lines(list[Line]):
-    """The lines of a journal as they were read, and ``records``: what those of trials and re-measurements say, in their
-    order. A record takes as long to make as a line to read, so each is made once."""
+    """The lines of a journal as they were read. ``records``: those of trials and re-measurements as records, in order.
+
+    Parsing a record takes as long as reading a line, so each is made once.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.records: list[TrialRecord] = []
 
     def add(self, line: Line, record: TrialRecord | None) -> None:
+        """Append a line, and its record where it has one."""
         self.append(line)
         if record is not None:
             self.records.append(record)
@@ -60,7 +63,7 @@ class JournalFull(JournalError):
 
 
 class Writer:
-    """Lines on their way to one journal. ``epoch`` counts the sessions that wrote to its file, this one included."""
+    """Writes lines to one journal. ``epoch`` counts the sessions that wrote to its file, this one included."""
 
     epoch: int
 
@@ -69,7 +72,7 @@ class Writer:
 
     @property
     def lines(self) -> Lines:
-        """All that the journal has by now, read again: nothing of it is kept."""
+        """All lines of the journal by now, read again on every access."""
         raise NotImplementedError
 
     def write(self, content: bytes) -> None:
@@ -77,12 +80,14 @@ class Writer:
         raise NotImplementedError
 
     def sync_when_due(self) -> None:
-        """What was written is safe within a second. Raises JournalFull."""
+        """Send what was written on its way, so that it is safe within a second. Raises JournalFull."""
         raise NotImplementedError
 
     def append(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Append one line and hand it to the system; to the disk within a second. Raises JournalFull, and JournalError
-        for what JSON has no word for."""
+        """Append one line, which is on the disk within a second.
+
+        Raises JournalFull, and JournalError for values that JSON cannot hold.
+        """
         line = {"kind": kind} | dict(data)
         try:
             text = _encode(line)
@@ -103,13 +108,13 @@ class Writer:
         self.append("event", {"event": name, "at": time.time()} | data)
 
     def has_room(self) -> bool:
-        """The disk takes what is in flight and a margin; where not, submit nothing more."""
+        """Whether the disk has room for what is in flight and a margin; where not, submit nothing more."""
         facts = os.statvfs(self.path)
         return facts.f_bavail * facts.f_frsize > RESERVE_BYTES
 
 
 class Journal(Writer):
-    """The one writer of a file. ``damaged``: lines that resuming found unreadable and set aside. ``header``: its first
+    """The one writer of a file. ``damaged``: how many unreadable lines resuming set aside. ``header``: its first
     line."""
 
     def __init__(self, path: Path, descriptor: int, lines: Lines, damaged: int = 0) -> None:
@@ -124,13 +129,16 @@ class Journal(Writer):
 
     @property
     def lines(self) -> Lines:
+        """The lines as resuming read them, at the first access and with nothing appended since; else read again."""
         found, self._found = self._found, None
         return parse(self.path.read_bytes()).lines if found is None else found
 
     @staticmethod
     def create(path: Path, header: Mapping[str, Any]) -> Journal:
-        """Start a journal with its ``header`` line. Raises SpecError where a file is there already, which stays as it
-        is, unless it is a journal that never got its header."""
+        """Start a journal with its ``header`` line. Raises SpecError where a file exists, which stays as it is.
+
+        A journal that never got its header is replaced.
+        """
         descriptor = _locked(path, os.O_CREAT)
         with _closed_on_error(descriptor):
             if not never_begun(path):
@@ -144,10 +152,11 @@ class Journal(Writer):
 
     @staticmethod
     def resume(path: Path) -> Journal:
-        """Continue the journal at ``path``. A torn last line is cut off; whole lines that cannot be read are set aside
-        in a file beside it, named in an event, and what they said is asked again.
+        """Continue the journal at ``path``.
 
-        Raises SpecError where there is no journal, JournalError where the file is not one; it then stays as it is.
+        A torn last line is cut off. Whole lines that cannot be read are moved to a file beside it, which an event
+        names; what they said is asked again. Raises SpecError where there is no journal, JournalError where the file is
+        not one; it then stays as it is.
         """
         if not path.exists():
             raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent))
@@ -182,6 +191,7 @@ class Journal(Writer):
         self.append("event", {"event": "opened", "epoch": self.epoch, "at": time.time(), "pid": os.getpid()})
 
     def write(self, content: bytes) -> None:
+        """Append whole lines and give them to the system. Raises JournalFull, having taken a partial write back."""
         self._found = None
         left = memoryview(content)
         written = 0
@@ -195,13 +205,13 @@ class Journal(Writer):
         self.sync_when_due()
 
     def sync_when_due(self) -> None:
-        """At most one fsync a second. Raises JournalFull."""
+        """Sync to the disk at most once a second. Raises JournalFull."""
         if time.monotonic() - self._synced >= FSYNC_S:
             self._sync()
             self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Sync and give up the lock. Idempotent. Raises JournalFull."""
+        """Sync and release the lock. Idempotent. Raises JournalFull."""
         if self._descriptor >= 0:
             try:
                 self._sync()
@@ -228,7 +238,8 @@ class Journal(Writer):
 
 
 def _locked(path: Path, flags: int) -> int:
-    """The file at ``path``, opened for appending and locked. Raises SpecError where that cannot be."""
+    """Open the file at ``path`` for appending and lock it. Returns its descriptor. Raises SpecError where that
+    fails."""
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
@@ -263,7 +274,7 @@ def _closed_on_error(descriptor: int) -> Iterator[None]:
 
 
 def in_the_way(path: Path) -> SpecError:
-    """A new sweep replaces no file, whoever wrote it."""
+    """Return the error for an existing file: a new sweep replaces none, whoever wrote it."""
     return SpecError(
         "a new sweep must write to a folder of its own",
         got=f"{path}, which is there already",
@@ -272,7 +283,7 @@ def in_the_way(path: Path) -> SpecError:
 
 
 def never_begun(path: Path) -> bool:
-    """A driver died there before its header was whole, or the file is empty."""
+    """Whether the file is empty, or a driver died before the header was whole."""
     if not path.is_file():
         return False
     content, begun = path.read_bytes(), b'{"kind":"header"'
@@ -289,8 +300,10 @@ def _said(path: Path, found: Parsed) -> str:
 
 
 def _salvage(path: Path, found: Parsed) -> int:
-    """Append the damaged lines to the file beside the journal, then put a journal of the good ones in its place,
-    locked, in one step. Returns its descriptor."""
+    """Write the damaged lines to the file beside the journal, then replace the journal by one of the good lines.
+
+    The replacement is one step and is locked. Returns its descriptor.
+    """
     whole = path.read_bytes()
     with _aside(path).open("ab") as aside:
         aside.write(b"".join(whole[begin:end] for begin, end in found.damaged))
@@ -315,8 +328,11 @@ def _salvage(path: Path, found: Parsed) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """``lines``: those that can be read. ``end``: where the last whole line ends. ``damaged``: (begin, end) of each
-    whole line that cannot be read."""
+    """A journal's content.
+
+    ``lines``: those that can be read. ``end``: where the last whole line ends. ``damaged``: (begin, end) of each whole
+    line that cannot be read.
+    """
 
     lines: Lines
     end: int
@@ -324,7 +340,7 @@ class Parsed:
 
 
 def read(path: Path) -> Lines:
-    """The lines of a journal that can be read, also while it is being written. Raises SpecError where there is none."""
+    """Return the readable lines of a journal, which may be written meanwhile. Raises SpecError where there is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -338,7 +354,7 @@ def read(path: Path) -> Lines:
 
 
 def parse(content: bytes) -> Parsed:
-    """The whole lines in ``content``. What is behind the last newline is torn, or being written."""
+    """Return the whole lines in ``content``. What follows the last newline is torn, or being written."""
     lines = Lines()
     damaged: list[tuple[int, int]] = []
     begin = 0
@@ -371,8 +387,10 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 def read_line(content: bytes) -> tuple[Line, TrialRecord | None]:
-    """One line, and what it records. Raises JournalError for what is no line of a journal, or lacks what every reader
-    of its kind asks for."""
+    """Return one line and its record, None where it has none.
+
+    Raises JournalError for what is not a journal line, or lacks a field that readers of its kind require.
+    """
     try:
         return _line(content)
     except _UNREADABLE as error:
@@ -404,7 +422,7 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def header(lines: Iterable[Line]) -> Line:
-    """The header line. Raises JournalError where it is missing or of a newer schema."""
+    """Return the header line. Raises JournalError where it is missing or of a newer schema."""
     first = next(iter(lines), None)
     if first is None or first["kind"] != "header":
         got = first["kind"] if first is not None else "no line of a journal"
@@ -420,19 +438,22 @@ def header(lines: Iterable[Line]) -> Line:
 
 
 def attempts(lines: Iterable[Line], kind: str = "trial") -> Iterator[TrialRecord]:
-    """Every record of ``kind`` in order."""
+    """Yield every record of ``kind`` in order."""
     if isinstance(lines, Lines):
         return (record for record in lines.records if record.kind == kind)
     return (TrialRecord.from_json(line) for line in lines if line["kind"] == kind)
 
 
 def events(lines: Iterable[Line], name: str) -> Iterator[Line]:
-    """Every event called ``name`` in order."""
+    """Yield every event called ``name`` in order."""
     return (line for line in lines if line["kind"] == "event" and line["event"] == name)
 
 
 def stopped(lines: Iterable[Line]) -> dict[str, str]:
-    """Why studies were stopped, by their id; of the last session alone, since each session tries all of them again."""
+    """Return why studies were stopped, by their id.
+
+    Only the last session counts, since each session tries all of them again.
+    """
     reasons: dict[str, str] = {}
     for line in lines:
         if line.get("event") == "opened":
@@ -443,8 +464,10 @@ def stopped(lines: Iterable[Line]) -> dict[str, str]:
 
 
 def trials(lines: Iterable[Line]) -> dict[str, TrialRecord]:
-    """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet. A measured
-    verdict replaces a modelled one: a GPU came later."""
+    """Return the state of each trial by its id: its first verdict, or its latest attempt where there is none yet.
+
+    A measured verdict replaces a modelled one, since a GPU may have joined later.
+    """
     return _states(attempts(lines))
 
 
@@ -460,7 +483,7 @@ def _states(tried: Iterable[TrialRecord]) -> dict[str, TrialRecord]:
 
 
 def by_study(records: Iterable[TrialRecord]) -> dict[StudyKey, list[TrialRecord]]:
-    """Records grouped by what they search, in order of first appearance."""
+    """Group records by study, in order of first appearance."""
     groups: dict[StudyKey, list[TrialRecord]] = {}
     for entry in records:
         groups.setdefault(entry.study, []).append(entry)
@@ -479,7 +502,7 @@ class Folded:
 
 
 def fold(lines: Sequence[Line]) -> Folded:
-    """Everything that reports and tables are made of. Raises JournalError where the header is missing."""
+    """Return everything that reports and tables are made of. Raises JournalError where the header is missing."""
     tried = list(attempts(lines))
     return Folded(
         header(lines),

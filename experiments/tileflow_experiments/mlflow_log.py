@@ -1,8 +1,8 @@
-"""MLflow, fed from the journal by a process of its own: the only writer there, and never waited for while tuning.
+"""MLflow, fed from the journal by a process of its own. It is the only writer there, and tuning never waits for it.
 
-A process and not a thread, since what it does takes a core that the driver needs. It follows the journal's file, so
-that whatever MLflow has not got yet, because it was away or because the process died, is what comes next. What a run
-says is in ``tracking/``; how far it got is in OUT/mlflow-log.json.
+It is a process and not a thread because it would take a core that the driver needs. It follows the journal's file, so
+it continues with whatever MLflow still lacks after an outage or after the process died. ``tracking/`` defines what a
+run says; OUT/mlflow-log.json records how far the log is.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ LOOK_S = 0.1
 
 
 class MlflowLog:
-    """``uri``: MLflow's tracking store (``sqlite:////absolute/mlflow.db``, ``http://127.0.0.1:5000``).
+    """The driver's handle of the logging process.
 
-    ``artifacts``: where a new experiment keeps its artifacts, for a store that has no place of its own.
+    ``uri``: MLflow's tracking store (``sqlite:////absolute/mlflow.db``, ``http://127.0.0.1:5000``). ``artifacts``:
+    where a new experiment keeps its artifacts, for a store without a place of its own.
     """
 
     def __init__(self, journal: Path, uri: str, artifacts: Path) -> None:
@@ -46,7 +47,7 @@ class MlflowLog:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Raises OSError where the folder takes nothing."""
+        """Start the process. Raises OSError where its files cannot be written to the folder."""
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         LogState(masked(self._uri)).write(self._folder)
         self._process = subprocess.Popen(
@@ -59,13 +60,15 @@ class MlflowLog:
         self._send(self._uri)  # which may hold a password, so it is no argument
 
     def finish(self, files: Sequence[Path], timeout_s: float) -> bool:
-        """Log the rest, and ``files`` (the tables) with the studies of their kernels. False where MLflow did not take
-        it all: it is given up after ``timeout_s`` without progress."""
+        """Log the rest, and ``files`` (the tables) with the studies of their kernels.
+
+        Returns False where MLflow did not take all of it. It is given up after ``timeout_s`` seconds without progress.
+        """
         self._send(json.dumps([str(file) for file in files if file.exists()]))
         return self._ended(timeout_s, patient=True)
 
     def abandon(self, timeout_s: float) -> bool:
-        """The driver must go: log the rest within ``timeout_s``. What is missing comes with the next replay."""
+        """Log the rest within ``timeout_s`` seconds, since the driver must end. A later replay logs what is missing."""
         self._send("[]")
         return self._ended(timeout_s, patient=False)
 
@@ -99,9 +102,11 @@ class MlflowLog:
 
 
 def main(journal: Path, artifacts: Path) -> int:
-    """Follow until standard input says which files to keep, then log the rest; until its end where the driver died.
+    """Follow the journal until standard input names the files to keep, then log the rest.
 
-    The first line of standard input is the URI."""
+    The first line of standard input is the URI. Where the driver died, the rest of the journal is logged. Returns an
+    exit code.
+    """
     uri = sys.stdin.readline().rstrip("\n")
     follower = Follower(journal, uri, artifacts)
     follower.start()
@@ -110,7 +115,7 @@ def main(journal: Path, artifacts: Path) -> int:
 
 
 class Follower:
-    """A thread that follows the journal, so that the main one may wait for the word to finish."""
+    """A thread that follows the journal, so that the main thread may wait for the order to finish."""
 
     def __init__(self, journal: Path, uri: str, artifacts: Path | None = None) -> None:
         self._journal = journal
@@ -122,10 +127,12 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="mlflow", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def finish(self, files: Sequence[Path]) -> bool:
-        """Log the rest and ``files``, however long that takes. False where MLflow will never take it as it is."""
+        """Log the rest and ``files``, however long that takes. Returns False where MLflow will never take it as it
+        is."""
         self._files = files
         self._finish.set()
         self._thread.join()
@@ -159,7 +166,7 @@ class Follower:
 
 
 def replay(journal: Path, uri: str, files: Sequence[Path] = (), artifacts: Path | None = None) -> LogState:
-    """Bring MLflow at ``uri`` up to date with a whole journal, here and now. ``files``: the sweep's tables.
+    """Bring MLflow at ``uri`` up to date with a whole journal, in this thread. ``files``: the sweep's tables.
 
     Raises MlflowAway where it does not answer, MlflowUnusable where it must be mended first.
     """
@@ -189,14 +196,15 @@ def _said(error: BaseException) -> str:
 
 
 def _note(folder: Path, uri: str, why: str) -> None:
-    """Say why the log is not complete, and keep what is known of how far it got."""
+    """Record why the log is incomplete, and keep what is known of how far it got."""
     known = states.read(folder)
     (known if known is not None else LogState(masked(uri))).incomplete(why).write(folder)
 
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """The one that logs this sweep. Raises MlflowAway where another process does: two would log each trial twice."""
+    """Hold the right to log this sweep. Raises MlflowAway where another process has it: two would log each trial
+    twice."""
     with (folder / "mlflow-log.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

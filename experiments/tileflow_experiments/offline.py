@@ -32,10 +32,11 @@ from .spec import KernelSpec
 
 
 def orders(kernels: Iterable[KernelSpec], examples: Iterable[KernelSpec], devices: Sequence[str]) -> list[Order]:
-    """What a bundle needs: for each of ``kernels`` and device class a static row for each of its problems, and a
-    default for each kinds of arguments among these, or of a kernel that has none, among those of the ``examples``.
+    """Return the rows that a bundle needs on each of ``devices``.
 
-    Raises SpecError for a kernel with neither, and where its ``inputs`` refuses one.
+    These are a static row for each problem of a kernel, and a default for each kind of arguments among its problems;
+    for a kernel without problems, among those of the ``examples``. Raises SpecError for a kernel with neither, and
+    where its ``inputs`` refuses one.
     """
     known = {spec.kernel: spec.problems for spec in examples}
     wanted: list[Order] = []
@@ -55,8 +56,10 @@ def orders(kernels: Iterable[KernelSpec], examples: Iterable[KernelSpec], device
 
 
 def build_bundle(wanted: Sequence[Order], out: Path, processes: int = 0, keep: int | None = None) -> Bundle:
-    """Build every row, and write them as the current snapshot of ``out``. Raises BuildError, with nothing written,
-    where one cannot be built."""
+    """Build every row, and write them as the current snapshot of ``out``.
+
+    Raises BuildError, with nothing written, where one cannot be built.
+    """
     for order in wanted:
         target(order.device_class)
     built = require_built(build_rows(wanted, processes=processes))
@@ -64,7 +67,7 @@ def build_bundle(wanted: Sequence[Order], out: Path, processes: int = 0, keep: i
 
 
 def tables(rows: Sequence[BuiltRow]) -> list[Table]:
-    """One table a kernel. Static rows serve their own sizes alone: other sizes are the defaults' to serve."""
+    """Return one table per kernel. Static rows serve their own sizes alone; defaults serve all others."""
     by_kernel: dict[str, list[BuiltRow]] = {}
     for row in rows:
         by_kernel.setdefault(row.order.kernel, []).append(row)

@@ -38,7 +38,7 @@ _MAPPINGS = ("problem", "config", "compiled_by", "launched_by")
 
 
 def write(records: Iterable[TrialRecord], path: Path) -> int:
-    """Write one row an attempt, in one step; mappings are JSON text. Returns the number of rows."""
+    """Write one row per attempt, atomically; mappings are JSON text. Returns the number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -68,5 +68,5 @@ def _row(record: TrialRecord) -> dict[str, Any]:
 
 
 def _text(value: str) -> str:
-    """Half a character of UTF-16, which JSON can hold, spelt out: Parquet's text is UTF-8."""
+    """Escape lone surrogates, which JSON can hold and Parquet's UTF-8 cannot."""
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -1,6 +1,6 @@
-"""The one style of all pictures: colours, lines and numbers that are legible on a light and on a dark page.
+"""The one style of all plots: colours, lines and numbers that are legible on a light and on a dark page.
 
-Pictures have no ground of their own, like the charts of OUT/report.html (:mod:`.charts`), which share their colours.
+Plots have a transparent background, like the charts of OUT/report.html (:mod:`.charts`), which share their colours.
 Matplotlib is imported when one is drawn.
 """
 
@@ -45,7 +45,7 @@ _STYLE: Any = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """What is drawn inside has the style; it is kept by the figure, wherever that is saved."""
+    """Draw in the style inside the block. A figure keeps it, wherever it is saved."""
     import matplotlib
     from cycler import cycler
 
@@ -54,12 +54,12 @@ def style() -> Iterator[None]:
 
 
 def level(axes: Any, value: float, label: str, colour: str = MUTED, *, upright: bool = False) -> None:
-    """A dashed line at a value that others are read against; the legend names it."""
+    """Draw a dashed line at a reference value; the legend names it."""
     (axes.axvline if upright else axes.axhline)(value, color=colour, linewidth=1, linestyle="--", label=label)
 
 
 def plain_numbers(axis: Any, unit: str = "{x:g}") -> None:
-    """Ticks of a logarithmic axis as numbers (``182`` and not ``1.82 x 10^2``), the few between powers too."""
+    """Format ticks of a logarithmic axis as numbers (``182`` and not ``1.82 x 10^2``), also the few between powers."""
     from matplotlib.ticker import StrMethodFormatter
 
     axis.set_major_formatter(StrMethodFormatter(unit))
@@ -67,7 +67,7 @@ def plain_numbers(axis: Any, unit: str = "{x:g}") -> None:
 
 
 def percent(axis: Any) -> None:
-    """Ticks of shares as percentages."""
+    """Format ticks of shares as percentages."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))

@@ -1,8 +1,7 @@
 """Rows that need no search, built for any device class on a machine without a GPU.
 
 A *portable* row is a kernel's default on a device class: variants that together take any size, stride and alignment of
-its kinds of arguments. A *static* row is the default config of one problem, or one that a table has, with its sizes
-as constants; a *dynamic* one has its sizes as parameters.
+its kind of arguments. A *static* row is the default config of one problem, with its sizes as constants.
 """
 
 from __future__ import annotations
@@ -30,15 +29,17 @@ if TYPE_CHECKING:
     from tileflow.emit.source import TritonSource
     from tileflow.lowered import Lowered
 
-LIMIT_S = 300.0  # of one row: several variants of each region
-MOST_SHRINKS = 8  # of a default that the device has too little for
+LIMIT_S = 300.0  # seconds for one row, which has several variants of each launch
+MOST_SHRINKS = 8  # steps to a smaller default where the device has too little
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A row to build. ``kernel``: ``module:qualname``, which this process can import. ``problem``: an example, or the
-    problem of another kind of row: keyword arguments of the kernel's ``inputs``. ``config``: the default one where not
-    given."""
+    """A row to build. ``kernel``: ``module:qualname``, importable by this process.
+
+    ``problem``: an example, or the problem of another kind of row: keyword arguments of the kernel's ``inputs``.
+    ``config``: the default one where None.
+    """
 
     kernel: str
     problem: ProblemItems
@@ -48,12 +49,13 @@ class Order:
 
     @property
     def title(self) -> str:
+        """The order in words, for messages: kind, kernel, problem and device class."""
         return f"{self.kind} {self.kernel} {' '.join(f'{n}={v}' for n, v in self.problem)} on {self.device_class}"
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltRow:
-    """A row as it was built. ``modelled_us``: the cost model's time for the problem, of a static row."""
+    """A row as it was built. ``modelled_us``: of a static row, the cost model's time for the problem."""
 
     order: Order
     semantic_hash: str
@@ -66,7 +68,7 @@ class BuiltRow:
     modelled_us: float | None = None
 
     def fallback(self) -> Fallback:
-        """The row of a table's ``defaults``."""
+        """Return it as a row of a table's ``defaults``."""
         device = target(self.order.device_class)
         return Fallback(
             self.config,
@@ -88,15 +90,17 @@ class Failure:
 
 
 def portable_sources(kernel: Kernel, args: Sequence[Any], device: Target, config: Config) -> tuple[TritonSource, ...]:
-    """The sources of ``config`` that together take any size, stride and alignment, in the order of being tried."""
+    """Return the sources of ``config`` that together take any size, stride and alignment, in the order to try them."""
     return kernel.portable(*args, target=device, config=config)
 
 
 def build_rows(
     orders: Iterable[Order], stopping: Callable[[], bool] = lambda: False, processes: int = 0
 ) -> list[BuiltRow | Failure]:
-    """Build every row in ``processes`` children (0: one a core). What fails is told, and raises nothing; once
-    ``stopping``, the rest are left out."""
+    """Build every row in ``processes`` children (0: one per core). A row that fails is returned as a Failure.
+
+    Once ``stopping`` returns True, the rest are left out.
+    """
     wanted = list(orders)
     results: dict[int, BuiltRow | Failure] = {}
     waiting: queue.SimpleQueue[tuple[int, Order]] = queue.SimpleQueue()
@@ -136,8 +140,10 @@ def require_built(rows: Iterable[BuiltRow | Failure]) -> list[BuiltRow]:
 
 
 def build_row(order: Order) -> BuiltRow:
-    """Lower, emit and build one row here. Raises SpecError, KernelError and BuildError; OutOfResources where not even
-    the smallest config fits the device."""
+    """Lower, emit and build one row in this process.
+
+    Raises SpecError, KernelError and BuildError; OutOfResources where not even the smallest config fits the device.
+    """
     from tileflow_cluster.pipeline import toolchain_facts
 
     from tileflow.api import load_kernel
@@ -151,7 +157,7 @@ def build_row(order: Order) -> BuiltRow:
     modelled_us = None
     if order.kind == "static":
         modelled_us = _modelled_us(kernel, config, binaries, lowered)
-    elif order.kind == "portable":  # its guards decide about sizes
+    elif order.kind == "portable":  # its guards check the sizes
         requirements = tuple(r for r in requirements if all(s.startswith("target.") for s in r.check.symbols()))
     return BuiltRow(
         order,
@@ -167,8 +173,10 @@ def build_row(order: Order) -> BuiltRow:
 
 
 def _fitting(order: Order, kernel: Kernel, args: Sequence[Any], lowered: Lowered) -> tuple[Config, tuple[Binary, ...]]:
-    """The order's config, else the default one, or where the device has too little for that, a smaller one; and its
-    machine code."""
+    """Return the order's config, else the default one, and its machine code.
+
+    Where the device has too little for the default, a smaller config replaces it.
+    """
     from tileflow.build.compile import build
     from tileflow.default import smaller_config
 
@@ -198,8 +206,11 @@ def _modelled_us(kernel: Kernel, config: Config, binaries: tuple[Binary, ...], l
 
 
 def homes(problems: Iterable[tuple[str, str, Problem]]) -> list[int]:
-    """The positions of those that defaults are made from: of each kernel, device class and kinds of arguments the
-    problem in the middle of the others. ``problems``: (kernel, device class, problem)."""
+    """Return the positions of the problems that defaults are made from.
+
+    For each kernel, device class and kind of arguments it is the problem in the middle of the others. ``problems``:
+    (kernel, device class, problem).
+    """
     groups: dict[tuple[str, str, str], list[tuple[int, Problem]]] = {}
     for number, (kernel, device_class, problem) in enumerate(problems):
         groups.setdefault((kernel, device_class, problem.kinds), []).append((number, problem))
@@ -210,7 +221,7 @@ def homes(problems: Iterable[tuple[str, str, Problem]]) -> list[int]:
 
 
 def defaults_of(rows: Iterable[BuiltRow], kernel: str) -> dict[str, tuple[Fallback, ...]]:
-    """A table's ``defaults`` out of the portable rows of ``kernel``."""
+    """Return a table's ``defaults`` out of the portable rows of ``kernel``."""
     found: dict[str, tuple[Fallback, ...]] = {}
     for row in rows:
         if row.order.kernel == kernel and row.order.kind == "portable":

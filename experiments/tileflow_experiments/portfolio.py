@@ -1,9 +1,9 @@
 """Portfolios: the few configs of a kernel that serve shapes which nobody tuned, chosen by held-out regret.
 
-Candidates are the best configs of each problem. A problem on which one of them was never measured would count as if it
-ran there as slowly as anything did, so a sweep measures what is missing as its last round: by then a few trials a
-problem, since later searches begin with earlier ones' best, and what a table promises stays measured, where a surrogate
-that filled the gaps would judge its own guesses.
+Candidates are the best configs of each problem. A candidate that was never measured on a problem would count as the
+slowest there, so a sweep measures what is missing as its last round: a few trials per problem by then, since later
+searches begin with the best configs of earlier ones. Only measured times enter the choice. A surrogate that filled the
+gaps would be validated on its own predictions.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from .tuning_task import TuningTask
 
 FEWEST = 3  # problems: one to hold out, and a choice among the others
 CANDIDATES = 12  # configs, the best of the most problems first
-WORTHWHILE = 0.005  # of held-out regret
+WORTHWHILE = 0.005  # relative differences of held-out regret below this do not count
 
 Records = Mapping[StudyKey, Sequence[TrialRecord]]
 
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Of one device class and one category of problems. ``regrets``: held out, by the number of members; ``nearest``:
-    held out, where the nearest problem's best config serves; ``default``: where each problem's default config does.
-    All are geometric means of time over best."""
+    """The configs chosen for one device class and one category of problems.
+
+    ``regrets``: held out, by the number of members. ``nearest``: held out, where the nearest problem's best config
+    serves. ``default``: where each problem's default config does. All are geometric means of time over best.
+    """
 
     device_class: str
     members: tuple[PortfolioEntry, ...]
@@ -44,20 +46,23 @@ class Portfolio:
 
     @property
     def regret(self) -> float:
+        """The held-out regret of the chosen members: a geometric mean of time over best."""
         return self.regrets[len(self.members) - 1]
 
     @property
     def beats_nearest(self) -> bool:
-        """Unseen shapes are better served by it than by the row of the nearest problem."""
+        """Whether it serves unseen shapes better than the row of the nearest problem does."""
         return self.nearest > self.regret * (1 + WORTHWHILE)
 
     @property
     def by_rows(self) -> float:
-        """As a table's rows serve unseen shapes: by portfolio, or by the nearest problem."""
+        """The regret of a table on unseen shapes: by portfolio where it beats the nearest problem, else by that."""
         return self.regret if self.beats_nearest else self.nearest
 
     @property
     def reason(self) -> str:
+        """The text that a table's row gives as its reason: how many members, and how much slower than the best they
+        are."""
         return (
             f"one of {len(self.members)} that serve {self.problems} problems left out in turn "
             f"{self.regret - 1:.1%} slower than their best"
@@ -65,7 +70,8 @@ class Portfolio:
 
 
 def choose(tasks: Iterable[TuningTask], trials: Records) -> list[Portfolio]:
-    """The portfolio of every device class and category of problems with at least :data:`FEWEST` measured problems.
+    """Return the portfolio of every device class and category of problems with at least :data:`FEWEST` measured
+    problems.
 
     ``tasks``: of one kernel.
     """
@@ -81,7 +87,7 @@ def choose(tasks: Iterable[TuningTask], trials: Records) -> list[Portfolio]:
 
 
 def unseen(portfolios: Iterable[Portfolio]) -> dict[str, Unseen]:
-    """What a table says of unseen shapes, by device class: over all categories of problems."""
+    """Return what a table says of unseen shapes, by device class, over all categories of problems."""
     by_device: dict[str, list[Portfolio]] = {}
     for portfolio in portfolios:
         by_device.setdefault(portfolio.device_class, []).append(portfolio)
@@ -94,7 +100,7 @@ def unseen(portfolios: Iterable[Portfolio]) -> dict[str, Unseen]:
 
 
 def missing(studies: Iterable[Study]) -> list[tuple[Study, Config]]:
-    """The measurements that a choice of portfolios lacks."""
+    """Return the trials that a choice of portfolios lacks, as studies and configs."""
     kernels: dict[str, list[Study]] = {}
     for study in studies:
         kernels.setdefault(study.task.key.kernel, []).append(study)
@@ -112,7 +118,7 @@ def missing(studies: Iterable[Study]) -> list[tuple[Study, Config]]:
 
 
 def _groups(tasks: Iterable[TuningTask], trials: Records) -> list[list[TuningTask]]:
-    """Problems that one portfolio may serve, of those that were measured."""
+    """Group the measured problems that one portfolio may serve."""
     groups: dict[tuple[str, str], list[TuningTask]] = {}
     for task in tasks:
         if any(r.measured for r in leaders(trials.get(task.key, ()))):
@@ -121,7 +127,7 @@ def _groups(tasks: Iterable[TuningTask], trials: Records) -> list[list[TuningTas
 
 
 def _candidates(group: Sequence[TuningTask], trials: Records) -> list[Config]:
-    """The best config of each problem, by how well each does on the problems where it was measured."""
+    """Return the best config of each problem, ordered by how well each does on the problems where it was measured."""
     best = {s.key: next(r for r in leaders(trials[s.key]) if r.measured) for s in group}
     candidates = dict.fromkeys(record.config for record in best.values())
     times = {s.key: _times(s, trials[s.key], candidates) for s in group}
@@ -134,7 +140,7 @@ def _candidates(group: Sequence[TuningTask], trials: Records) -> list[Config]:
 
 
 def _times(task: TuningTask, records: Iterable[TrialRecord], candidates: Iterable[Config]) -> dict[Config, float]:
-    """Microseconds on ``task`` by candidate, each fitted to its space; of its own best config too."""
+    """Return the microseconds of each candidate on ``task``, each fitted to its space, and of its own best config."""
     measured = {r.config: r.time_us for r in records if r.measured and r.time_us is not None}
     own = min(measured, key=lambda config: measured[config] or math.inf)
     times = {config: measured.get(there) for config in (*candidates, own) if (there := fitted(task, config))}
@@ -142,7 +148,7 @@ def _times(task: TuningTask, records: Iterable[TrialRecord], candidates: Iterabl
 
 
 def _default_regret(group: Sequence[TuningTask], trials: Records) -> float:
-    """The default configs' time over the best. One that was never measured, or failed, counts as the slowest."""
+    """Return the default configs' time over the best. One that was never measured, or failed, counts as the slowest."""
     regrets = []
     for task in group:
         times = {r.config: r.time_us for r in trials[task.key] if r.measured and r.time_us is not None}
@@ -155,7 +161,7 @@ def _geometric_mean(values: Sequence[float], weights: Sequence[int]) -> float:
 
 
 def fitted(task: TuningTask, config: Config) -> Config | None:
-    """The nearest config of ``task``'s space."""
+    """Return the nearest config of ``task``'s space, None where no repair makes one."""
     try:
         return task.space.adapt(config.to_dict())
     except ConfigError:  # no repair leads from there to a valid config of this problem
@@ -163,6 +169,6 @@ def fitted(task: TuningTask, config: Config) -> Config | None:
 
 
 def served(portfolios: Iterable[Portfolio], problem: Problem, device_class: str) -> Portfolio | None:
-    """The portfolio that would serve such a call."""
+    """Return the portfolio that would serve such a call, None where none does."""
     same = (p for p in portfolios if p.device_class == device_class)
     return next((p for p in same if p.members[0].home.categories == problem.categories), None)

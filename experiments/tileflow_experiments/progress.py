@@ -1,4 +1,4 @@
-"""How a sweep is doing: a live bar on a terminal, a line every few seconds in a log."""
+"""The progress of a sweep: a live bar on a terminal, a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ BAR_EVERY_S = 0.25
 
 
 class Line(Protocol):
-    """One line that is shown in the place of the one before."""
+    """One line that is shown in place of the previous one."""
 
-    def update(self, line: str) -> None: ...
-    def stop(self) -> None: ...
+    def update(self, line: str) -> None:
+        """Show ``line`` in place of what was shown."""
+
+    def stop(self) -> None:
+        """Leave the last line as it is and restore the terminal."""
 
 
 class Progress:
-    """Called by the driver at every turn. ``stream``: where lines go; a bar replaces them where it is a terminal."""
+    """Called by the driver at every turn. ``stream``: where lines go; on a terminal a bar replaces them."""
 
     def __init__(self, budget: str, stream: TextIO = sys.stderr) -> None:
         self._budget = budget
@@ -33,11 +36,12 @@ class Progress:
         self._live: Line | None = _live() if stream.isatty() else None
 
     def __call__(self, driver: Driver) -> None:
+        """Show the driver's line where one is due."""
         if self._due():
             self._put(self.line(driver))
 
     def show(self, status: Mapping[str, Any]) -> None:
-        """Of several schedulers, merged."""
+        """Show the merged status of several schedulers."""
         if self._due():
             self._put(next(lines("sweep", status)))
 
@@ -55,7 +59,7 @@ class Progress:
             print(line, file=self._stream, flush=True)
 
     def line(self, driver: Driver) -> str:
-        """``  12 s   87 trials of 5 studies (40 trials each), 12 in flight, 5.2/s considered, ...``."""
+        """Return `` 12 s 87 trials of 5 studies (40 trials each), 12 in flight, 5.2/s considered, ...``."""
         counters = driver.evaluator.counters()
         completed = sum(len(study.completed) for study in driver.studies)
         flying = sum(study.in_flight for study in driver.studies)
@@ -79,7 +83,7 @@ class Progress:
         return ", ".join(parts)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         print(text, flush=True)
 
     def close(self) -> None:

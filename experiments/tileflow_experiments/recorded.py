@@ -1,4 +1,4 @@
-"""A sweep over what programs called, or missed: ``tileflow sweep run calls`` of files of ``tileflow.record``."""
+"""A sweep over recorded calls: ``tileflow sweep run calls`` of files of ``tileflow.record``."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from tileflow.runtime.recorded import RECORDED, text_of
 
 from .spec import SweepSpec, parse
 
-SECONDS = 60.0  # for a problem that is called as often as the mean of them
+SECONDS = 60.0  # budget of a problem that is called as often as the mean
 
 log = logging.getLogger(__name__)
 
 
 def is_recorded(path: Path) -> bool:
-    """Whether ``path`` is what a program recorded, and no spec."""
+    """Whether ``path`` is a recording of a program's calls, and not a spec."""
     return path.is_dir() or path.suffix == ".jsonl"
 
 
 def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float = SECONDS) -> SweepSpec:
-    """A sweep over the calls in a file or a folder of files, on the devices that they were made on where none is named.
+    """Return a sweep over the calls in a file or a folder of files.
 
-    What cannot be made from metadata again is logged with its count and left out. Raises SpecError where nothing is
-    left, and TableError for a file that is another.
+    Without ``device_classes`` it is for the devices that the calls were made on. ``seconds``: the budget of a problem
+    that is called as often as the mean. Calls whose arguments cannot be made from metadata are logged with their count
+    and left out. Raises SpecError where nothing is left, and TableError for a file of another kind.
     """
     found = read_misses(path)
     devices = tuple(device_classes) or tuple(dict.fromkeys(call.device for call in found if call.device is not None))
@@ -72,7 +73,7 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
 
 
 def _problem(call: Miss) -> dict[str, Any]:
-    """Keyword arguments of ``Kernel.inputs`` that make arguments like the call's. Raises SpecError."""
+    """Return keyword arguments of ``Kernel.inputs`` that make arguments like the call's. Raises SpecError."""
     kernel = load_kernel(call.kernel)
     text = text_of(call.problem, json.loads(call.values or "{}"))
     problem: dict[str, Any] = {**call.problem.sizes, RECORDED: text}

@@ -22,7 +22,7 @@ RECORD_KINDS: tuple[RecordKind, ...] = ("trial", "remeasure")
 
 @dataclass(frozen=True, slots=True)
 class StudyKey:
-    """What one search is about: a kernel (``module:qualname``), a problem, a device class."""
+    """The identity of a study: a kernel (``module:qualname``), a problem, a device class."""
 
     kernel: str
     problem: ProblemItems
@@ -30,18 +30,18 @@ class StudyKey:
 
     @property
     def title(self) -> str:
-        """For people: ``examples.softmax:softmax dtype=bfloat16 m=1024 n=2048 on nvidia-h200``."""
+        """The study as text: ``examples.softmax:softmax dtype=bfloat16 m=1024 n=2048 on nvidia-h200``."""
         return f"{self.kernel} {self.shown} on {self.device_class}"
 
     @property
     def shown(self) -> str:
-        """The problem for people: the keywords that make it, of a recorded call its arguments' metadata."""
+        """The problem as text: the keywords that make it, or the metadata of a recorded call's arguments."""
         text = dict(self.problem).get(RECORDED)
         return problem_of(text).key if isinstance(text, str) else " ".join(f"{n}={v}" for n, v in self.problem)
 
     @property
     def id(self) -> str:
-        """Canonical text, for journal events and MLflow's tags."""
+        """The canonical text, for journal events and MLflow's tags."""
         return f"{self.kernel} {problem_key(self.problem)} {self.device_class}"
 
 
@@ -49,7 +49,7 @@ class StudyKey:
 class TrialRecord:
     """One attempt: what was asked, and the evaluator's result as it came.
 
-    ``kind``: a ``trial`` of the search, or a ``remeasure``: what a candidate of the race at its end took.
+    ``kind``: a ``trial`` of the search, or a ``remeasure``: the time of a candidate in the race at its end.
     ``seed_source``: who proposed the config (``default``, ``transfer``, or the strategy's name). ``started_at``:
     seconds since 1970.
     """
@@ -66,21 +66,22 @@ class TrialRecord:
 
     @property
     def trial_id(self) -> str:
-        """Empty for an attempt that was lost before its source was known."""
+        """The trial's id, empty for an attempt that was lost before its source was known."""
         return self.result.trial_id
 
     @property
     def status(self) -> Status:
+        """How the attempt ended."""
         return self.result.outcome.status
 
     @property
     def measured(self) -> bool:
-        """False for the cost model's time."""
+        """Whether its time was measured and not modelled."""
         return self.result.outcome.measured
 
     @property
     def completed(self) -> bool:
-        """The attempt says something about the config: it ends its trial."""
+        """Whether the attempt is a verdict on the config, which ends its trial."""
         return self.result.blames_config
 
     @property
@@ -90,12 +91,12 @@ class TrialRecord:
 
     @property
     def time_us(self) -> float | None:
-        """The median of a good trial; None for every other."""
+        """The median of a good trial in microseconds; None for every other."""
         return self.measurement.median_us if self.measurement is not None else None
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Where the attempt's time went, phase by phase; those from ``prepare_s`` on are parts of ``device_s``."""
+        """The seconds of each phase of the attempt; those from ``prepare_s`` on are parts of ``device_s``."""
         outcome, phases = self.result.outcome, self.result.phases
         return {
             "queue_s": phases.queue_s,
@@ -109,7 +110,7 @@ class TrialRecord:
         }
 
     def columns(self) -> dict[str, Any]:
-        """Every field of docs/reference/journal.md, in its order; None or an empty value where there is nothing."""
+        """Return every field of docs/reference/journal.md, in its order; None or an empty value where it has none."""
         result, outcome = self.result, self.result.outcome
         build = result.build if result.build is not None else Build("")
         used, times, card = build.most_used, outcome.measurement, outcome.device
@@ -167,18 +168,18 @@ class TrialRecord:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The journal line: columns that hold nothing are left out, but for the problem and the config."""
+        """Return the journal line. Empty columns are left out, except the problem and the config."""
         kept = ("problem", "config")
         return {n: v for n, v in self.columns().items() if n in kept or not (v is None or v in ("", (), {}))}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TrialRecord:
-        """Reads :meth:`to_json` back, of this version's lines and of earlier ones'; columns of a later version are
-        passed over.
+        """Read :meth:`to_json` back, of this version's lines and of earlier ones'; columns of a later version are
+        ignored.
 
         A line keeps the most that any launch of a call uses, so one launch is read back. An attempt that was lost
-        before its source was known belongs to no trial; earlier versions made up an id for it, which is passed over.
-        Raises KeyError, TypeError, ValueError and InternalError for what is no such line.
+        before its source was known belongs to no trial; the id that earlier versions made up for it is ignored. Raises
+        KeyError, TypeError, ValueError and InternalError for other data.
         """
         build = _build(data) if "trial_id" in data and not _made_up(data) else None
         on = None
@@ -221,7 +222,7 @@ _CARD = (
 
 
 def _made_up(data: Mapping[str, Any]) -> bool:
-    """The trial id is one that earlier versions gave to what was lost before its source was known."""
+    """Whether the trial id is one that earlier versions gave to what was lost before its source was known."""
     lost = Status(data["status"]).is_infrastructure and (data.get("retried") or not data.get("blocklisted"))
     return bool(data["kind"] == "trial" and lost and "source_hash" not in data)
 
@@ -231,7 +232,7 @@ def _build(data: Mapping[str, Any]) -> Build:
     if "registers" in data:
         launches = (Launch(Resources(data["registers"], data["spills"], data["shared_bytes"], threads=0), 0),)
     roofline_us = data.get("roofline_us")
-    if roofline_us is None and "roofline_frac" in data:  # the first version of the format kept the share alone
+    if roofline_us is None and "roofline_frac" in data:  # the first version of the format kept only the share
         roofline_us = data["roofline_frac"] * data["median_us"]
     return Build(
         trial_id=data["trial_id"],

@@ -18,7 +18,7 @@ from .tracking.state import SHOWN, LogState
 from .tuning_task import TuningTask
 from .verify import MADE
 
-MODEL_PAIRS = 5  # fewer say nothing of a ranking
+MODEL_PAIRS = 5  # fewer pairs give no meaningful correlation
 PHASES = {
     "waiting for a compile worker": "queue_s",
     "compiling": "compile_s",
@@ -32,8 +32,10 @@ ON_THE_DEVICE = ("inputs and references", "loading", "checking", "timing")
 
 
 def render(folded: Folded, tasks: Sequence[TuningTask], logged: LogState | None = None) -> str:
-    """The report as Markdown. Every figure is of this journal; modelled times are marked as such. ``logged``: how far
-    MLflow is."""
+    """Return the report as Markdown. Every figure is of this journal; modelled times are marked as such.
+
+    ``logged``: how far MLflow is.
+    """
     header = folded.header
     stopped = journals.stopped(folded.events)
     lines = [
@@ -139,7 +141,7 @@ def _throughput(folded: Folded) -> list[str]:
 
 
 def _where_time_goes(folded: Folded) -> list[str]:
-    """Seconds of each phase, summed, and milliseconds of a measured trial; of contests what their event says."""
+    """List the seconds of each phase, summed, and the milliseconds per measured trial; races from their events."""
     timed = [s for group in folded.attempts.values() for r in group if (s := r.seconds)["device_s"]]
     if not timed:
         return []
@@ -162,7 +164,7 @@ def _where_time_goes(folded: Folded) -> list[str]:
 
 
 def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
-    """How well the model ranks: Spearman's correlation over the configs that were measured."""
+    """Report how well the model ranks: Spearman's correlation over the configs that were measured."""
     lines = []
     for key, records in trials.items():
         builds = ((r.result.build, r.time_us) for r in records if r.measured)
@@ -175,7 +177,10 @@ def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
 
 
 def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
-    """Spearman's, equal values sharing their ranks; NaN where one side is constant. (SciPy's takes seconds to load.)"""
+    """Return Spearman's correlation, equal values sharing their ranks; NaN where one side is constant.
+
+    SciPy's version takes seconds to load.
+    """
     one, other = (_ranks(side) for side in zip(*pairs, strict=True))
     try:
         return statistics.correlation(one, other)

@@ -1,10 +1,10 @@
 """Several schedulers for one sweep: processes that each search some of its kernels, and a driver that merges.
 
-One process thinks, journals and talks to Ray for some hundred trials a second and no more. So the kernels of a large
-sweep are dealt to schedulers, each with strategies, a trial queue and workers of its own. To the cluster they are parts
-of one sweep, which share its GPUs and CPUs. What they do comes to the driver as lines of the journal, whose only writer
-it stays, a moment after their strategies hear of it. One that dies is started again, and asks anew for what was under
-way, as a resumed sweep does: what was not journalled was known to it alone.
+One process can search, journal and talk to Ray for some hundred trials a second. So the kernels of a large sweep are
+distributed over schedulers, each with strategies, a trial queue and workers of its own. To the cluster they are parts
+of one sweep, which share its GPUs and CPUs. Their results reach the driver as lines of the journal, a moment after
+their strategies are told; the driver remains its only writer. A scheduler that dies is started again and, as a resumed
+sweep does, asks again for what was in flight: only the dead process knew what was not journalled.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
 
-MOST_STARTS = 4  # of one scheduler
+MOST_STARTS = 4  # starts of one scheduler
 SEND_BYTES = 1 << 16
 SEND_S = 0.1
 STATUS_S = 1.0
 ANSWER_S = 60.0
 LOOK_S = 0.25
-ENDED_S = 10.0  # that a scheduler may take to end once it has said its last
+ENDED_S = 10.0  # seconds for a scheduler to end after its last message
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -54,14 +54,16 @@ class SweepPart:
     share: float
 
     def spec(self, whole: SweepSpec) -> SweepSpec:
-        """``whole`` as the cluster knows this part of it."""
+        """Return ``whole`` with the share of the cluster that this part has."""
         gpu_seconds = None if whole.gpu_seconds is None else whole.gpu_seconds * self.share
         return replace(whole, name=f"{whole.name}-{self.number}", part=self.share, gpu_seconds=gpu_seconds)
 
 
 def parts(spec: SweepSpec, keys: Sequence[StudyKey], most: int) -> list[SweepPart]:
-    """Deal the kernels to at most so many schedulers, the budgets as even as they come out. The searches of one kernel
-    stay together: they learn from each other, and a choice of portfolios looks at all of them."""
+    """Distribute the kernels over at most ``most`` schedulers, with budgets as even as possible.
+
+    The searches of one kernel stay together: they transfer results, and a choice of portfolios needs all of them.
+    """
     kernels: dict[str, list[StudyKey]] = {}
     for key in keys:
         kernels.setdefault(key.kernel, []).append(key)
@@ -86,8 +88,10 @@ def parts(spec: SweepSpec, keys: Sequence[StudyKey], most: int) -> list[SweepPar
 
 
 class Relay(Writer):
-    """The journal as a scheduler has it: lines go to the driver, which writes them. Raises JournalError once the driver
-    is gone."""
+    """The journal as a scheduler sees it: lines are sent to the driver, which writes them.
+
+    Raises JournalError once the driver is gone.
+    """
 
     def __init__(self, path: Path, epoch: int, connection: Connection) -> None:
         super().__init__(path)
@@ -97,21 +101,25 @@ class Relay(Writer):
         self._sent = time.monotonic()
 
     def write(self, content: bytes) -> None:
+        """Buffer lines, and send them once there are :data:`SEND_BYTES`."""
         self._waiting += content
         if len(self._waiting) >= SEND_BYTES:
             self.flush()
 
     def sync_when_due(self) -> None:
+        """Send buffered lines that have waited for :data:`SEND_S` seconds."""
         if self._waiting and time.monotonic() - self._sent >= SEND_S:
             self.flush()
 
     def flush(self) -> None:
+        """Send all buffered lines now."""
         self._sent = time.monotonic()
         if self._waiting:
             self.say("lines", bytes(self._waiting))
             self._waiting.clear()
 
     def say(self, what: str, value: Any) -> None:
+        """Send the driver one message, a kind and its value. Raises JournalError once the driver is gone."""
         try:
             self._connection.send((what, value))
         except OSError as error:
@@ -119,7 +127,7 @@ class Relay(Writer):
 
     @property
     def lines(self) -> Lines:
-        """Once the driver has written what was sent."""
+        """The lines of the journal, read once the driver has written all that was sent."""
         self.flush()
         self.say("mark", None)
         try:
@@ -147,7 +155,7 @@ def serve(
     connection: Connection,
     orders: Connection,
 ) -> None:
-    """A scheduler's process. Ctrl-C goes to all of a terminal's processes; the driver says what it means."""
+    """Run a scheduler's process. It ignores Ctrl-C, which reaches all of a terminal's processes: the driver decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format=f"%(levelname)s %(name)s [{part.number}]: %(message)s")
     journal = Relay(path, epoch, connection)
@@ -158,7 +166,7 @@ def serve(
             said, value = "found", _work(whole, part, journal, sweep_id, tools, orders)
         except TileflowError as error:
             said, value = "failed", f"{type(error).__name__}: {error}"
-        except Exception:  # a mistake of tileflow's own, which the driver says and journals
+        except Exception:  # an error of tileflow itself, which the driver reports and journals
             said, value = "failed", traceback.format_exc()
         journal.flush()
         journal.say(said, value)
@@ -230,11 +238,11 @@ class Schedulers:
             self._start(part, 1)
 
     def stop(self, reason: str) -> None:
-        """Let all of them ask nothing more."""
+        """Let every scheduler ask for nothing more."""
         self.stopping = self.stopping or reason
 
     def run(self) -> SchedulerResult:
-        """Merge what they say until the last has ended."""
+        """Merge what the schedulers send until the last has ended, and return their results together."""
         try:
             while self._by_lines:
                 self._tell()
@@ -305,7 +313,7 @@ class Schedulers:
                 self._fail(scheduler.part, value)
 
     def _take(self, found: SchedulerResult) -> None:
-        """Add one scheduler's to all."""
+        """Add one scheduler's result to the total."""
         mine = self._found
         mine.stopping = mine.stopping or found.stopping
         mine.built += found.built
@@ -316,7 +324,7 @@ class Schedulers:
             mine.rates[phase] = rates if known is None else _added(known, rates)
 
     def _lost(self, scheduler: _Scheduler) -> None:
-        """It ended without a word: another goes on from what is journalled."""
+        """Start another scheduler in place of one that ended unexpectedly; it continues from the journal."""
         self._end(scheduler, ENDED_S)
         part, ended = scheduler.part, f"exit code {scheduler.process.exitcode}"
         self._journal.event("scheduler_lost", scheduler=part.number, ended=ended, starts=scheduler.starts)
@@ -329,7 +337,7 @@ class Schedulers:
             self._fail(part, f"scheduler {part.number} was lost {MOST_STARTS} times, at last with {ended}")
 
     def _fail(self, part: SweepPart, reason: str) -> None:
-        """The others go on."""
+        """Give up one part; the others go on."""
         for key in part.keys:
             self._journal.event("study_stopped", study=key.id, reason=reason)
         self._found.stopped += part.keys
@@ -348,7 +356,7 @@ MEANS = ("device_idle", "compile_idle")
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Counts and rates of two schedulers that worked side by side; times that passed for both are the longer one's."""
+    """Add counts and rates of two schedulers that worked side by side; of elapsed times the longer one counts."""
     total = {name: one[name] + other[name] for name in one}
     total["elapsed_s"] = max(one["elapsed_s"], other["elapsed_s"])
     work = [max(each["considered"], 1) for each in (one, other)]
@@ -358,5 +366,5 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dealt(spec: SweepSpec) -> list[SweepPart]:
-    """The parts of ``spec``, by the number of schedulers that it asks for."""
+    """Return the parts of ``spec``, by the number of schedulers that it asks for."""
     return parts(spec, study_keys(spec), spec.schedulers)

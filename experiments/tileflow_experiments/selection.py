@@ -1,8 +1,8 @@
-"""The end of a study: who meets in the race, and which of those that it cannot tell apart is taken.
+"""The end of a study: which configs are raced, and which of those that tie is taken.
 
-A search's own times are single measurements, on several GPUs and over minutes in which clocks change; the lowest of
-hundreds is also the luckiest. So those that could be the best are held against each other
-(:mod:`tileflow.measure.racing`), and this module reads the outcome back from the journal.
+A search's times are single measurements, on several GPUs and over minutes in which clocks change; the lowest of
+hundreds is also the luckiest. So the configs that could be the best are raced (:mod:`tileflow.measure.racing`), and
+this module reads the outcome back from the journal.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from .records import StudyKey, TrialRecord
 from .study import leaders
 
 CANDIDATES = 12
-SLACK = 1.03  # between two GPUs of a class, or a cool one and a warm one
+SLACK = 1.03  # ratio of times between two GPUs of a class, or a cool and a warm one
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One candidate's place, from the journal. ``ratio``: its time over the leader's; None where it failed."""
+    """One candidate's result in a race, from the journal. ``ratio``: its time over the leader's; None where it
+    failed."""
 
     config: Config
     ratio: float | None
@@ -34,22 +35,26 @@ class Standing:
     tied: bool
 
     def to_json(self) -> Line:
+        """Return the candidate's entry of the race's event in the journal."""
         ratios = {} if self.ratio is None else {"ratio": self.ratio, "low": self.low, "high": self.high}
         return {"config": self.config.to_dict(), "tied": self.tied} | ratios
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Standing:
+        """Read :meth:`to_json` back."""
         return Standing(Config.of(data["config"]), data.get("ratio"), data.get("low"), data.get("high"), data["tied"])
 
     @staticmethod
     def of(config: Config, place: RankedResult) -> Standing:
+        """Return the result of ``config``, with ratios rounded to six digits as the journal keeps them."""
         if place.ratio is None or place.low is None or place.high is None:
             return Standing(config, None, None, None, False)
         return Standing(config, round(place.ratio, 6), round(place.low, 6), round(place.high, 6), place.tied)
 
 
 def finalists(records: Iterable[TrialRecord], default: TrialRecord | None) -> list[TrialRecord]:
-    """The measured trials whose interval, and :data:`SLACK`, reaches the best one's, fastest first, and the default."""
+    """Return the default and the measured trials whose interval, within :data:`SLACK`, reaches the best one's,
+    fastest first."""
     measured = [r for r in leaders(records) if r.measured]
     if not measured:
         return []
@@ -66,22 +71,26 @@ def _end(record: TrialRecord, side: int) -> float:
 
 
 def races(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
-    """The last race of each study, by its id."""
+    """Return the last race of each study, by its id."""
     return {
         e["study"]: tuple(Standing.from_json(place) for place in e["places"]) for e in events if e["event"] == "contest"
     }
 
 
 def votes(events: Iterable[Line], key: StudyKey, siblings: Iterable[StudyKey]) -> Counter[Config]:
-    """How many other problems of the kernel, on the same device class, have each config among their ties."""
+    """Return, for each config, how many other problems of the kernel on the same device class have it among their
+    ties."""
     held = races(events)
     near = [s.id for s in siblings if s != key and (s.kernel, s.device_class) == (key.kernel, key.device_class)]
     return Counter(standing.config for study in near for standing in held.get(study, ()) if standing.tied)
 
 
 def most_robust(tied: Sequence[TrialRecord], again: Mapping[Config, TrialRecord], wins: Counter[Config]) -> TrialRecord:
-    """Of configs that no race tells apart the one to trust elsewhere: it spills least, is good for most of the
-    kernel's other problems, and scattered least in the race. ``again``: the records of that."""
+    """Return the config to trust elsewhere, among those that a race cannot tell apart.
+
+    It spills least, ties for best on most of the kernel's other problems, and scattered least in the race. ``again``:
+    the race's records.
+    """
 
     def key(record: TrialRecord) -> tuple[int, int, float, str]:
         used = record.result.build.most_used if record.result.build is not None else None

@@ -55,33 +55,38 @@ MOST_PRIORITY = 100
 MOST_SCHEDULERS = 256
 WAIT_SECONDS = 3600.0
 SHOWN_CHARS = 200
-LEAST_SHARE = 0.2  # of the budget, for a problem that is hardly ever called
+LEAST_SHARE = 0.2  # of the budget, for a problem that is rarely called
 T = TypeVar("T")
 
 
 class KernelInputs(Protocol):
     """The part of ``tileflow.api.Kernel`` that a spec is checked against."""
 
-    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]: ...
+    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
+        """Return the arguments of a call for ``problem``; the author's function may raise anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """``kernel``: ``module:qualname``. ``problems``: keyword arguments of the kernel's ``inputs`` function. ``calls``:
-    how often each is called, so that most of the budget goes there; alike where nothing is said."""
+    """One kernel and its problems. ``kernel``: ``module:qualname``.
+
+    ``problems``: keyword arguments of the kernel's ``inputs`` function. ``calls``: how often each problem is called,
+    which divides the budget; equally where empty.
+    """
 
     kernel: str
     problems: tuple[tuple[tuple[str, Parameter], ...], ...]
     calls: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, object]:
+        """Return plain data that :func:`parse` reads back; ``calls`` is left out where empty."""
         data: dict[str, object] = {"kernel": self.kernel, "problems": [dict(p) for p in self.problems]}
         return data | {"calls": list(self.calls)} if self.calls else data
 
 
 @dataclass(frozen=True, slots=True)
 class StrategySpec:
-    """``name``: of tileflow_search's registry. ``seed``: of everything random in the sweep."""
+    """The search strategy. ``name``: in tileflow_search's registry. ``seed``: of everything random in the sweep."""
 
     name: str
     seed: int = 0
@@ -89,10 +94,10 @@ class StrategySpec:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """For each (kernel, problem, device class): exactly one of a number of distinct trials, a wall-clock time, and the
-    time that GPUs work for it.
+    """The budget of each (kernel, problem, device class).
 
-    ``wait_seconds``: for how long a device class whose last node has left may be away before its searches stop.
+    Exactly one is given: a number of distinct trials, a wall-clock time, or the time that GPUs work for it.
+    ``wait_seconds``: for how long a device class whose last node has left may have none before its searches stop.
     """
 
     trials: int | None = None
@@ -101,7 +106,7 @@ class Budget:
     gpu_seconds: float | None = None
 
     def times(self, share: float) -> Budget:
-        """As much for ``share`` of it, at least one trial."""
+        """Return the budget times ``share``, at least one trial."""
         if self.trials is not None:
             return replace(self, trials=max(round(self.trials * share), 1))
         if self.gpu_seconds is not None:
@@ -111,7 +116,7 @@ class Budget:
 
     @property
     def amount(self) -> float:
-        """In its own unit, to compare budgets of one sweep."""
+        """The amount in its own unit, to compare budgets of one sweep."""
         return self.trials or self.seconds or self.gpu_seconds or 0.0
 
     def __str__(self) -> str:
@@ -122,14 +127,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class SweepSpec:
-    """A sweep. ``seeds``: tables, journals and files of trials; their best configs for the same kernels are tried
-    first, after the default config. ``priority``: how much of a shared cluster it is given, beside others.
+    """A sweep.
 
-    ``modes``: the search runs in the first; the winners' binaries are exported in all, and where ``dynamic`` is among
-    them also defaults that take any size. ``output``: an absolute folder, or None where the command line names it.
-    ``gpu_seconds``: the most that GPUs may work for all searches together; their own budgets hold as well.
-    ``schedulers``: the most processes that search, each some of the kernels. ``part``: of the sweep's share of a
-    cluster, what one scheduler is given; never written in a file.
+    ``seeds``: tables, journals and files of trials; their best configs for the same kernels are tried first, after the
+    default config. ``priority``: its weight when a cluster is shared with other sweeps. ``modes``: the search runs in
+    the first; the winners' binaries are exported in all, and where ``dynamic`` is among them also defaults that take
+    any size. ``output``: an absolute folder, or None where the command line names it. ``gpu_seconds``: the most that
+    GPUs may work for all searches together; their own budgets hold as well. ``schedulers``: the most processes that
+    search, each some of the kernels. ``part``: of the sweep's share of a cluster, what one scheduler is given; never
+    written in a file.
     """
 
     name: str
@@ -146,7 +152,8 @@ class SweepSpec:
     part: float = 1.0
 
     def budget_of(self, kernel: str, problem: tuple[tuple[str, Parameter | None], ...]) -> Budget:
-        """Of one search: :attr:`budget`, shared out by how often problems are called where that is known."""
+        """Return the budget of one search: :attr:`budget`, divided by how often problems are called where that is
+        known."""
         calls: dict[object, int] = {
             (k.kernel, p): n for k in self.kernels for p, n in zip(k.problems, k.calls, strict=False)
         }
@@ -157,7 +164,7 @@ class SweepSpec:
         return self.budget.times(LEAST_SHARE + (1 - LEAST_SHARE) * mine / mean)
 
     def to_json(self) -> dict[str, object]:
-        """What the journal's header keeps; :func:`parse` reads it back."""
+        """Return what the journal's header keeps; :func:`parse` reads it back."""
         budget: dict[str, object] = {
             "trials": self.budget.trials,
             "seconds": self.budget.seconds,
@@ -185,12 +192,12 @@ class SweepSpec:
 
 
 def read(path: Path) -> SweepSpec:
-    """The spec in the YAML file ``path``. Raises SpecError."""
+    """Return the spec in the YAML file ``path``. Raises SpecError."""
     return _read(path, parse)
 
 
 def read_kernels(path: Path) -> tuple[KernelSpec, ...]:
-    """The ``kernels`` in the YAML file ``path``, of a sweep's spec or alone. Raises SpecError."""
+    """Return the ``kernels`` in the YAML file ``path``, of a sweep's spec or alone. Raises SpecError."""
     return _read(path, parse_kernels)
 
 
@@ -201,7 +208,7 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError("the sweep spec must be a readable file", got=error.strerror, where=str(path)) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none, and nesting
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # malformed dates and numbers, and deep nesting
         raise SpecError("the sweep spec must be YAML", got=str(error)[:500], where=str(path)) from None
     try:
         return parse_data(data)
@@ -211,7 +218,7 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
 
 
 def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
-    """The ``kernels`` of plain data; what else a sweep's spec has is not read. Raises SpecError."""
+    """Return the ``kernels`` of plain data; other fields of a sweep's spec are not read. Raises SpecError."""
     fields = _Node(data, "").mapping(required=("kernels",), optional=_OTHER_FIELDS)
     return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
 
@@ -231,7 +238,7 @@ _OTHER_FIELDS = (
 
 
 def parse(data: object) -> SweepSpec:
-    """The spec in plain data, checked without importing a kernel. Raises SpecError."""
+    """Return the spec in plain data, checked without importing a kernel. Raises SpecError."""
     root = _Node(data, "")
     fields = root.mapping(
         required=("name", "kernels", "device_classes", "strategy", "budget"),
@@ -253,7 +260,7 @@ def parse(data: object) -> SweepSpec:
 
 
 def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iterable[str]) -> None:
-    """Imports every kernel with ``load`` and asks it for every problem on the ``meta`` device. Raises SpecError.
+    """Import every kernel with ``load`` and ask it for every problem on the ``meta`` device. Raises SpecError.
 
     ``strategies``: the names that the registry knows.
     """
@@ -350,7 +357,7 @@ def _budget(node: _Node) -> Budget:
 
 
 def _device_class(node: _Node) -> str:
-    """Of the catalogue, or named by its figures."""
+    """Read a device class: a name of the catalogue, or a description by figures."""
     if isinstance(node.value, str) and find(node.value) is not None:
         return node.value
     return node.one_of(
@@ -388,7 +395,7 @@ def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T
 
 
 def _shown(value: object) -> str:
-    """``value`` as Python writes it, cut short."""
+    """Return ``value`` as Python writes it, cut short."""
     try:
         text = repr(value)
     except (ValueError, RecursionError) as error:  # Python writes no number of more than 4300 digits

@@ -1,9 +1,9 @@
 """Kernels as a Python package that needs torch and ``tileflow-runtime`` only: ``tileflow bundle build --standalone``.
 
 The package holds a bundle, and the text of each kernel's function with what it reads: helpers, constants, imports of
-libraries. The functions have their own signatures and docstrings, and host code runs as it does at home; which
-binary serves a call is looked up in the package's bundle. Modules are loaded under the names that they have at home,
-since rows are found by a kernel's name and text.
+libraries. The functions keep their signatures and docstrings, and host code runs as in the original module. The
+package's bundle decides which binary serves a call. Modules keep their original names, since rows are found by a
+kernel's name and text.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _home(kernel: Kernel) -> str:
 
 
 def _texts(kernels: Sequence[Kernel]) -> dict[str, str]:
-    """The text of each module, by its name."""
+    """Return the text of each module, by its name."""
     made: dict[str, _Text] = {}
     for kernel in kernels:
         module, _, path = kernel.name.partition(":")
@@ -104,7 +104,7 @@ def _texts(kernels: Sequence[Kernel]) -> dict[str, str]:
 
 
 def _check(dest: Path, kernels: Sequence[Kernel], files: Mapping[str, str]) -> None:
-    """Raises SpecError where a kernel of the package is not what it is at home: its rows would not be found."""
+    """Raise SpecError where a kernel of the package differs from the original: its rows would not be found."""
     for kernel in kernels:
         spec = importlib.util.spec_from_file_location(_home(kernel), dest / files[_home(kernel)])
         assert spec is not None and spec.loader is not None
@@ -137,7 +137,7 @@ class _Text:
         return "\n\n\n".join(filter(None, parts)) + "\n"
 
     def need(self, name: str, value: Any) -> None:
-        """``value`` as ``name``. Raises SpecError where it has no text."""
+        """Add ``value`` under ``name``. Raises SpecError where it has no text."""
         if name in self._held:
             if self._held[name] is not value:
                 raise SpecError(
@@ -202,14 +202,14 @@ def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _annotations(definition: ast.FunctionDef) -> list[ast.AST]:
-    """Those of parameters and of the result."""
+    """Return the annotations of parameters and of the result."""
     args = definition.args
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
     return [a for a in (definition.returns, *(arg.annotation for arg in every if arg is not None)) if a is not None]
 
 
 def _import_of(name: str, value: Any) -> str | None:
-    """What imports a library's module, function or class as ``name``."""
+    """Return the statement that imports a library's module, function or class as ``name``; None for other values."""
     if isinstance(value, ModuleType):
         own = value.__name__
         return (f"import {own}" if own == name else f"import {own} as {name}") if is_library(own) else None
@@ -222,7 +222,7 @@ def _import_of(name: str, value: Any) -> str | None:
 
 
 def _literal(value: Any) -> str | None:
-    """The text of a constant."""
+    """Return the text of a constant."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if type(value) in _PLAIN and not isinstance(value, Enum):

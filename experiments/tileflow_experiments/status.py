@@ -1,4 +1,4 @@
-"""How a sweep is doing, in numbers: what its driver announces, and anyone on its cluster may ask for."""
+"""The status of a sweep in numbers: its driver announces it, and anyone on its cluster may ask for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_STUDIES = 100
 
 
 def status_of(driver: Driver) -> dict[str, Any]:
-    """Of plain values, small enough to be sent every second."""
+    """Return the driver's status as plain values, small enough to be sent every second."""
     counters, studies = driver.evaluator.counters(), driver.studies
     classes = driver.evaluator.device_classes()
     trials = sum(len(study.completed) for study in studies)
@@ -43,7 +43,7 @@ def status_of(driver: Driver) -> dict[str, Any]:
 
 
 def _eta_s(driver: Driver, trials_per_s: float) -> float | None:
-    """Seconds until all budgets are used, by what was done so far; None where that says nothing."""
+    """Return the seconds until all budgets are used, at the rate so far; None where that is unknown."""
     left_trials = left_s = 0.0
     under_way = Counter(s.task.key.device_class for s in driver.studies if s.open)
     for study in driver.studies:
@@ -80,7 +80,7 @@ SUMS = (
 
 
 def merged(statuses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of several schedulers that work side by side, at least one; they end when the last one does."""
+    """Return the combined status of at least one scheduler. They work side by side and end when the last one does."""
     classes: dict[str, dict[str, Any]] = {}
     failures: Counter[str] = Counter()
     for status in statuses:
@@ -103,7 +103,7 @@ def merged(statuses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:
-    """``status`` for people."""
+    """Yield ``status`` as lines of text."""
     if not status:
         yield f"{sweep_id}: has said nothing yet"
         return
@@ -131,14 +131,14 @@ def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def duration(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``3.5 h``."""
+    """Return ``45 s``, ``12 min`` or ``3.5 h``."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def shown(entries: Sequence[Any]) -> Iterator[str]:
-    """Every sweep of a cluster's registry."""
+    """Yield every sweep of a cluster's registry as lines of text."""
     for entry in entries:
         yield from lines(entry.sweep_id, entry.status)
         if entry.order:

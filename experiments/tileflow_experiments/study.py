@@ -17,18 +17,18 @@ from .tuning_task import TuningTask
 # An evaluator has tried a lost trial several times already; more than this many losses of one config end it here.
 LOSSES_PER_CONFIG = 2
 LOSSES_IN_A_ROW = 8
-BEST_MODELLED = 8  # are measured first where a GPU comes in the midst of a search
-PORTFOLIO = "portfolio"  # the source of configs that a choice of portfolios lacks
+BEST_MODELLED = 8  # modelled configs that are measured first where a GPU joins during a search
+PORTFOLIO = "portfolio"  # the source of configs that are tried for a portfolio's sake
 
 
 class Study:
-    """``sources``: who proposed a config, where it was not the strategy (``default``, ``transfer``).
+    """One search.
 
-    ``after``: a search of the same kernel that must have ended before this one begins, to learn from it.
-    ``renew``: makes its strategy again, with configs to begin with.
-    ``gpu_s``: for how long GPUs have worked for it, losses too; ``on_gpu``: they do, rather than the cost model.
-    ``completed``: the verdicts on completed trials, by trial id. ``best``: the fastest good one.
-    ``stopped``: why nothing more is asked.
+    ``sources``: who proposed a config, where it was not the strategy (``default``, ``transfer``). ``after``: a search
+    of the same kernel that must have ended before this one begins, to use its results. ``renew``: makes its strategy
+    again, with configs to begin with. ``gpu_s``: for how long GPUs have worked for it, losses too. ``on_gpu``: GPUs do,
+    and not the cost model. ``completed``: the verdicts on completed trials, by trial id. ``best``: the fastest good
+    one. ``stopped``: why nothing more is asked.
     """
 
     def __init__(
@@ -58,11 +58,12 @@ class Study:
 
     @property
     def in_flight(self) -> int:
+        """How many configs are asked for and not answered."""
         return len(self._in_flight)
 
     @property
     def wants_more(self) -> bool:
-        """Another trial fits the budget, counting every one in flight as if it became a new trial, as long as most."""
+        """Whether another trial fits the budget. Each one in flight counts as a new trial, as most become one."""
         if (self.after is not None and self.after.open) or (self._last is not None and not self._last()):
             return False
         self.after = None
@@ -78,7 +79,7 @@ class Study:
 
     @property
     def used_s(self) -> float:
-        """Of a budget of GPU-seconds; where the cost model stands in for GPUs, the wall clock's."""
+        """Seconds used of a budget of GPU-seconds; the wall clock's where the cost model stands in for GPUs."""
         return self.gpu_s if self.on_gpu else self.spent_s
 
     @property
@@ -88,7 +89,10 @@ class Study:
 
     @property
     def over(self) -> bool:
-        """Nothing more is asked, unless what is under way is a surprise. A budget of trials counts that as well."""
+        """Whether nothing more is asked for, unless a result in flight changes that.
+
+        Budgets of time count. A budget of trials does not, since the trials in flight are part of it.
+        """
         seconds, gpu_seconds = self.budget.seconds, self.budget.gpu_seconds
         used = (seconds is not None and self.spent_s >= seconds) or (
             gpu_seconds is not None and self.used_s >= gpu_seconds
@@ -97,10 +101,11 @@ class Study:
 
     @property
     def open(self) -> bool:
+        """Whether trials are in flight or wanted."""
         return self.in_flight > 0 or self.wants_more
 
     def ask(self) -> Config | None:
-        """The next config to try, now in flight; None where the space holds no more."""
+        """Return the next config to try, now in flight; None where the space holds no more."""
         if self._again:
             config = self._again.popleft()
         else:
@@ -113,31 +118,31 @@ class Study:
         return config
 
     def want(self, config: Config) -> None:
-        """``config`` will be tried for a portfolio's sake, whatever the strategy thinks of it."""
+        """Seed ``config`` with the strategy for a portfolio's sake, so that it is tried in any case."""
         self._strategy.seed([config])
         self._sources.setdefault(config, PORTFOLIO)
 
     def source(self, config: Config) -> str:
-        """Who proposed ``config``."""
+        """Return who proposed ``config``."""
         return self._sources.get(config, self._name)
 
     def built(self, config: Config, facts: StaticFacts) -> None:
-        """``config`` waits to be measured."""
+        """Tell the strategy that ``config`` was built and waits to be measured."""
         self._strategy.built(config, facts)
 
     def rank(self, configs: Sequence[Config]) -> list[float]:
-        """As :meth:`Strategy.rank`."""
+        """Rank built configs as :meth:`Strategy.rank` does."""
         return self._strategy.rank(configs)
 
     @property
     def incumbent_us(self) -> float | None:
-        """The best time that was measured."""
+        """The best measured time in microseconds, None before there is one."""
         return self.best.time_us if self.best is not None and self.best.measured else None
 
     # ---- hearing --------------------------------------------------------------------------------
 
     def complete(self, config: Config, record: TrialRecord) -> None:
-        """``record`` is the verdict on ``config``, of this session or an earlier one: its trial is completed.
+        """Take in the verdict on ``config``, of this session or an earlier one, which completes its trial.
 
         The first verdict on a trial stands, for every config that gives it.
         """
@@ -149,7 +154,7 @@ class Study:
         self._strategy.tell(config, Result(time_us=time_us) if time_us is not None else Result(violated=True))
 
     def lost(self, config: Config, reason: str) -> None:
-        """Infrastructure failed; the config is tried again, and never blamed."""
+        """Take in that infrastructure failed. The config is tried again, and not blamed."""
         self._in_flight.discard(config)
         self._losses[config] += 1
         self._lost_in_a_row += 1
@@ -161,26 +166,28 @@ class Study:
             self.stop(f"{self._lost_in_a_row} trials in a row were lost, the last one: {reason}")
 
     def cancelled(self, config: Config) -> None:
-        """The sweep is stopping, or waits for ``config`` no longer; the next one asks again."""
+        """Take ``config`` out of flight without a result: the sweep stops, or waits for it no longer."""
         self._in_flight.discard(config)
 
     @property
     def postponed(self) -> bool:
-        """Its problem took longer to make than others may wait."""
+        """Whether its problem took longer to make than other studies may wait."""
         return self._last is not None
 
     def postpone(self, free: Callable[[], bool]) -> None:
-        """Ask nothing until ``free`` says that no other study waits."""
+        """Ask for nothing until ``free`` says that no other study waits."""
         self._last = free
 
     def ask_again(self, config: Config) -> None:
-        """``config`` was not tried after all."""
+        """Queue ``config``, which was not tried after all, to be asked for next."""
         self._in_flight.discard(config)
         self._again.append(config)
 
     def measure(self) -> None:
-        """A GPU has come, where the cost model stood in for it: the search begins again, with the best of what was
-        modelled, which counts no more."""
+        """Start the search again, now that a GPU has replaced the cost model.
+
+        It begins with the best modelled configs; their modelled times are dropped.
+        """
         modelled = [r.config for r in leaders(self.completed.values()) if r.result.modelled][:BEST_MODELLED]
         self.completed = {trial_id: r for trial_id, r in self.completed.items() if not r.result.modelled}
         self.best = next(iter(leaders(self.completed.values())), None)
@@ -195,7 +202,7 @@ class Study:
             self.complete(record.config, record)
 
     def stop(self, reason: str) -> None:
-        """Ask nothing more."""
+        """Ask for nothing more."""
         self.stopped = self.stopped or reason
 
     # ---- knowing --------------------------------------------------------------------------------
@@ -208,6 +215,6 @@ class Study:
 
 
 def leaders(records: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """The good trials, fastest first; measured ones before modelled ones."""
+    """Return the good trials, fastest first; measured ones before modelled ones."""
     good = [(not r.measured, r.time_us, r.trial_id, r) for r in records if r.time_us is not None]
     return [entry[-1] for entry in sorted(good, key=lambda entry: entry[:3])]

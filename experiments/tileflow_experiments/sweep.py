@@ -1,14 +1,13 @@
-"""A sweep from its spec to its folder: open, search, complete for portfolios, hold the races, check,
-export.
+"""A sweep from its spec to its folder: open, search, complete for portfolios, race, check, export.
 
-OUT/journal.jsonl    every attempt, the one truth; the rest can be made from it again
+OUT/journal.jsonl    every attempt; the rest can be made from it again
 OUT/trials.parquet   the same as a table
 OUT/tables/*.json    one table a kernel
 OUT/bundle/          the tables with the winners' machine code, and defaults that take any size
 OUT/report.md        what was found
 OUT/report.html      the same with charts, a page that needs no network
 OUT/mlflow.db        MLflow's store, where none was named, and its artifacts beside it
-OUT/mlflow-log.json  how far MLflow is, and which lines of the journal it was spared
+OUT/mlflow-log.json  how far MLflow is, and which lines of the journal were set aside
 """
 
 from __future__ import annotations
@@ -67,48 +66,56 @@ class OutputError(TileflowError):
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The files of a sweep's folder."""
+    """The paths in a sweep's folder."""
 
     folder: Path
 
     @property
     def journal(self) -> Path:
+        """The journal, from which all else can be made again."""
         return self.folder / "journal.jsonl"
 
     @property
     def parquet(self) -> Path:
+        """Every attempt as a Parquet file."""
         return self.folder / "trials.parquet"
 
     @property
     def tables(self) -> Path:
+        """The folder of tables, one per kernel."""
         return self.folder / "tables"
 
     @property
     def bundle(self) -> Path:
+        """The bundle: the tables with the winners' machine code, and defaults."""
         return self.folder / "bundle"
 
     @property
     def report(self) -> Path:
+        """The report in Markdown."""
         return self.folder / "report.md"
 
     @property
     def page(self) -> Path:
+        """The report with charts, an HTML page."""
         return self.folder / "report.html"
 
     @property
     def artifacts(self) -> Path:
+        """The artifacts of MLflow's default store."""
         return self.folder / "mlartifacts"
 
     @property
     def mlflow_uri(self) -> str:
+        """The URI of MLflow's default store, an sqlite file in the folder."""
         return f"sqlite:///{self.folder / 'mlflow.db'}"
 
     def table(self, kernel: str, version: str = "") -> Path:
-        """``version``: which one, where the sweep has several of one name."""
+        """Return the path of a kernel's table. ``version``: which one, where the sweep has several of one name."""
         return self.tables / f"{re.sub('[^A-Za-z0-9_.]', '-', kernel)}{version}.json"
 
     def require_none(self) -> None:
-        """Raises SpecError where a file is in the way, whoever wrote it: a new sweep replaces nothing."""
+        """Raise SpecError where an output exists, whoever wrote it: a new sweep replaces nothing."""
         ours = (
             self.journal,
             self.parquet,
@@ -123,16 +130,16 @@ class Outputs:
                 raise journals.in_the_way(path)
 
     def files(self) -> list[Path]:
-        """The tables, which MLflow keeps with the studies of their kernels."""
+        """Return the tables, which MLflow keeps with the studies of their kernels."""
         return sorted(self.tables.glob("*.json"))
 
 
 def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
-    """Run a new sweep in the folder ``out``. Returns why it, or which of its studies, stopped before the end; empty
-    where none did.
+    """Run a new sweep in the folder ``out``. Returns why it, or which of its studies, stopped early; empty where none
+    did.
 
-    Raises SpecError, KernelError and ClusterError before anything is written; of a sweep of one study also what is
-    wrong with its kernel whatever the config.
+    Raises SpecError, KernelError and ClusterError before anything is written. For a sweep of one study it also raises
+    the kernel's error that holds whatever the config.
     """
     outputs = Outputs(out)
     outputs.require_none()
@@ -154,7 +161,8 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
-    """Go on with the sweep in the folder ``out``, asking again for what was under way; as :func:`run`."""
+    """Continue the sweep in the folder ``out``, asking again for what was in flight. Returns and raises as
+    :func:`run`."""
     outputs = Outputs(out)
     sweep = _spec_of(journals.read(outputs.journal))
     _require_writable(out)
@@ -175,7 +183,7 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
 
 
 def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
-    """Replay the journal of ``out`` to MLflow, whatever state the sweep is in; again leaves the same runs.
+    """Replay the journal of ``out`` to MLflow, whatever state the sweep is in. Repeating it changes nothing.
 
     Raises MlflowAway and MlflowUnusable.
     """
@@ -185,7 +193,7 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
-    """By kernel, what the journal of ``out`` gives, whatever state the sweep is in."""
+    """Return the portfolios of the journal of ``out``, by kernel, whatever state the sweep is in."""
     lines = journals.read(Outputs(out).journal)
     sweep, trials = _spec_of(lines), tables.right_trials(journals.fold(lines))
     tasks: dict[str, list[TuningTask]] = {}
@@ -195,7 +203,7 @@ def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfol
 
 
 def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
-    """The spec of a journal. Raises SpecError for one of calls whose arguments were gone with their process."""
+    """Return the spec of a journal. Raises SpecError for one of calls whose arguments were gone with their process."""
     header = journals.header(lines)
     if header.get("shared"):
         raise SpecError(
@@ -215,9 +223,11 @@ def check_spec(sweep: SweepSpec) -> None:
 
 @contextmanager
 def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], Evaluator | None]]:
-    """The sweep's kernels, lowered in another thread while the evaluator's workers start: each takes seconds, as does
-    loading the strategy. The evaluator takes signals, so it is opened here, and closed at the end. Schedulers open
-    their own."""
+    """Lower the sweep's kernels in another thread while the evaluator's workers start and the strategy is imported.
+
+    Each takes seconds. The evaluator handles signals, so it is opened in this thread, and closed at the end. Schedulers
+    open their own.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="lower") as aside:
         unwanted = threading.Event()
         lowering = aside.submit(_tasks, sweep, tools, unwanted)
@@ -234,14 +244,14 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
 
 
 def _tasks(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list[TuningTask]:
-    """Those made until they are ``unwanted``."""
+    """Return the tasks made until they are ``unwanted``."""
     warm_up(sweep.strategy.name)
     keys = itertools.takewhile(lambda _: not unwanted.is_set(), study_keys(sweep))
     return [tools.prepare(key, sweep.modes[0]) for key in keys]
 
 
 class _Stoppable(Protocol):
-    """Whoever works: this process's driver, or schedulers."""
+    """What runs the sweep: this process's driver, or schedulers."""
 
     @property
     def stopping(self) -> str: ...
@@ -287,7 +297,7 @@ def _run(
         for phase, rates in found.rates.items():
             journal.event("counters", epoch=journal.epoch, phase=phase, **rates)
         journal.event("closed", epoch=journal.epoch, reason=runner.stopping)
-    except JournalError as error:  # what was under way is lost to the journal, and asked again on resuming
+    except JournalError as error:  # what was in flight is not journalled, and asked again on resuming
         runner.stop(str(error))
         log.error("%s", error)
     finally:
@@ -314,7 +324,7 @@ def _run(
 def _unwritten(
     outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
 ) -> str:
-    """Write tables, bundle and reports; what found no room, which is logged too."""
+    """Write tables, bundle and reports. Returns what could not be written, which is logged too."""
     try:
         write_outputs(outputs, tasks, built, portable)
     except OutputError as error:
@@ -331,12 +341,12 @@ def _driver(sweep: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator,
 
 
 def _named(some: Sequence[StudyKey], of: int, what: str) -> str:
-    """``2 of 49 studies: ..., ...``; empty where there is none."""
+    """Return ``2 of 49 studies: ..., ...``; empty where there is none."""
     return f"{len(some)} of {of} {what}: {', '.join(key.title for key in some)}" if some else ""
 
 
 def _defaults(tasks: Iterable[TuningTask]) -> list[Order]:
-    """The defaults that a table needs."""
+    """Return the orders of the defaults that a table needs."""
     keys = [(task.key, task.problem) for task in tasks]
     middle = homes((key.kernel, key.device_class, problem) for key, problem in keys)
     return [Order(keys[n][0].kernel, keys[n][0].problem, keys[n][0].device_class) for n in middle]
@@ -356,7 +366,8 @@ def write_outputs(
     portable: Sequence[BuiltRow] = (),
     logged: states.LogState | None = None,
 ) -> None:
-    """``logged``: how far MLflow is, where nobody logs to it meanwhile."""
+    """Write Parquet, tables, bundle and reports from the journal. ``logged``: how far MLflow is, where nobody logs
+    to it meanwhile."""
     with _writing(outputs.folder):
         folded = _write(outputs, tasks, built, portable)
         _write_report(outputs, folded, tasks, logged)
@@ -365,7 +376,7 @@ def write_outputs(
 def _write(
     outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
 ) -> journals.Folded:
-    """Everything but the report; what the journal says."""
+    """Write everything but the report. Returns the folded journal."""
     lines = journals.read(outputs.journal)
     folded = journals.fold(lines)
     parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
@@ -387,7 +398,7 @@ def _write(
 
 
 def _write_page(outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask]) -> None:
-    """Charts are worth no table: what draws them may be absent where the tables are made."""
+    """Write the HTML report. A failure to draw charts costs no table: the plotting library may be absent."""
     try:
         page = html_report.render(folded, tasks)
     except ModuleNotFoundError as error:
@@ -402,7 +413,7 @@ def _write_page(outputs: Outputs, folded: journals.Folded, tasks: Sequence[Tunin
 
 
 def _report_log(outputs: Outputs, tasks: Sequence[TuningTask]) -> str:
-    """Say in the report what MLflow lacks, now that it is known. Returns why that could not be written."""
+    """Write to the report what MLflow lacks, now that it is known. Returns why that could not be written."""
     logged = states.read(outputs.folder)
     if logged is None or not logged.lines():
         return ""
@@ -424,7 +435,7 @@ def _write_report(
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Raises OutputError for what the system says against writing to ``folder``."""
+    """Turn the system's errors of writing to ``folder`` into OutputError."""
     try:
         yield
     except OSError as error:
@@ -437,7 +448,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def _require_writable(folder: Path) -> None:
-    """Raises OutputError before minutes are spent on what cannot be kept."""
+    """Raise OutputError before minutes are spent on outputs that cannot be kept."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
     with _writing(folder), tempfile.TemporaryFile(dir=there):
         pass
@@ -445,7 +456,7 @@ def _require_writable(folder: Path) -> None:
 
 @contextmanager
 def _stopped_by_signals(runner: _Stoppable) -> Iterator[None]:
-    """Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Only a main thread can be asked so."""
+    """Let Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Does nothing outside a main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

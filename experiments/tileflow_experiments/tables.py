@@ -1,4 +1,4 @@
-"""The journal reduced to tables: one a kernel, with a row for each study whose search found a working config."""
+"""The journal reduced to tables: one per kernel, with a row for each study whose search found a working config."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The config that a study ends with. ``time_us``, ``ci95_us``, ``samples``: of the race, where there was one.
-    ``default_us``: the default config's time, by the same means. ``ties``: keys of configs not told apart.
+    """The config that a study ends with.
+
+    ``time_us``, ``ci95_us``, ``samples``: of the race, where there was one. ``default_us``: the default config's time,
+    measured likewise. ``ties``: keys of configs that the race cannot tell apart.
     """
 
     record: TrialRecord
@@ -57,19 +59,26 @@ class Winner:
 
 
 class Searched(Protocol):
-    """What must be known of a study to say what it ends with."""
+    """What must be known of a study to determine its winner."""
 
     @property
-    def key(self) -> StudyKey: ...
+    def key(self) -> StudyKey:
+        """The study's identity."""
+
     @property
-    def mode(self) -> str: ...
+    def mode(self) -> str:
+        """The shape mode that the search ran in."""
+
     @property
-    def default(self) -> Config: ...
+    def default(self) -> Config:
+        """The default config, against which the winner is compared."""
 
 
 def winner(folded: Folded, task: Searched) -> Winner | None:
-    """What the race of ``task``'s study says; without one the fastest, measured before modelled. Never a config
-    that a check or the interpreter found wrong. None where no config works."""
+    """Return the winner of ``task``'s study by its race; without one the fastest config, measured before modelled.
+
+    It is never a config that a check or the interpreter found wrong. Returns None where no config works.
+    """
     key = task.key
     again = {r.config: r for r in folded.remeasures.get(key, ()) if r.mode == task.mode and r.measured}
     failed = {config for config, r in again.items() if r.time_us is None}
@@ -121,7 +130,7 @@ def _overlap(one: TrialRecord, other: TrialRecord) -> bool:
 
 
 def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
-    """(study id, config key) of what gave wrong results in the interpreter."""
+    """Return (study id, config key) of the configs that gave wrong results in the interpreter."""
     bad = (Status.INCORRECT, Status.NONFINITE)
     return {
         (e["study"], Config.of(e["config"]).key) for e in journals.events(events, "interpreted") if e["status"] in bad
@@ -134,8 +143,11 @@ def build_tables(
     binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: (),
     portable: Sequence[BuiltRow] = (),
 ) -> list[Table]:
-    """One table for each version of a kernel. ``binaries``: the machine code of a study's winner, in the order that it
-    is to be tried. ``portable``: the defaults that take any size."""
+    """Return one table for each version of a kernel.
+
+    ``binaries``: the machine code of a study's winner, in the order to try it. ``portable``: the defaults that take any
+    size.
+    """
     by_version: dict[tuple[str, str], list[TuningTask]] = {}
     for task in tasks:
         by_version.setdefault((task.key.kernel, task.kernel.semantic_hash), []).append(task)
@@ -177,7 +189,7 @@ def _table(
 
 
 def right_trials(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
-    """Every study's trials but for those that the interpreter found wrong, also under their other configs' names."""
+    """Return every study's trials, without those that the interpreter found wrong under any of their configs."""
     wrong = wrong_configs(folded.events)
     known = [(e["study"], e["trial_id"], Config.of(e["config"])) for e in journals.events(folded.events, "known")]
     found: dict[StudyKey, list[TrialRecord]] = {}
@@ -190,7 +202,7 @@ def right_trials(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
 
 
 def _members(portfolio: Portfolio, tasks: Sequence[TuningTask], entries: Sequence[Entry]) -> Iterator[Fallback]:
-    """The rows of a portfolio, with the machine code of those that won where they are at home."""
+    """Yield the rows of a portfolio, with the machine code of those that won their own problem."""
     device = target(portfolio.device_class)
     for member in portfolio.members:
         home = next(s for s in tasks if s.problem == member.home and s.key.device_class == device.name)
@@ -210,7 +222,8 @@ def _members(portfolio: Portfolio, tasks: Sequence[TuningTask], entries: Sequenc
 
 
 def _key_schema(entries: Sequence[Entry], portfolios: Sequence[Portfolio]) -> tuple[KeyField, ...]:
-    """Rows serve near shapes, unless portfolios serve all of them better: then rows serve their own sizes alone."""
+    """Return the key's fields. Rows serve near shapes, unless portfolios serve all of them better: then only their
+    own sizes."""
     fields = key_schema_of(entries)
     serving = [served(portfolios, entry.problem, entry.device) for entry in entries]
     if not entries or not all(p is not None and p.beats_nearest for p in serving):
@@ -239,7 +252,8 @@ def _entry(task: TuningTask, won: Winner, code: Sequence[Binary]) -> Entry:
 
 
 def _without_a_winner(records: Sequence[TrialRecord], task: TuningTask, stopped: str) -> Fallback:
-    """The default row of a problem for which no config works, with the reasons. ``stopped``: why its study was."""
+    """Return the default row of a problem for which no config works, with the reasons. ``stopped``: why its study
+    was."""
     device = target(task.key.device_class)
     counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status.value for r in records).most_common())
     digests = Counter(text.splitlines()[0] for r in records if (text := r.result.outcome.error_digest))

@@ -1,7 +1,7 @@
-"""``kernel.tune(...)`` and ``tileflow.tune([...])``: a sweep over calls as they stand, whose rows are kept and loaded.
+"""``kernel.tune(...)`` and ``tileflow.tune([...])``: a sweep over the given calls, whose rows are kept and loaded.
 
-Workers get the calls' own arguments, copied, in memory that they share (:mod:`tileflow_cluster.shared_call`), so that a
-kernel needs no ``inputs=`` and no module of its own. What Ray and others say meanwhile is in a file.
+Workers get copies of the calls' own arguments, in memory that they share (:mod:`tileflow_cluster.shared_call`), so a
+kernel needs neither ``inputs=`` nor a module of its own. The output of Ray and other libraries goes to a file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def tune_calls(
     seed: int = 0,
     tools: Tools | None = None,
 ) -> list[Entry | None]:
-    """See :func:`tileflow.tune`. ``tools``: what trials run on; workers of this machine where not given."""
+    """Tune the calls as :func:`tileflow.tune` does. ``tools``: what trials run on; workers of this machine where
+    None."""
     if not calls:
         return []
     if tools is None and not _on_ray():
@@ -119,7 +120,7 @@ class _Call:
 
 
 def _call(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> _Call:
-    """Raises CallError for what the kernel cannot be given, SpecError for what is no kernel."""
+    """Return the call. Raises CallError for arguments that the kernel cannot take, SpecError for what is no kernel."""
     own = getattr(kernel, "__tileflow_kernel__", kernel)
     if not isinstance(own, Kernel) or not isinstance(args, (tuple, list)):
         raise SpecError(
@@ -139,7 +140,7 @@ def _call(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = N
 
 
 def _device_class(calls: Sequence[_Call]) -> str:
-    """Of the GPU that holds the calls' arguments. Raises CallError."""
+    """Return the class of the GPU that holds the calls' arguments. Raises CallError."""
     devices = {call.device for call in calls}
     classes = {class_of(device) for device in devices if device.type == "cuda"}
     if len(classes) != 1 or any(device.type != "cuda" for device in devices):
@@ -152,7 +153,7 @@ def _device_class(calls: Sequence[_Call]) -> str:
 
 
 def _spec(device: str, budget_s: float, strategy: str, seed: int) -> SweepSpec:
-    """A spec whose kernels are still to be named. Raises SpecError."""
+    """Return a spec whose kernels are still to be named. Raises SpecError."""
     if strategy not in STRATEGIES:
         raise SpecError("a strategy is one that tileflow knows", got=repr(strategy), hint=", ".join(STRATEGIES))
     return parse(
@@ -162,19 +163,19 @@ def _spec(device: str, budget_s: float, strategy: str, seed: int) -> SweepSpec:
             "device_classes": [device],
             "strategy": {"name": strategy, "seed": seed},
             "budget": {"seconds": budget_s},
-            "modes": ["static"],  # who tunes a call has a compiler for other shapes
+            "modes": ["static"],  # whoever tunes a call has a compiler for other shapes
         }
     )
 
 
 def _seeds(calls: Sequence[_Call], place: Path | None) -> tuple[Path, ...]:
-    """The tables of the same kernels that are kept already: their configs are tried first."""
+    """Return the kept tables of the same kernels: their configs are tried first."""
     versions = dict.fromkeys(call.kernel.semantic_hash for call in calls)
     return tuple(path for version in versions for path, _ in read(version, place)) if place is not None else ()
 
 
 def _task(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> TuningTask:
-    """Lowered from a copy of the arguments: host code may write into them. Raises KernelError."""
+    """Lower the kernel from a copy of the arguments, since host code may write into them. Raises KernelError."""
     copy = shared.copy()
     lowered = copy.lower(copy.inputs(device="meta"), target(key.device_class), mode)
     if lowered.problem.key != call.problem.key:
@@ -187,7 +188,7 @@ def _task(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> TuningT
 
 
 def _on_this_machine(wanted: SweepSpec) -> Evaluator:
-    """Workers of this process, or of the Ray that ``RAY_ADDRESS`` names, if that is of this machine alone."""
+    """Return workers of this process, or of the Ray that ``RAY_ADDRESS`` names, if that is of this machine alone."""
     if _on_ray():
         from tileflow_cluster.local import open_on_this_machine  # loads Ray, which takes a second
 
@@ -203,7 +204,7 @@ def _on_ray() -> bool:
 
 
 class _TuneProgress(Progress):
-    """A live line on a terminal or below a notebook's cell; elsewhere nothing but what is in the file."""
+    """A live line on a terminal or below a notebook's cell; elsewhere only the file has it."""
 
     def __init__(self, budget: str, chatter: TextIO) -> None:
         super().__init__(budget, sys.stderr if sys.stderr.isatty() else chatter)
@@ -232,7 +233,7 @@ class _CellLine:
 
 @contextlib.contextmanager
 def _chatter_in(path: Path) -> Iterator[TextIO]:
-    """Inside, what libraries log goes to the file at ``path``."""
+    """Redirect what libraries log to the file at ``path``."""
     loggers = [logging.getLogger(name) for name in CHATTY]
     with path.open("a", encoding="utf-8") as file:
         handler = logging.StreamHandler(file)
@@ -251,7 +252,7 @@ def _chatter_in(path: Path) -> Iterator[TextIO]:
 
 
 def _rows(outputs: Outputs) -> dict[str, Table]:
-    """The tables of a sweep that have a row, by semantic hash."""
+    """Return the tables of a sweep that have a row, by semantic hash."""
     if not any(outputs.tables.glob("*.json")):
         return {}
     tables, _ = load_tables(outputs.tables)
@@ -259,8 +260,10 @@ def _rows(outputs: Outputs) -> dict[str, Table]:
 
 
 def _keep(table: Table, place: Path | None, outputs: Outputs) -> Path:
-    """Keep the rows where the next process finds them, and load them here; the file. A folder that takes none is said:
-    the rows are in that of the sweep then."""
+    """Write the rows where the next process finds them, and load them here. Returns the file.
+
+    Where that folder cannot be written, a message says so and the rows stay in the sweep's folder.
+    """
     path = outputs.tables
     if place is not None:
         try:
@@ -285,7 +288,7 @@ def _closing_table(
     outputs: Outputs,
     stopped: str,
 ) -> str:
-    """What each call's search came to, then where the rows are."""
+    """Return a table of what each call's search found, then where the rows are."""
     folded = journals.fold(journals.read(outputs.journal))
     reasons = journals.stopped(folded.events)
     outcomes = [

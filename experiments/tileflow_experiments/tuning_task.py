@@ -21,8 +21,10 @@ from .records import StudyKey
 
 @dataclass(frozen=True, slots=True)
 class TuningTask:
-    """One kernel, problem and device class to tune. ``default``: the default config, repaired, which a study tries
-    first. ``traffic``: of one call."""
+    """One kernel, problem and device class to tune.
+
+    ``default``: the default config, repaired, which a study tries first. ``traffic``: of one call.
+    """
 
     key: StudyKey
     kernel: KernelRef
@@ -34,12 +36,13 @@ class TuningTask:
 
     @property
     def features(self) -> ProblemFeatures:
-        """The problem's features, by which searches transfer between problems."""
+        """The problem's features, by which searches transfer results between problems."""
         work = {} if self.traffic is None else {"bytes": self.traffic.bytes, "flops": self.traffic.flops}
         return ProblemFeatures.of(dict(self.key.problem), **work)
 
     def to_json(self) -> dict[str, Any]:
-        """What the journal keeps, so that its folds need no compiler and a resumed sweep knows its kernel again."""
+        """Return what the journal keeps, so that its folds need no compiler and a resumed sweep knows its kernel
+        again."""
         return {
             "study": self.key.id,
             "kernel": self.key.kernel,
@@ -71,7 +74,7 @@ def prepare(key: StudyKey, mode: Mode) -> TuningTask:
 
 
 def _root(kernel: str) -> str:
-    """The directory from which the kernel's module was imported."""
+    """Return the directory from which the kernel's module was imported."""
     module = kernel.partition(":")[0]
     file = Path(str(sys.modules[module].__file__)).resolve()
     depth = module.count(".") + (file.name == "__init__.py")

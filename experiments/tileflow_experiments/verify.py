@@ -1,7 +1,7 @@
-"""Configs that no GPU has run, run through Triton's interpreter at small odd sizes; what comes out is journalled.
+"""Configs that no GPU has run are run through Triton's interpreter at small odd sizes, and journalled.
 
-Checked are the modelled winners, each until one is right, and a few random configs of every problem that no GPU has
-searched, so that a kernel whose default happens to be right does not hide a wrong corner of its space.
+Modelled winners are checked, each until one is right, and a few random configs of every problem that no GPU has
+searched, so that a kernel whose default happens to be right does not hide an error elsewhere in its space.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def verify(
     seed: int,
     stopping: Callable[[], bool] = lambda: False,
 ) -> list[Study]:
-    """Check what has not been checked by an earlier session of the sweep; returns early once ``stopping``.
+    """Check what no earlier session of the sweep has checked; return early once ``stopping``.
 
-    A check that cannot be made says nothing of a config, so it costs no study anything: it is journalled, for the
-    report to count and to name. Returns the studies whose winner was neither measured nor checked.
+    A check that cannot be made says nothing about a config and costs no study anything; it is journalled for the
+    report. Returns the studies whose winner was neither measured nor checked.
     """
     known = {
         (e["study"], Config.of(e["config"])): Status(e["status"])
@@ -56,7 +56,7 @@ def verify(
             except TileflowError as error:
                 outcome = replace(failed(Status.CANCELLED, error), measured=False)
             if stopping():
-                return Status.CANCELLED  # its process was ended in the midst of it
+                return Status.CANCELLED  # its process was ended during the check
             journal.event(
                 "interpreted",
                 study=study.task.key.id,
@@ -87,8 +87,10 @@ def verify(
 
 
 def _winner_is_right(study: Study, known: Mapping[tuple[str, Config], Status]) -> bool:
-    """A GPU has checked the winner, or the interpreter found it right: the fastest of those that it did not find wrong.
-    True where no config works."""
+    """Whether a GPU has checked the winner, or the interpreter found it right.
+
+    The winner is the fastest config that the interpreter did not find wrong. True where no config works.
+    """
     for record in leaders(study.completed.values()):
         status = Status.OK if record.measured else known.get((study.task.key.id, record.config))
         if status not in WRONG:
@@ -97,8 +99,10 @@ def _winner_is_right(study: Study, known: Mapping[tuple[str, Config], Status]) -
 
 
 def _one_a_problem(studies: Iterable[Study]) -> list[Study]:
-    """The first study of each (kernel, problem), sources differing little between device classes; without those of
-    which a GPU has checked configs."""
+    """Return the first study of each (kernel, problem), without those whose configs a GPU has checked.
+
+    One is enough, since sources differ little between device classes.
+    """
     first: dict[object, Study] = {}
     checked = set()
     for study in studies:

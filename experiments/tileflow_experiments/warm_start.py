@@ -1,7 +1,7 @@
-"""Warm start: seeds from what earlier sweeps found for other shapes and devices: tables, journals, trials.parquet.
+"""Warm start: seeds from earlier sweeps' results for other shapes and devices, in tables, journals or trials.parquet.
 
-The nearest shapes of the nearest devices come first: this device class, those it lists as siblings, those of its arch,
-those of its vendor. Another vendor's configs say nothing here.
+The nearest shapes of the nearest devices come first: this device class, those it lists as siblings, those of its
+architecture, those of its vendor. Another vendor's configs are not used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ BEST = 2  # of one earlier problem
 
 @dataclass(frozen=True, slots=True)
 class KnownConfigs:
-    """The configs that are known of one problem on one device class, fastest first. ``described``: ``features`` are
-    that of a call's metadata, as tables keep it, and not that of the arguments of the kernel's ``inputs``."""
+    """The known configs of one problem on one device class, fastest first.
+
+    ``described``: ``features`` are of a call's metadata, as tables keep it, and not of the arguments of the kernel's
+    ``inputs``.
+    """
 
     kernel: str
     device_class: str
@@ -45,9 +48,10 @@ class KnownConfigs:
 
 
 def transfers(paths: Iterable[Path]) -> Callable[[TuningTask], list[Config]]:
-    """The best configs of the same kernel, whatever its version, fitted to a study's space: at most :data:`SEEDS`.
+    """Return a function that gives the best configs of the same kernel, whatever its version, for a study.
 
-    Raises TableError, JournalError and SpecError where a file is none of the three kinds.
+    They are repaired to the study's space, at most :data:`SEEDS`. Raises TableError, JournalError and SpecError where a
+    file is none of the three kinds.
     """
     earlier = [known for path in paths for known in read(path)]
 
@@ -60,7 +64,7 @@ def transfers(paths: Iterable[Path]) -> Callable[[TuningTask], list[Config]]:
 
 
 def read(path: Path) -> list[KnownConfigs]:
-    """The problems of a table (``.json``), a journal (``.jsonl``) or a file of trials (``.parquet``)."""
+    """Return the known configs in a table (``.json``), a journal (``.jsonl``) or a file of trials (``.parquet``)."""
     match path.suffix:
         case ".json":
             return _of_table(path)
@@ -74,7 +78,7 @@ def read(path: Path) -> list[KnownConfigs]:
 
 
 def features_of(problem: Problem) -> ProblemFeatures:
-    """A call's metadata as numbers: the sizes of its arguments, and all else as one label."""
+    """Return a call's metadata as features: the sizes of its arguments, and all else as one label."""
     return ProblemFeatures.of(dict(problem.sizes) | {"categories": problem.categories})
 
 
@@ -125,7 +129,7 @@ def _ranked(earlier: Sequence[KnownConfigs], task: TuningTask) -> list[tuple[tup
 
 
 def _device_steps(here: str, there: str) -> int | None:
-    """How far another device class is; None where its configs say nothing."""
+    """Return how many steps away another device class is; None where its configs are not used."""
     if here == there:
         return 0
     ours, theirs = target(here), find(there)

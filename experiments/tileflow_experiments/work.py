@@ -1,6 +1,6 @@
-"""What one scheduler does for its studies: search, complete portfolios, hold races, check winners, build them.
+"""What one scheduler does for its studies: search, complete portfolios, run races, check winners, build them.
 
-A sweep has one scheduler, in the process of its own driver, or several in processes of theirs (:mod:`.schedulers`).
+A sweep has one scheduler, in its driver's process, or several in processes of their own (:mod:`.schedulers`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ Rates = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a sweep works with; tests put fakes in their place. ``check``: None checks in a process that interprets.
-    ``build_rows``: builds defaults that take any size. ``display``: of the budget in words, shows how the sweep is
-    doing. ``to_mlflow``: whether trials are logged there too. Several schedulers need tools that pickle."""
+    """The parts that a sweep works with; tests replace them by fakes.
+
+    ``check``: None checks in a process that interprets. ``build_rows``: builds defaults that take any size.
+    ``display``: is given the budget in words and shows progress. ``to_mlflow``: whether trials are logged there too.
+    Several schedulers need tools that pickle.
+    """
 
     evaluator: Callable[[SweepSpec], Evaluator]
     prepare: Prepare = prepare
@@ -51,8 +54,11 @@ class Tools:
 
 @dataclass(slots=True)
 class SchedulerResult:
-    """What a scheduler leaves besides its lines in the journal. ``stopping``: why it ended early. ``stopped``: studies
-    that were; ``unchecked``: those whose winner is. ``rates``: what its evaluator counted, by phase."""
+    """What a scheduler returns besides its lines in the journal.
+
+    ``stopping``: why it ended early. ``stopped``: the studies that were stopped. ``unchecked``: those whose winner
+    nothing checked. ``rates``: what its evaluator counted, by phase.
+    """
 
     stopping: str = ""
     built: list[Built] = field(default_factory=list)
@@ -62,7 +68,8 @@ class SchedulerResult:
 
 
 def opened(spec: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Writer) -> list[Study]:
-    """The studies of these tasks, told what the journal knows of them. Raises SpecError where a kernel changed."""
+    """Return the studies of these tasks, told what the journal knows of them. Raises SpecError where a kernel
+    changed."""
     classes = evaluator.device_classes()
     measured = [served.name for served in classes if served.measured]
     studies = open_studies(spec, journal, tasks, warm_start.transfers(spec.seeds), measured)
@@ -72,8 +79,10 @@ def opened(spec: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, j
 
 
 def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> SchedulerResult:
-    """Do all that is to be done of the driver's studies, or what can be until something stops it. Raises JournalError:
-    what was under way is lost to the journal, and asked again on resuming."""
+    """Do all that the driver's studies need, or as much as possible until something stops it.
+
+    Raises JournalError; what was in flight is then not journalled, and asked again on resuming.
+    """
     found = SchedulerResult()
     studies = driver.studies
 
@@ -111,7 +120,7 @@ def _winners(journal: Writer, studies: Iterable[Study]) -> list[tuple[Study, Con
 
 @contextmanager
 def _checker(tools: Tools, stopping: Callable[[], bool]) -> Iterator[Check]:
-    """A stop ends the check under way: what it runs is the author's, and may take for ever."""
+    """Give the check. A stop ends the check in flight: the kernel that it runs may take for ever."""
     if tools.check is not None:
         yield tools.check
         return
@@ -121,7 +130,7 @@ def _checker(tools: Tools, stopping: Callable[[], bool]) -> Iterator[Check]:
 
 @contextmanager
 def _stopped_by_its_cluster(driver: Driver) -> Iterator[None]:
-    """Nothing can be asked of the evaluator any more: what is known is kept."""
+    """Stop the driver where the evaluator can do nothing more; what is known is kept."""
     try:
         yield
     except ClusterError as error:

@@ -1,4 +1,4 @@
-"""The acquisition function: the gain that a config is expected to bring, before it is built."""
+"""The acquisition function: the gain expected of a config before it is built."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from tileflow.config import Config
 from .progress import WORTHWHILE, Progress
 from .surrogate import TimeModel
 
-NEGLIGIBLE = WORTHWHILE / 4  # a gain below this is next to none
-CHANCE = 0.1  # the most that chance promises where there is no model
+NEGLIGIBLE = WORTHWHILE / 4  # log2; a gain below this is not worth a trial
+CHANCE = 0.1  # the largest random gain where there is no model
 
 
 class Acquisition:
-    """Expected gains over the best time, in log2, by ``model``; by chance without one, or until it is ready."""
+    """Estimates each config's gain over the best time, in log2. The estimates come from ``model``; while it is
+    absent or not ready they are random."""
 
     def __init__(self, model: TimeModel | None, progress: Progress, rng: random.Random) -> None:
         self._model, self._progress, self._rng = model, progress, rng
 
     def gains(self, configs: Iterable[Config]) -> dict[Config, float]:
-        """Of each config once, less believed the longer there was no gain."""
+        """Return the expected gain of each distinct config, divided by the discount for trials without a gain."""
         ordered = sorted(set(configs), key=lambda c: c.items)
         goal, discount = self._progress.goal, self._progress.improvement_discount
         if self._model is None or not self._model.ready:
@@ -32,14 +33,17 @@ class Acquisition:
         }
 
     def in_turns(self, groups: Sequence[Sequence[Config]], most: int) -> list[Config]:
-        """The first ``most`` that promise a worthwhile gain, those that promise most first, the groups taking turns."""
+        """Return at most ``most`` configs with a worthwhile expected gain.
+
+        Each group is sorted by expected gain, and the groups are merged by taking one config from each in turn.
+        """
         gains = self.gains(config for group in groups for config in group)
         ranked = [sorted((c for c in group if gains[c] >= WORTHWHILE), key=lambda c: -gains[c]) for group in groups]
         turns = (config for turn in itertools.zip_longest(*ranked) for config in turn if config is not None)
         return list(itertools.islice(dict.fromkeys(turns), most))
 
     def likely(self, configs: list[Config]) -> list[Config]:
-        """Without those that promise nothing; all of them where there is no model."""
+        """Drop the configs whose expected gain is negligible. Without a model all are kept."""
         if self._model is None:
             return configs
         predictions = zip(configs, self._model.predict_from_config(configs), strict=True)

@@ -1,6 +1,6 @@
 """What every strategy shares: seeds first, no config twice, and an end only when the space has one.
 
-:class:`RandomStrategy` is the whole of that machinery with nothing added; the others say what to try before it.
+:class:`RandomStrategy` adds nothing to that; the other strategies override which config is suggested next.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ SPARE_DRAWS = 64
 
 
 class RandomStrategy:
-    """Valid configs, uniform over the choices; the order depends on the seed alone, not on what is told.
+    """Suggests valid configs, uniform over the choices. The order depends on the seed alone, not on results.
 
-    A strategy fed with a journal of its own run therefore goes on where that run stopped. When draws only find
-    known configs the rest of the space is enumerated, so that small spaces are searched to the last config.
+    A strategy that is told the results of an earlier run therefore continues where that run stopped. When draws find
+    only known configs, the rest of the space is enumerated, so that small spaces are searched to the last config.
     """
 
     def __init__(self, space: ConfigSpace, seed: int) -> None:
@@ -33,11 +33,13 @@ class RandomStrategy:
         self._rest: Iterator[Config] | None = None
 
     def seed(self, configs: Iterable[Config]) -> None:
+        """Queue the configs, repaired, to be asked for first. Raises ConfigError as :meth:`Strategy.seed` says."""
         for config in configs:
             self.space.check(config)
             self._seeds.append(self.space.repair(config))
 
     def ask(self, n: int) -> list[Config]:
+        """Return up to ``n`` unknown configs: queued seeds first, then suggestions, then random or enumerated ones."""
         asked: list[Config] = []
         while len(asked) < n:
             config = self._next_seed() or self._suggest() or self._unknown()
@@ -48,6 +50,7 @@ class RandomStrategy:
         return asked
 
     def tell(self, config: Config, result: Result) -> None:
+        """Record the result of a config unless an earlier verdict stands, and pass it on to the subclass."""
         self.space.check(config)
         config = self.space.normalise(config)
         standing = self._known.get(config)
@@ -56,27 +59,27 @@ class RandomStrategy:
             self._learn(config, result)
 
     def built(self, config: Config, facts: StaticFacts) -> None:
-        """Most strategies learn from times alone."""
+        """Ignore the facts: most strategies learn from times alone."""
 
     def rank(self, configs: Sequence[Config]) -> list[float]:
-        """All equal: measured in the order in which they were built."""
+        """Rank all configs equal, so that they are measured in the order in which they were built."""
         return [0.0] * len(configs)
 
     @property
     def finished(self) -> str:
-        """Most strategies use whatever budget they are given."""
+        """Return no reason to stop: most strategies use whatever budget they are given."""
         return ""
 
-    # ---- what the other strategies add ----------------------------------------------------------
+    # ---- overridden by the other strategies ---------------------------------------------------------
 
     def _suggest(self) -> Config | None:
-        """A config that is not known yet; None leaves the choice to chance."""
+        """Return a config that is not known yet, or None to have a random one drawn."""
         return None
 
     def _learn(self, config: Config, result: Result) -> None:
-        """Takes a verdict (or a loss, before one) on a normalised config that may never have been asked."""
+        """Take in a verdict, or a loss before one. The config is normalised; it may never have been asked for."""
 
-    # ---- the common ground ----------------------------------------------------------------------
+    # ---- shared by all -------------------------------------------------------------------------------
 
     def _next_seed(self) -> Config | None:
         while self._seeds:
@@ -86,7 +89,8 @@ class RandomStrategy:
         return None
 
     def _unknown(self) -> Config | None:
-        """A random config that is not known; where draws find none the next in enumeration; None at its end."""
+        """Return a random unknown config; where draws find none, the next one enumerated; None at the end of the
+        space."""
         if self._rest is None:
             # A resumed run draws each config of its journal once more before it meets a new one.
             for _ in range(len(self._known) + SPARE_DRAWS):
@@ -106,7 +110,7 @@ class RandomStrategy:
 
 
 class ExhaustiveStrategy(RandomStrategy):
-    """Every valid config in :meth:`ConfigSpace.enumerate`'s order. For small spaces."""
+    """Suggests every valid config in the order of :meth:`ConfigSpace.enumerate`. For small spaces."""
 
     def __init__(self, space: ConfigSpace, seed: int = 0) -> None:
         super().__init__(space, seed)

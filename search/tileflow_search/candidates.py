@@ -1,4 +1,4 @@
-"""Where a search may go next; what comes out is valid, and may be known already."""
+"""The configs that a search considers next. All of them are valid; some may be known already."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from tileflow.config import Config, ConfigSpace
 from tileflow.errors import ConfigError
 
 MUTANTS = 12  # around each centre, besides its neighbours; half as many children
-RANDOM_EACH, POOL = 4, 64  # of the whole space: new ones a time, and how many are kept
+RANDOM_EACH, POOL = 4, 64  # new random configs per call, and how many are kept
 
 
 class Candidates:
-    """``names``: the knobs with a choice. ``draw``: a config from all over the space, None where it finds none."""
+    """Generates candidate configs of ``space``.
+
+    ``names``: the knobs with more than one choice. ``draw``: gives a config from anywhere in the space, None where it
+    finds none.
+    """
 
     def __init__(
         self, space: ConfigSpace, names: Sequence[str], rng: random.Random, draw: Callable[[], Config | None]
@@ -24,18 +28,20 @@ class Candidates:
         self._pool: deque[Config] = deque(maxlen=POOL)
 
     def around(self, centre: Config, parents: Sequence[Config]) -> list[Config]:
-        """Neighbours, mutants, and children with ``parents`` (with itself where there are none), of ``centre``."""
+        """Return the neighbours and mutants of ``centre``, and its children with ``parents`` (with itself without
+        parents)."""
         changed = [_mutant(self._space, self._names, centre, self._rng) for _ in range(MUTANTS)]
         changed += [_child(centre, self._rng.choice(parents or [centre]), self._rng) for _ in range(MUTANTS // 2)]
         return [*self.neighbours(centre), *(config for raw in changed for config in self._repaired(raw))]
 
     def neighbours(self, config: Config) -> list[Config]:
+        """Return the valid configs one step away from ``config``, computed once per config."""
         if config not in self._beside:
             self._beside[config] = list(self._space.neighbours(config))
         return self._beside[config]
 
     def random_candidates(self) -> list[Config]:
-        """From all over the space: a few that are new, and the latest of those before."""
+        """Return a few new random configs and the latest of the earlier ones."""
         self._pool.extend(filter(None, (self._draw() for _ in range(RANDOM_EACH))))
         return list(self._pool)
 
@@ -47,7 +53,8 @@ class Candidates:
 
 
 def _mutant(space: ConfigSpace, names: Sequence[str], config: Config, rng: random.Random) -> Config:
-    """``config`` with two or three of the knobs ``names`` changed: numbers by one or two steps, others to any."""
+    """Change two or three of the knobs ``names``: numbers by one or two steps, others to any choice. The result is
+    not repaired."""
     changes = {}
     for name in rng.sample(names, min(rng.choice((2, 3)), len(names))):
         knob = space.knob(name)
@@ -58,6 +65,6 @@ def _mutant(space: ConfigSpace, names: Sequence[str], config: Config, rng: rando
 
 
 def _child(one: Config, other: Config, rng: random.Random) -> Config:
-    """Each knob from either parent (uniform crossover: Syswerda, 1989)."""
+    """Take each knob from either parent (uniform crossover: Syswerda, 1989)."""
     theirs = other.to_dict()
     return one.with_({name: choice for name, choice in theirs.items() if rng.random() < 0.5})

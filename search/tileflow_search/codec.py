@@ -12,10 +12,10 @@ from tileflow.config import Config, ConfigSpace, Knob
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Between the configs of ``space`` and Optuna's parameters.
+    """Translates between the configs of ``space`` and Optuna's parameters.
 
-    A number's index keeps its order and makes one step of a natural series equal to any other: for powers of two it is
-    the logarithm, up to a constant. Strings and switches are categories.
+    The index of a number keeps its order, and makes one step of a regular series equal to any other: for powers of two
+    the index is the logarithm, up to a constant. Strings and switches become categories.
     """
 
     space: ConfigSpace
@@ -26,10 +26,11 @@ class Codec:
         object.__setattr__(self, "distributions", {k.name: _distribution(k) for k in open_knobs})
 
     def params(self, config: Config) -> dict[str, int]:
+        """Return the index of the config's choice for every knob that has more than one."""
         return {name: self.space.knob(name).choices.index(config[name]) for name in self.distributions}
 
     def config(self, params: Mapping[str, int]) -> Config:
-        """The config of these indices; neither repaired nor normalised."""
+        """Return the config with these indices, neither repaired nor normalised."""
         return Config.of({k.name: k.choices[params.get(k.name, 0)] for k in self.space.knobs})
 
 

@@ -1,8 +1,9 @@
-"""The default strategy: seeds, a diverse start, islands led by a surrogate, an exhaustive local search, restarts.
+"""The default strategy: seeds, a diverse start, islands guided by a surrogate, an exhaustive local search, restarts.
 
-A surrogate of the knobs says what to build (:mod:`.acquisition`), one that also sees the binaries what to measure first
-and what never (:mod:`.pruning`); what is known of the kernel's other problems (:mod:`.transfer`) shortens the search.
-It ends once nothing promises half a percent, all around the best is known and no restart has helped (:mod:`.progress`).
+A surrogate over the knobs selects what to build (:mod:`.acquisition`). One that also sees the binaries' static facts
+selects what to measure first and what to prune (:mod:`.pruning`). Results of the kernel's other problems shorten the
+search (:mod:`.transfer`). The search ends once no candidate has an expected gain of half a percent, every neighbour of
+the best is known and no restart has helped (:mod:`.progress`).
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from .pruning import Pruning
 from .surrogate import TimeModel
 from .transfer import TransferTask, alone
 
-BATCH = 8  # proposals between two looks at what was learnt
-PARENTS = 16  # the best configs, of which those around an island may have children
-ENOUGH = 3  # siblings that speak for a problem before its exhaustive local search trusts them
+BATCH = 8  # proposals between two updates of the model
+PARENTS = 16  # the best configs, which are crossed with those around an island
+ENOUGH = 3  # related problems with results, from which on the exhaustive local search trusts the model
 
 
 class DefaultStrategy(RandomStrategy):
-    """``prune``: drop by static facts. ``model``: propose, order and drop by one. ``peers``: of the same kernel."""
+    """Searches with a surrogate model, pruning by static facts and warm starts from related problems.
+
+    ``prune``: drop configs by their static facts. ``model``: use the surrogate to propose, order and drop configs.
+    ``peers``: this search's task in the group of the kernel's other problems.
+    """
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class DefaultStrategy(RandomStrategy):
         self._queue: deque[Config] = deque()
 
     def seed(self, configs: Iterable[Config]) -> None:
+        """Queue the configs to be asked for and measured first, whatever the model expects of them."""
         super().seed(configs)
         self._pruning.trust(self._seeds)
 
@@ -66,7 +72,7 @@ class DefaultStrategy(RandomStrategy):
                 return config
 
     def _plan(self) -> list[Config]:
-        """What to try next once the seeds are asked for; nothing leaves the next config to chance."""
+        """Return what to try next once the seeds are asked for; an empty list means a random config."""
         is_useful = None if self._model is None else self._model.prior_is_useful
         self._progress.helpers = self._peers.experience if is_useful else 0
         if opening := self._opening(0 if is_useful is False else self._peers.experience):
@@ -80,20 +86,27 @@ class DefaultStrategy(RandomStrategy):
         return found
 
     def _opening(self, experience: int) -> list[Config]:
-        """The siblings' best, once, and a diverse start, the shorter the more siblings may speak for this problem."""
+        """Return the related problems' best configs, once, and part of a diverse start.
+
+        The start is the shorter the more related problems have results.
+        """
         leaders = [] if self._start.begun else self._untried(self._peers.leaders())
         self._pruning.trust(leaders)
         return leaders + self._start.take(BATCH, experience)
 
     def _promising(self, centres: Sequence[Config]) -> list[Config]:
-        """What promises most around each centre, at the siblings' best and elsewhere, in turns."""
+        """Return the candidates with the highest expected gain, taking turns over the groups.
+
+        The groups are those around each centre, the related problems' best, and random ones.
+        """
         parents = self._progress.leaders()[:PARENTS]
         groups = [self._candidates.around(centre, parents) for centre in centres]
         groups += [self._peers.leaders(), self._candidates.random_candidates()]
         return self._acquisition.in_turns([self._untried(group) for group in groups], BATCH)
 
     def _exhaustive_local_search(self, best: Config) -> list[Config]:
-        """Every untried neighbour, whatever the model says; the likely ones where enough siblings speak for it."""
+        """Return every untried neighbour of ``best``; only the likely ones where enough related problems have
+        results."""
         beside = self._untried(self._candidates.neighbours(best))
         if self._progress.helpers >= ENOUGH:
             beside = self._acquisition.likely(beside)
@@ -101,7 +114,7 @@ class DefaultStrategy(RandomStrategy):
         return beside
 
     def _restart(self) -> list[Config]:
-        """The most promising of many random candidates."""
+        """Return the candidates with the highest expected gain out of many random ones."""
         if not self._progress.restart():
             return []
         gains = self._acquisition.gains(
@@ -113,9 +126,11 @@ class DefaultStrategy(RandomStrategy):
         return [config for config in dict.fromkeys(configs) if config not in self._known]
 
     def built(self, config: Config, facts: StaticFacts) -> None:
+        """Hand the static facts of a built config to the pruning and the model."""
         self._pruning.built(config, facts)
 
     def rank(self, configs: Sequence[Config]) -> list[float]:
+        """Rank built configs by the pruning's optimistic estimate; infinity drops one."""
         return self._pruning.ranks(configs)
 
     def _learn(self, config: Config, result: Result) -> None:
@@ -129,4 +144,5 @@ class DefaultStrategy(RandomStrategy):
 
     @property
     def finished(self) -> str:
+        """Return why the search is over, empty while it is not."""
         return self._progress.finished

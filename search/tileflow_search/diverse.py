@@ -10,23 +10,27 @@ from collections.abc import Iterator
 from tileflow.config import Config, ConfigSpace
 from tileflow.errors import ConfigError
 
-TRIES = 16  # points per config: most combinations of blocks are too large, and repairs pile up at the edge
+TRIES = 16  # points per config: most combinations of blocks are too large, and repaired ones collect at the edge
 EACH, LEAST = 2, 4  # configs for each open knob, and how many there are at least
 
 
 class DiverseStart:
-    """As many configs as ``space``, with ``knobs`` open ones, and what is known elsewhere, call for."""
+    """The configs that a search begins with, spread over ``space``, which has ``knobs`` open knobs."""
 
     def __init__(self, space: ConfigSpace, seed: int, knobs: int) -> None:
         self._configs, self._size, self._taken = diverse(space, seed), EACH * knobs, 0
 
     @property
     def begun(self) -> bool:
+        """Whether any config was taken yet."""
         return self._taken > 0
 
     def take(self, most: int, experience: int) -> list[Config]:
-        """Up to ``most`` of those that are left. ``experience``: how many siblings know something, each of which makes
-        the start shorter: a half of it after one, a third after two."""
+        """Return up to ``most`` of the configs that are left.
+
+        ``experience``: how many related problems have results. The start is half as long with one of them, a third with
+        two.
+        """
         left = max(self._size // (1 + experience), LEAST) - self._taken
         configs = list(itertools.islice(self._configs, max(min(most, left), 0)))
         self._taken += len(configs)
@@ -34,8 +38,11 @@ class DiverseStart:
 
 
 def diverse(space: ConfigSpace, seed: int) -> Iterator[Config]:
-    """Valid configs without end, perhaps repeated: the next valid one of :data:`TRIES` scrambled Halton points (Halton,
-    1960; digits permuted as by Braaten and Weller, 1979), else the last of them repaired. Ends where none is left."""
+    """Yield valid configs without end; some may repeat. Ends where the space has no valid config within repair.
+
+    Each is the first valid one of :data:`TRIES` scrambled Halton points (Halton, 1960; digits permuted as by Braaten
+    and Weller, 1979), or the last of those points repaired.
+    """
     points = _halton(len(space.knobs), random.Random(seed))
     while True:
         for point in itertools.islice(points, TRIES):
@@ -57,7 +64,7 @@ def _halton(dimensions: int, rng: random.Random) -> Iterator[list[float]]:
 
 
 def _inverse(number: int, base: int, digits: list[list[int]]) -> float:
-    """``number``'s digits in ``base``, each permuted by its own table, mirrored behind the point."""
+    """Return the radical inverse of ``number`` in ``base``, each digit permuted by its own table."""
     value, scale = 0.0, 1.0
     for permuted in digits:
         number, digit = divmod(number, base)

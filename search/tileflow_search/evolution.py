@@ -17,11 +17,12 @@ Params = dict[str, int]
 
 
 class DifferentialEvolutionSampler(BaseSampler):
-    """Each member in turn meets a child: a third member plus ``weight`` times the difference of two others, of which
-    each knob is taken with probability ``crossover``; whichever is faster stays.
+    """Lets each member of the population in turn compete with a child; the faster of the two stays.
 
-    A knob whose choices are no numbers has no differences: it takes the choice of one of the three. The population
-    starts with the first ``population`` good configs that are told; until then suggestions are random.
+    The child is a third member plus ``weight`` times the difference of two others; each knob is taken from it with
+    probability ``crossover``. A knob whose choices are not numbers has no differences: it takes the choice of one of
+    the three. The population starts with the first ``population`` good configs that are told. Until then suggestions
+    are random.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class DifferentialEvolutionSampler(BaseSampler):
         self._child_of: dict[int, int] = {}
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the distributions of all knobs: they are sampled together."""
         return self._codec.distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        """Return a child of the next member, or a random config while the population is incomplete."""
         if len(self._members) < self._size:
             return self._codec.params(self._codec.space.sample(self._rng))
         self._turn = (self._turn + 1) % self._size
@@ -49,9 +52,12 @@ class DifferentialEvolutionSampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
+        """Return a random valid config's choice for this one knob."""
         return self._codec.params(self._codec.space.sample(self._rng))[param_name]
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """Replace the parent by its child if that is faster. A config from elsewhere competes with the slowest
+        member."""
         parent = self._child_of.pop(trial.number, None)
         if values is None or any(violation > 0 for violation in trial.constraints.values()):
             return

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tileflow.config import Choice, Config, ConfigSpace, Knob
 from tileflow.cost import StaticFacts
 
-# The same for every binary, so that the columns mean the same; what a binary has not is 0.
+# The same columns for every binary; what a binary lacks is 0.
 FACTS = (
     "registers", "spills", "shared", "threads", "programs", "occupancy", "modelled_us", "mix.total", "mix.wgmma",
     "mix.tcgen05", "mix.mma", "mix.async_copy", "mix.load_global", "mix.store_global", "mix.load_shared",
@@ -18,10 +18,11 @@ FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The open knobs of ``space`` as the indices of their choices, and what blocks and warps give together.
+    """Encodes configs as the indices of their open knobs' choices, with combined features of blocks and warps.
 
-    Indices of powers of two are logarithms, so that sums over blocks are the logarithm of a tile's size, and the
-    difference to the warps' is that of the elements a thread holds: what a tree would need many splits for.
+    The index of a power of two is its logarithm. A sum over blocks is then the logarithm of a tile's size, and its
+    difference to that of the warps is the logarithm of the elements a thread holds. A tree would need many splits for
+    these.
     """
 
     space: ConfigSpace
@@ -36,27 +37,27 @@ class Features:
 
     @property
     def names(self) -> list[str]:
-        """The knobs with more than one choice."""
+        """The names of the knobs with more than one choice."""
         return list(self._positions)
 
     def position(self, config: Config) -> list[int]:
-        """The indices, in the order of :attr:`names`."""
+        """Return the indices of the config's choices, in the order of :attr:`names`."""
         choices = dict(config.items)
         return [at[type(choices[name]), choices[name]] for name, at in self._positions.items()]
 
     def knobs(self, config: Config) -> list[float]:
-        """What a model sees of a config before it is built."""
+        """Return the features of a config that are known before it is built."""
         blocks = sum(_log2(config[k.name]) for k in self._open if k.role in ("block", "reduction"))
         warps = sum(_log2(config[k.name]) for k in self._open if k.name.startswith("num_warps"))
         return [*map(float, self.position(config)), blocks, blocks - warps]
 
     def facts(self, facts: StaticFacts) -> list[float]:
-        """What building adds: :data:`FACTS` and the bounds, as logarithms."""
+        """Return the features that building adds: logarithms of :data:`FACTS` and of the bounds."""
         found = dict(facts.values)
         return [math.log2(1.0 + found.get(n, 0.0)) for n in FACTS] + [math.log2(1.0 + facts.spilled), facts.least_us]
 
     def distance(self, a: Config, b: Config) -> float:
-        """Steps of numbers, and one for each other knob that differs."""
+        """Return how many steps apart the numbers are, plus one for every other knob that differs."""
         pairs = zip(self._open, self.position(a), self.position(b), strict=True)
         return float(sum(abs(x - y) if knob.ordered else x != y for knob, x, y in pairs))
 

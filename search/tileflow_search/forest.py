@@ -1,6 +1,7 @@
-"""An ensemble of trees, whose disagreement says how little it knows.
+"""An ensemble of trees, whose disagreement estimates the uncertainty.
 
-Extremely randomised trees (Geurts, Ernst and Wehenkel, 2006): cheap to fit, at home with steps and categories.
+The method is extremely randomised trees (Geurts, Ernst and Wehenkel, 2006). They are cheap to fit and suit step
+functions and categories.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ TREES = 16  # a fit of 200 verdicts takes 10 to 17 ms on one core
 
 
 class Posterior(NamedTuple):
-    """Of log2 times: arrays of the means and of the deviations around them."""
+    """The predicted log2 times: arrays of means and of standard deviations."""
 
     means: Any
     deviations: Any
 
 
 class Forest:
-    """Trees over rows of numbers; how far they are apart is the deviation."""
+    """Fits trees to rows of features; the spread of their predictions is the deviation."""
 
     def __init__(self, rows: Any, values: Sequence[float], seed: int) -> None:
         import numpy as np
@@ -37,6 +38,7 @@ class Forest:
                 self._trees.append(tree.fit(features[chosen], targets[chosen], check_input=False).tree_)
 
     def predict(self, rows: Any) -> Posterior:
+        """Return the mean and the standard deviation of the trees' predictions for each row."""
         import numpy as np
 
         features = np.asarray(rows, dtype=np.float32)

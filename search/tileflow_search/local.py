@@ -1,4 +1,4 @@
-"""A multi-start local search: steps from the best configs known, and now and then from somewhere else."""
+"""A multi-start local search: steps from the best known configs, with occasional random restarts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .codec import Codec
 class LocalSampler(BaseSampler):
     """Suggests untried neighbours of the ``beam`` best configs, the best one's first.
 
-    The first ``startup`` suggestions, and each ``restart``-th after them, are random: the starts. When the beam has no
-    untried neighbour left, a config ``kick`` random steps away from one of it is suggested (iterated local search:
-    Lourenço, Martin and Stützle, 2003).
+    The first ``startup`` suggestions, and each ``restart``-th after them, are random: the starts. When no config of the
+    beam has an untried neighbour, one ``kick`` random steps from a config of the beam is suggested (iterated local
+    search: Lourenço, Martin and Stützle, 2003).
     """
 
     def __init__(
@@ -35,11 +35,13 @@ class LocalSampler(BaseSampler):
         self._values: dict[Config, float] = {}
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the distributions of all knobs: they are sampled together."""
         return self._codec.distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        """Return the next start, at random, or the next step from the beam."""
         self._suggested += 1
         start = self._suggested <= self._startup or self._suggested % self._restart == 0
         config = self._codec.space.sample(self._rng) if start or not self._values else self._step()
@@ -49,9 +51,11 @@ class LocalSampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
+        """Return a random valid config's choice for this one knob."""
         return self._codec.params(self._codec.space.sample(self._rng))[param_name]
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """Record the config as tried, and its objective unless it failed or violates a constraint."""
         config = self._codec.config(trial.params)
         self._tried.add(config)
         if values is not None and all(violation <= 0 for violation in trial.constraints.values()):

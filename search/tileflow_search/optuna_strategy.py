@@ -1,4 +1,4 @@
-"""Any Optuna sampler as a strategy: what it suggests is repaired, and it is told what the repaired config gave."""
+"""Any Optuna sampler as a strategy: its suggestions are repaired, and it is told the repaired config's result."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ FIRST_PENALTY = math.log2(1e6)  # a second, while no time is known
 class OptunaStrategy(RandomStrategy):
     """Asks ``sampler`` for suggestions, in an in-memory study over the indices of the choices.
 
-    The objective is log2 of the time in microseconds. A bad config is told as twice the worst time so far and a
-    violated constraint: as a failed trial it would be ignored, and suggested again. A lost one is a failed trial.
-    A suggestion that is known already is told its known value at once; after ``REPEATS`` in a row chance takes over.
+    The objective is log2 of the time in microseconds. A bad config is told as twice the worst time so far with a
+    violated constraint: Optuna would ignore a failed trial and suggest it again. A lost one is a failed trial. A
+    suggestion that is known already is told its known value at once; after ``REPEATS`` such suggestions in a row a
+    random config is drawn.
     """
 
     def __init__(self, space: ConfigSpace, sampler: BaseSampler, seed: int) -> None:
@@ -69,8 +70,8 @@ class OptunaStrategy(RandomStrategy):
 class RepairingSampler(BaseSampler):
     """Wraps a sampler so that its trials hold repaired, normalised configs, or a config that was asked for.
 
-    Repairing inside the sampler keeps one trial a config: the model learns the coordinates that were measured, and sees
-    them as running until then. ``gave_up``: no repair of the last suggestion was left.
+    Repairing inside the sampler keeps one trial per config: the model learns the coordinates that were measured, and
+    sees them as running until then. ``gave_up``: the last suggestion could not be repaired.
     """
 
     def __init__(self, codec: Codec, inner: BaseSampler) -> None:
@@ -80,7 +81,7 @@ class RepairingSampler(BaseSampler):
         self.gave_up = False
 
     def ask_for(self, study: Study, config: Config) -> Trial:
-        """A running trial of ``study`` that holds ``config``, which the wrapped sampler is not asked for."""
+        """Return a running trial of ``study`` that holds ``config``, without asking the wrapped sampler."""
         self._wanted = config
         try:
             return study.ask(self._codec.distributions)
@@ -88,11 +89,14 @@ class RepairingSampler(BaseSampler):
             self._wanted = None
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the distributions of all knobs: they are sampled together."""
         return self._codec.distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        """Return the wanted config, else the wrapped sampler's suggestion repaired. Sets ``gave_up`` where no repair
+        exists."""
         self.gave_up = False
         if self._wanted is not None:
             return self._codec.params(self._wanted)
@@ -114,20 +118,24 @@ class RepairingSampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
+        """Delegate to the wrapped sampler."""
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Delegate to the wrapped sampler."""
         self._inner.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Any) -> None:
+        """Delegate to the wrapped sampler."""
         self._inner.after_trial(study, trial, state, values)
 
     def reseed_rng(self) -> None:
+        """Delegate to the wrapped sampler."""
         self._inner.reseed_rng()
 
 
 def _quiet_study(sampler: BaseSampler) -> Study:
-    """A study in memory, without Optuna's line about its creation."""
+    """Return a study in memory, without Optuna's log line about its creation."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

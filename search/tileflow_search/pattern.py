@@ -19,10 +19,10 @@ Params = dict[str, int]
 
 
 class PatternSampler(BaseSampler):
-    """Looks a step to either side along every knob, moves to the first config that is better, and halves the step when
-    none is; knobs whose choices are no numbers try every other choice. Below one step it starts anew at random.
+    """Polls one step to either side along every knob and moves to the first config that is better.
 
-    ``step``: the first one, in choices.
+    The step is halved when no config is better. A knob whose choices are not numbers tries every other choice. Below
+    one step the search restarts at random. ``step``: the first step, in choices.
     """
 
     def __init__(self, codec: Codec, seed: int, *, step: int = 2) -> None:
@@ -35,11 +35,13 @@ class PatternSampler(BaseSampler):
         self._polls: deque[Params] = deque()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the distributions of all knobs: they are sampled together."""
         return self._codec.distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        """Return the next config to poll, or a random one where there is no centre."""
         if self._centre is not None and not self._polls:
             self._narrow()
         if not self._polls:
@@ -49,9 +51,11 @@ class PatternSampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
+        """Return a random valid config's choice for this one knob."""
         return self._codec.params(self._codec.space.sample(self._rng))[param_name]
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """Move the centre to the trial's config if its objective is the lowest so far."""
         if values is None or any(violation > 0 for violation in trial.constraints.values()):
             return
         if values[0] < self._value:
@@ -60,7 +64,7 @@ class PatternSampler(BaseSampler):
             self._poll(self._centre)
 
     def _narrow(self) -> None:
-        """Nothing around the centre was better."""
+        """Halve the step, since no config around the centre was better."""
         self._step //= 2
         if self._step and self._centre is not None:
             self._poll(self._centre)

@@ -1,4 +1,4 @@
-"""How far a search has come: its times, how long there was no gain, where its islands lie, whether it is over."""
+"""How far a search has come: its times, the trials since the last gain, its islands, whether it is over."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from tileflow.config import Config
 
 from .features import Features
 
-WORTHWHILE = math.log2(1.005)  # a gain for which another trial is worth its time
-DISCOUNT_TRIALS = 32  # trials without a gain after which promises count half
-ISLANDS, APART = 4, 3.0  # places that are searched around at once, and steps between their centres
-RESTARTS = 3  # starts elsewhere, without a gain, before the end
+WORTHWHILE = math.log2(1.005)  # the least gain for which another trial is worth its time
+DISCOUNT_TRIALS = 32  # trials without a gain after which expected gains count half
+ISLANDS, APART = 4, 3.0  # configs that are searched around at once, and steps between them
+RESTARTS = 3  # restarts without a gain before the search ends
 
 
 class Progress:
-    """``times``: log2 of the good ones. ``best``: the lowest, infinite before there is one. ``finished``: why the
-    search is over; a gain, from what was still under way, takes that back. ``helpers``: how many searches of other
-    problems there are, where what they know together holds here too."""
+    """Tracks one search.
+
+    ``times``: log2 of the good configs' times. ``best``: the lowest of them, infinite before there is one.
+    ``finished``: why the search is over; a later gain, of a trial that was still in flight, resets it. ``helpers``: how
+    many searches of related problems there are whose combined prior holds here too.
+    """
 
     def __init__(self, features: Features) -> None:
         self.times: dict[Config, float] = {}
@@ -27,7 +30,7 @@ class Progress:
         self._features, self._restarts, self._dry = features, 0, 0
 
     def learn(self, config: Config, log_time: float | None) -> None:
-        """``log_time``: log2 of the time; None where the config failed."""
+        """Record one trial. ``log_time``: log2 of its time; None where the config failed."""
         self._dry += 1
         if log_time is None:
             return
@@ -38,20 +41,20 @@ class Progress:
 
     @property
     def goal(self) -> float:
-        """The time to beat; before there is one, the default's in the unit of its siblings."""
+        """The log2 time to improve on. Before any is known it is 0, the default's in units relative to the default."""
         return self.best if self.times else 0.0
 
     @property
     def improvement_discount(self) -> float:
-        """What promises are divided by: the longer there was no gain, and the more others have looked, the more."""
+        """The divisor of expected gains. It grows with the trials since the last gain, faster with more helpers."""
         return 1 + self._dry * (1 + self.helpers) / DISCOUNT_TRIALS
 
     def leaders(self) -> list[Config]:
-        """The good configs, best first."""
+        """Return the good configs, best first."""
         return sorted(self.times, key=self.times.__getitem__)
 
     def islands(self) -> list[Config]:
-        """The best configs that lie apart, best first."""
+        """Return the best configs that lie apart from each other, best first."""
         centres: list[Config] = []
         for config in self.leaders():
             if all(self._features.distance(config, centre) >= APART for centre in centres):
@@ -61,13 +64,15 @@ class Progress:
         return centres
 
     def restart(self) -> bool:
-        """Whether the search may start elsewhere again: one time where others have for it, else three."""
+        """Count a restart and say whether it is allowed: one where related searches help, else three, since the last
+        gain."""
         if self._restarts >= (1 if self.helpers else RESTARTS):
             return False
         self._restarts += 1
         return True
 
     def end(self) -> None:
+        """Set ``finished`` to the reason why nothing is worth trying any more."""
         self.finished = (
             f"no candidate promises {2**WORTHWHILE - 1:.1%}, the best has no neighbour left that could, "
             f"and starting elsewhere has not helped ({self._restarts} times)"

@@ -39,28 +39,33 @@ class Strategy(Protocol):
     """
 
     def seed(self, configs: Iterable[Config]) -> None:
-        """Configs to ask for first, in this order, each repaired; those asked or told already are passed over.
+        """Queue configs to ask for first, in this order, each repaired. Those that are asked or told already are
+        skipped.
 
         Raises ConfigError for a config that is not of this space or that no repair makes valid.
         """
 
     def ask(self, n: int) -> list[Config]:
-        """Up to ``n`` valid, normalised configs, none asked or told before; fewer only when no more exist."""
+        """Return up to ``n`` valid, normalised configs, none asked or told before; fewer only when no more exist."""
 
     def tell(self, config: Config, result: Result) -> None:
-        """What became of ``config``, in any order, asked or not (a resumed sweep tells its journal's trials).
+        """Take in the result of ``config``. Configs may come in any order, asked for or not (a resumed sweep tells its
+        journal's).
 
-        The first verdict on a config stands: a loss may be followed by one, anything after it is passed over.
-        Raises ConfigError for a config that is not of this space.
+        The first verdict on a config stands: a loss may be followed by one, anything after a verdict is ignored. Raises
+        ConfigError for a config that is not of this space.
         """
 
     def built(self, config: Config, facts: StaticFacts) -> None:
-        """``config`` was compiled and waits to be measured; ``facts`` are its binaries'."""
+        """Take in that ``config`` was compiled and waits to be measured; ``facts`` are its binaries'."""
 
     def rank(self, configs: Sequence[Config]) -> list[float]:
-        """One number for each config that waits to be measured, all of them built: the lowest is measured first, equal
-        ones in their order, and those at infinity never. A dropped config is told as violated."""
+        """Return one number for each config that waits to be measured, all of them built.
+
+        The lowest is measured first, equal ones in their order, and those at infinity never. A dropped config is told
+        as violated.
+        """
 
     @property
     def finished(self) -> str:
-        """Why nothing more is worth asking for; empty while something is. What is under way may change that."""
+        """Why nothing more is worth asking for; empty while something is. Trials in flight may change it."""

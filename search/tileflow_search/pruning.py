@@ -12,14 +12,14 @@ from .acquisition import NEGLIGIBLE
 from .progress import Progress
 from .surrogate import TimeModel
 
-WASTEFUL = 1.0  # spilled registers may move as many bytes as the call itself must
+WASTEFUL = 1.0  # spilled bytes allowed for each byte that the call itself must move
 
 
 def prune_reason(facts: StaticFacts, best: float) -> str:
-    """Why a built config is not worth measuring beside a best time of 2**``best`` us; empty where it may be.
+    """Return why a built config is not worth measuring beside a best time of 2**``best`` us; empty where it may be.
 
-    The bound knows which matrix instructions the binary has: a product without the target's asynchronous ones falls
-    once anything faster than their rate was measured, as does a grid that leaves too many SMs idle.
+    The bound knows which matrix instructions the binary has. A product without the target's asynchronous ones is pruned
+    once anything faster than its rate was measured, as is a grid that leaves too many SMs idle.
     """
     if not facts.fits:
         return "no block fits a multiprocessor"
@@ -31,7 +31,8 @@ def prune_reason(facts: StaticFacts, best: float) -> str:
 
 
 class Pruning:
-    """``model``: orders and drops by what it expects of a binary. ``prune``: drop by static facts."""
+    """Orders built configs and drops some. ``model``: predicts times from binaries. ``prune``: drop by static facts
+    too."""
 
     def __init__(self, model: TimeModel | None, progress: Progress, prune: bool) -> None:
         self._model, self._progress, self._prune = model, progress, prune
@@ -40,20 +41,26 @@ class Pruning:
         self._dropped: set[Config] = set()
 
     def trust(self, configs: Iterable[Config]) -> None:
-        """Measure these first, whatever the model expects of them."""
+        """Mark configs to be measured first, whatever the model expects of them."""
         self._certain.update(configs)
 
     def built(self, config: Config, facts: StaticFacts) -> None:
+        """Record the static facts of a built config, for the model too."""
         self._facts[config] = facts
         if self._model is not None:
             self._model.built(config, facts)
 
     def dropped(self, config: Config) -> bool:
-        """Whether it was never measured, so that its verdict is the pruning's own."""
+        """Whether the config was dropped unmeasured, so that its verdict says nothing new."""
         return config in self._dropped
 
     def ranks(self, configs: Sequence[Config]) -> list[float]:
-        """By optimism; what promises next to nothing is dropped, all but one: a model that is wrong must find out."""
+        """Return the predicted mean less one deviation for each config; the lowest is measured first.
+
+        Trusted configs come first. Infinity drops a config: one that its static facts prune, or one whose expected gain
+        is negligible. The config with the lowest estimate is never dropped for its gain, since a wrong model must find
+        out.
+        """
         ranks = [0.0] * len(configs)
         if self._model is not None and self._model.ready:
             predictions = self._model.predict_from_binary(configs)

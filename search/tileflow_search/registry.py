@@ -22,12 +22,12 @@ from .transfer import TransferTask
 
 
 def _tpe(space: ConfigSpace, seed: int) -> Strategy:
-    # constant_liar: what is in flight counts as bad, so that parallel workers are not all sent to one place
+    # constant_liar: what is in flight counts as bad, so that parallel workers are not all given the same region
     return OptunaStrategy(space, TPESampler(seed=seed, constant_liar=True), seed)
 
 
 def _cma_es(space: ConfigSpace, seed: int) -> Strategy:
-    # over the numbers; it has no way with categories, which stay random
+    # It samples numbers only; categories stay random.
     return OptunaStrategy(space, CmaEsSampler(seed=seed, warn_independent_sampling=False), seed)
 
 
@@ -56,12 +56,12 @@ STRATEGIES: Mapping[str, Callable[[ConfigSpace, int], Strategy]] = {
 
 
 def shares(name: str) -> bool:
-    """Whether searches by this strategy learn from each other, so that late ones are short."""
+    """Whether searches by this strategy share their results, which shortens later ones."""
     return STRATEGIES.get(name) is DefaultStrategy
 
 
 def warm_up(name: str) -> None:
-    """Load what the strategy ``name`` would load in the midst of its first search, which takes a second or more."""
+    """Import what the strategy ``name`` would import during its first search, which takes a second or more."""
     if shares(name):
         Forest([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0], seed=0).predict([[0.5]])
 
@@ -69,9 +69,9 @@ def warm_up(name: str) -> None:
 def make(
     name: str, space: ConfigSpace, seed: int, seeds: Iterable[Config] = (), peers: TransferTask | None = None
 ) -> Strategy:
-    """The strategy ``name`` over ``space``, deterministic under ``seed``, that asks for ``seeds`` first.
+    """Return the strategy ``name`` over ``space``, deterministic under ``seed``, that asks for ``seeds`` first.
 
-    ``peers``: this search among those of the kernel's other problems, for a strategy that :func:`shares`.
+    ``peers``: this search's task in the group of the kernel's other problems, for a strategy that :func:`shares`.
 
     Raises SpecError for an unknown name, ConfigError for a seed that is not of the space.
     """

@@ -1,4 +1,4 @@
-"""A model of the times measured so far: what a config will take, before it is built and once it is."""
+"""A model of the measured times, which predicts a config's time before it is built and once it is."""
 
 from __future__ import annotations
 
@@ -15,49 +15,52 @@ from .features import Features
 from .forest import Forest, Posterior
 
 FEWEST = 12  # verdicts before the first fit
-GROWTH = 1.25  # of the verdicts, before another fit
-LEAST_EXPLAINED = 1 / 3  # of the variance of the times here: what a prior must explain to be believed about the rest
+GROWTH = 1.25  # growth of the verdicts that causes another fit
+LEAST_EXPLAINED = 1 / 3  # of the variance of the times here, for a prior to be used
 NOISE = 0.01  # of log2 time: two measurements of one config
-# Of log2 time behind the best: what is slower, or fails, counts as that slow. Wide while the landscape is unknown, so
-# that a search finds its way through it; narrow where others have been, whose trees need tell but good from bad.
+# Log2 above the best time: what is slower, or fails, counts as that slow. Wide while the landscape is unknown, so
+# that a search finds its way; narrow where related searches have been, and trees need only tell good from bad.
 WORST, WORST_KNOWN = 3.0, 1.0
 
 
 def capped(times: Sequence[float | None], worst: float) -> list[float]:
-    """Log2 times with what failed, or is more than ``worst`` behind the best, at that. One must be a time."""
+    """Return log2 times in which a failure, or a time more than ``worst`` above the best, counts as that much above it.
+
+    At least one must be a time.
+    """
     cap = min(time for time in times if time is not None) + worst
     return [cap if time is None else min(time, cap) for time in times]
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Of the log2 of a time."""
+    """The mean and the standard deviation of a log2 time."""
 
     mean: float
     deviation: float
 
     def gain(self, best: float) -> float:
-        """Expected improvement on ``best`` (Jones, Schonlau and Welch, 1998), in the same unit."""
+        """Return the expected improvement on ``best`` (Jones, Schonlau and Welch, 1998), in log2."""
         z = (best - self.mean) / self.deviation
         density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         return (best - self.mean) * (1 + math.erf(z / math.sqrt(2))) / 2 + self.deviation * density
 
 
 class Prior(Protocol):
-    """What other problems' searches know."""
+    """What the searches of related problems predict."""
 
-    fits: int  # how often it has changed its mind
+    fits: int  # how often it was fitted
 
     def prior(self, configs: Sequence[Config]) -> Posterior | None:
-        """Of each config, up to a constant that all share; None while too little is known."""
+        """Return predictions for the configs, up to a shared constant; None while too little is known."""
 
 
 class TimeModel:
     """Two ensembles over one set of verdicts: one sees a config's knobs, the other its binaries' static facts too.
 
-    Where other searches know something (``peers``) the trees learn what their prior misses (stacked residuals, as in
-    Vizier: Golovin et al., 2017); where it explains too little of the times here, they learn those alone. Each ensemble
-    is fitted again, when it is next asked, once the verdicts have grown by a quarter or the prior has changed.
+    Where related searches have results (``peers``) the trees learn the residual of their prior (stacked residuals, as
+    in Vizier: Golovin et al., 2017). Where the prior explains too little of the times here, they learn the times alone.
+    An ensemble is fitted again, at its next use, once the verdicts have grown by a quarter or the prior has changed.
     """
 
     def __init__(self, features: Features, seed: int, peers: Prior | None = None) -> None:
@@ -70,28 +73,33 @@ class TimeModel:
 
     @property
     def prior_is_useful(self) -> bool | None:
-        """Whether what other searches expect explains the times here, of which what failed counts as twice the best;
-        None while there are too few verdicts to say."""
+        """Whether the related searches' prior explains the times here; None while there are too few verdicts.
+
+        A failure counts as twice the best time.
+        """
         return None if self._explained is None else self._explained >= LEAST_EXPLAINED
 
     @property
     def ready(self) -> bool:
+        """Whether the model can predict: it has a prior, or enough verdicts of which one is a time."""
         if self._prior(()) is not None:
             return True
         return len(self._verdicts) >= FEWEST and any(time is not None for time in self._verdicts.values())
 
     def built(self, config: Config, facts: StaticFacts) -> None:
+        """Record the static facts of a built config as features."""
         self._facts[config] = self._features.facts(facts)
 
     def learn(self, config: Config, log_time: float | None) -> None:
-        """``log_time``: log2 of the time; None where the config failed."""
+        """Record one verdict. ``log_time``: log2 of the time; None where the config failed."""
         self._verdicts[config] = log_time
 
     def predict_from_config(self, configs: Sequence[Config]) -> list[Prediction]:
+        """Predict the log2 times of configs from their knobs alone."""
         return self._predict("config", self._knobs, configs, list(self._verdicts))
 
     def predict_from_binary(self, configs: Sequence[Config]) -> list[Prediction]:
-        """Of configs that are built."""
+        """Predict the log2 times of built configs from their knobs and static facts."""
         known = [config for config in self._verdicts if config in self._facts]
         return self._predict("binary", lambda config: self._knobs(config) + self._facts[config], configs, known)
 
@@ -121,7 +129,7 @@ class TimeModel:
         return [Prediction(float(m), float(d)) for m, d in zip(posterior.means, deviations, strict=True)]
 
     def _fitted(self, name: str, row: Callable[[Config], list[float]], known: Sequence[Config]) -> _Fit:
-        """The ensemble ``name``, fitted again where that is due."""
+        """Return the ensemble ``name``, fitted again where that is due."""
         fits = self._peers.fits if self._peers is not None else 0
         fit = self._fits.get(name)
         if fit is None or len(known) > GROWTH * fit.count or fit.prior_fits != fits:
@@ -140,7 +148,7 @@ class TimeModel:
         return None if self._peers is None else self._peers.prior(configs)
 
     def _shifted(self, prior: Posterior | None, known: Sequence[Config]) -> Posterior | None:
-        """The prior alone, moved to where the few verdicts are."""
+        """Return the prior alone, shifted to fit the few verdicts there are."""
         if prior is None:
             return None
         good = [config for config in known if self._verdicts[config] is not None]
@@ -153,8 +161,11 @@ class TimeModel:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """``count``: of the verdicts it was fitted to. ``prior_fits``: how often the prior had been fitted by then.
-    ``on_prior``: it knows what the prior misses, rather than times."""
+    """A fitted ensemble.
+
+    ``count``: how many verdicts it was fitted to. ``prior_fits``: how often the prior had been fitted by then.
+    ``on_prior``: the ensemble predicts the prior's residual, not the time.
+    """
 
     forest: Forest
     count: int
@@ -163,12 +174,14 @@ class _Fit:
 
 
 def _missed(times: Sequence[float | None], prior: Posterior) -> list[float]:
-    """What ``prior`` gets wrong about log2 times. One must be a time."""
+    """Return the residuals of ``prior`` on log2 times, of which at least one must be a time."""
     return [time - float(mean) for time, mean in zip(capped(times, WORST_KNOWN), prior.means, strict=True)]
 
 
 def _share_explained(times: Sequence[float], missed: Sequence[float]) -> float:
-    """Of the variance of ``times``, by what ``missed`` so much of each; negative where it is worse than their mean.
-    What noise alone makes needs no explanation."""
+    """Return the share of the variance of ``times`` that a prediction with residuals ``missed`` explains.
+
+    It is negative where the prediction is worse than the mean. Variance within the noise counts as explained.
+    """
     noise = 4 * NOISE**2
     return 1.0 - max(statistics.pvariance(missed) - noise, 0.0) / max(statistics.pvariance(times) - noise, noise)

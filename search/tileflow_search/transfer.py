@@ -1,8 +1,8 @@
-"""What the searches of one kernel over many problems learn from each other.
+"""Transfer: what the searches of one kernel over many problems learn from each other.
 
-One surrogate over all of their verdicts sees knobs by value, the problem's sizes and how many blocks each size takes;
-times count relative to what the problem's default takes, so that every problem speaks of the same landscape. A search
-that begins late begins with its nearest siblings' best configs, and with what that surrogate makes of all others.
+One surrogate over all of their verdicts sees the knobs by value, the problem's sizes, and how many blocks each size
+takes. Times are relative to the time of the problem's default config, so that all problems describe one landscape. A
+search that begins later starts from the best configs of its nearest related problems, and with that surrogate as prior.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tileflow.errors import ConfigError
 from .forest import Forest, Posterior
 from .surrogate import FEWEST, WORST_KNOWN, capped
 
-ROWS = 500  # verdicts of siblings in one fit, the nearest problems' first: 25 ms
-GROWN = 1.25  # what siblings know, before the next fit
-NEAREST, BEST = 3, 2  # siblings that give their best configs, and how many each
+ROWS = 500  # verdicts of related problems in one fit, the nearest problems first; a fit takes 25 ms
+GROWN = 1.25  # growth of the verdicts of related problems that causes another fit
+NEAREST, BEST = 3, 2  # related problems whose best configs start a search, and how many of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class ProblemFeatures:
 
     @staticmethod
     def of(problem: Mapping[str, object], **work: float) -> ProblemFeatures:
-        """From the keyword arguments that make a problem; integers are sizes. ``work``: amounts by name."""
+        """Build the features from the keyword arguments of a problem; integers are sizes. ``work``: amounts by name."""
         sizes = {name: value for name, value in problem.items() if type(value) is int}
         labels = {name: str(value) for name, value in problem.items() if name not in sizes}
         return ProblemFeatures(_logarithms(sizes), tuple(sorted(labels.items())), _logarithms(work))
 
     def distance(self, other: ProblemFeatures) -> float:
-        """Doublings between the sizes, and one for each label that differs or is missing on one side."""
+        """Return the doublings between the sizes, plus one for each label that differs or is missing on one side."""
         here, there = dict(self.sizes), dict(other.sizes)
         apart = sum(abs(here[name] - there[name]) if name in there else 1.0 for name in here)
         apart += len(there.keys() - here.keys())
@@ -53,13 +53,17 @@ class TransferGroup:
         self.tasks: list[TransferTask] = []
 
     def join(self, problem: ProblemFeatures, space: ConfigSpace, default: Config | None = None) -> TransferTask:
-        """``default``: the config whose time is the problem's unit, or the median of all that work."""
+        """Add a search to the group and return its task.
+
+        ``default``: the config whose time is the unit of the problem's times; else, or while it has none, the median of
+        all good times is.
+        """
         task = TransferTask(self, problem, space, default)
         self.tasks.append(task)
         return task
 
     def columns(self) -> list[Knob]:
-        """The knobs of every task's space by name, with all of their choices in order of appearance."""
+        """Return the knobs of every task's space by name, with all of their choices in order of appearance."""
         found: dict[str, tuple[Knob, dict[tuple[type, Choice], None]]] = {}
         for knob in (knob for task in self.tasks for knob in task.space.knobs):
             _, choices = found.setdefault(knob.name, (knob, {}))
@@ -68,7 +72,7 @@ class TransferGroup:
 
 
 class TransferTask:
-    """One problem of a :class:`TransferGroup`: what its search has learnt, and what the others' have."""
+    """One problem of a :class:`TransferGroup`, with the verdicts of its own search and access to the others'."""
 
     def __init__(
         self, group: TransferGroup, problem: ProblemFeatures, space: ConfigSpace, default: Config | None
@@ -80,26 +84,27 @@ class TransferTask:
         self._fit: tuple[int, _Encoding, Forest] | None = None
 
     def learn(self, config: Config, log_time: float | None) -> None:
-        """``log_time``: log2 of the time; None where the config failed."""
+        """Record one verdict. ``log_time``: log2 of the time; None where the config failed."""
         self.verdicts[config] = log_time
 
     @property
     def experience(self) -> int:
-        """How many of the others know enough to be asked."""
+        """How many of the other tasks have enough results to be used."""
         return sum(len(other.verdicts) >= FEWEST for other in self._siblings())
 
     def leaders(self) -> list[Config]:
-        """The best configs of the nearest siblings that know any, fitted to this space, each once."""
+        """Return the best configs of the nearest tasks that have any, each repaired to this space, without repeats."""
         found = [sibling.best() for sibling in self._siblings()]
         adapted = (_adapted(self.space, config) for best in found[:NEAREST] for config in best)
         return list(dict.fromkeys(config for config in adapted if config is not None))
 
     def best(self) -> list[Config]:
+        """Return this task's fastest configs, at most :data:`BEST`."""
         good = {config: time for config, time in self.verdicts.items() if time is not None}
         return sorted(good, key=good.__getitem__)[:BEST]
 
     def prior(self, configs: Sequence[Config]) -> Posterior | None:
-        """Log2 of the time over the default's, as the siblings have it; None while they know too little."""
+        """Predict log2 of the time over the default's from the other tasks' verdicts; None while they are too few."""
         siblings = self._siblings()
         known = sum(len(sibling.verdicts) for sibling in siblings)
         if known < FEWEST:
@@ -120,7 +125,7 @@ class TransferTask:
         )
 
     def relative(self) -> list[float]:
-        """The verdicts' log2 times less the default's, or, where that has none, less the median of the good ones."""
+        """Return the verdicts' log2 times less the default's, or less the median where the default has no time."""
         unit = None if self._default is None else self.verdicts.get(self._default)
         if unit is None:
             good = sorted(time for time in self.verdicts.values() if time is not None)
@@ -128,21 +133,22 @@ class TransferTask:
         return [time - unit for time in capped(list(self.verdicts.values()), WORST_KNOWN)]
 
     def _siblings(self) -> list[TransferTask]:
-        """The others that have found a config that works, nearest first."""
+        """Return the other tasks that have a config that works, nearest first."""
         others = [o for o in self._group.tasks if o is not self and any(t is not None for t in o.verdicts.values())]
         return sorted(others, key=lambda other: other.problem.distance(self.problem))
 
 
 def alone(space: ConfigSpace) -> TransferTask:
-    """A search without others."""
+    """Return the task of a search without related ones."""
     return TransferGroup().join(ProblemFeatures(()), space)
 
 
 class _Encoding:
-    """Configs of all of a group's spaces, with their problems, as rows of one matrix.
+    """Encodes configs of all of a group's spaces, with their problems, as rows of one matrix.
 
-    Numbers are their logarithms, since the spaces of two problems may count their choices differently; other choices
-    are their index among all of them. Sizes that are the same for every problem say nothing and are left out.
+    Numbers become logarithms, since the spaces of two problems may index their choices differently. Other choices
+    become their index among all of them. Sizes that are the same for every problem carry no information and are left
+    out.
     """
 
     def __init__(self, knobs: Sequence[Knob], varied: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""``scaling.throughput --rehearse``: a real Ray, driver and strategy; compilers and a GPU that only take their time."""
+"""``scaling.throughput --simulated``: a real Ray, driver and strategy, with stages that only take their time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ modes: [static]
 def test_a_row_for_each_number_of_gpus(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC)
-    command = [sys.executable, "-m", "tileflow_benchmarks.scaling.throughput", str(spec), "--rehearse", "--cores", "2"]
+    command = [sys.executable, "-m", "tileflow_benchmarks.scaling.throughput", str(spec), "--simulated", "--cores", "2"]
     done = subprocess.run(
         [*command, "--gpus", "1", "2", "--compile-s", "0.02", "--out", str(tmp_path / "out")],
         cwd=ROOT, capture_output=True, text=True, timeout=120,

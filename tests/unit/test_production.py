@@ -64,7 +64,7 @@ def test_every_gallery_kernel_has_an_example_and_three_other_problems() -> None:
         sizes = [shown.example, *shown.unseen]
         assert len(set(sizes)) == 4 and {len(s) for s in sizes} == {len(shown.names.split())}
         assert any(call.layout in gallery.LAYOUTS for call in shown.calls())
-        shown.subject.describe(*shown.subject.inputs(device="meta", **shown.problem(shown.unseen[0])))
+        shown.loaded.describe(*shown.loaded.inputs(device="meta", **shown.problem(shown.unseen[0])))
 
 
 def test_layouts_are_what_they_say() -> None:

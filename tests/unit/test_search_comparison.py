@@ -175,11 +175,11 @@ class TestScore:
         def sampler(name: str, us: float) -> Any:
             return lambda count: asked[name].append(count) or [us] * count  # type: ignore[func-returns-value]
 
-        entrants = {
+        samplers = {
             RivalConfig("helion", name): sampler(name, us) for name, us in (("fast", 100.0), ("slow", 50_000.0))
         }
-        *_, timed = retime.sample(entrants, random.Random(0))
-        assert {t.entrant.config: t.time_us for t in timed} == {"fast": 100.0, "slow": 50_000.0}
+        *_, timed = retime.sample(samplers, random.Random(0))
+        assert {t.candidate.config: t.time_us for t in timed} == {"fast": 100.0, "slow": 50_000.0}
         assert statistics.median(asked["fast"]) == retime.SAMPLES and max(asked["slow"][1:]) == 1
 
 

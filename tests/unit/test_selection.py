@@ -178,7 +178,7 @@ def test_the_regret_of_a_pick_is_its_time_over_the_best(tmp_path: Path, first: b
     with Compilers(stages, 2) as compilers:
         task = fakes.prepare(next(iter(folded.trials)), "static")
         found = regret(task, folded, compilers, stages.open_device(GPU))
-    assert found is not None and found.entrants == POOL
+    assert found is not None and found.candidates == POOL
     assert found.ratio == pytest.approx(1.0 if first else 1.1)
 
 

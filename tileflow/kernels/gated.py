@@ -30,7 +30,7 @@ def swiglu_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @tileflow.kernel(inputs=inputs, reference=swiglu_reference)
-def swiglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:  # noqa: D103
+def swiglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(a)
     for tile in tfl.tile(a.shape):
         out[tile] = F.silu(a[tile].float()) * b[tile]
@@ -68,7 +68,7 @@ def geglu_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @tileflow.kernel(inputs=inputs, reference=geglu_reference)
-def geglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:  # noqa: D103
+def geglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(a)
     for tile in tfl.tile(a.shape):
         out[tile] = F.gelu(a[tile].float(), approximate="tanh") * b[tile]

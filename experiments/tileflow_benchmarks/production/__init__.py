@@ -1,1 +1,1 @@
-"""What production promises, measured and proved on a GPU: ``scripts/production OUT``."""
+"""The requirements of production, measured and checked on a GPU: ``scripts/production OUT``."""

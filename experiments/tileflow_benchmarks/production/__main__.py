@@ -1,4 +1,4 @@
-"""``python -m tileflow_benchmarks.production``: see ``--help``. Exit code 1: something is not as it must be."""
+"""``python -m tileflow_benchmarks.production``: see ``--help``. Exit code 1: a requirement is missed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 
 SOAK_S = 240.0
 PARTS = ("verify", "calls", "soak")
-LIMITS_S = {"build": 240.0, "verify": 120.0, "calls": 150.0}  # a soak has its seconds, and a minute
+LIMITS_S = {"build": 240.0, "verify": 120.0, "calls": 150.0}  # a soak has a minute more than its seconds
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run the command that the arguments name. Returns the exit code."""
     options = _parser().parse_args(argv)
     sys.path.insert(0, str(Path.cwd()))  # where the gallery is
     match options.command:
@@ -43,8 +44,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run_all(options: argparse.Namespace) -> int:
-    """Build unless there is a bundle, then every part in a process of its own, within its time. Writes OUT/*.json and
-    OUT/summary.md, and the bundle to OUT-bundle unless one is named."""
+    """Build unless there is a bundle, then run every part in a process of its own, within its time limit.
+
+    Writes OUT/*.json and OUT/summary.md, and the bundle to OUT-bundle unless one is named. Returns the exit code.
+    """
     from .summary import read_verdicts, table
 
     out: Path = options.out
@@ -74,7 +77,10 @@ def run_all(options: argparse.Namespace) -> int:
 
 
 def _child(name: str, arguments: list[str], log: Path, limit_s: float) -> tuple[str, int, float]:
-    """(the part, its exit code or -1 past its time, seconds). Its output goes to the log and, at its end, here."""
+    """Run a part in a process. Returns (the part, its exit code or -1 past its limit, seconds).
+
+    Its output goes to the log and, at its end, to this process's output.
+    """
     started = time.monotonic()
     command = [sys.executable, "-m", "tileflow_benchmarks.production", *arguments]
     with log.open("a", encoding="utf-8") as file:

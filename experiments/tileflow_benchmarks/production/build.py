@@ -1,4 +1,4 @@
-"""Builds the bundle that the other scripts call from: the gallery's rows, and those of what is timed and soaked."""
+"""Builds the bundle that the other parts call from: the gallery's rows, and those of the timed and soaked kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .work import TWICE
 
 
 def orders(device_class: str, gallery: Iterable[Shown] = GALLERY) -> list[Order]:
-    """Every row of the bundle."""
+    """Return the orders of every row of the bundle."""
     return [
         *(order for shown in gallery for order in shown.orders(device_class)),
         Order(ADD, (("n", ADD_SIZE), ("dtype", "float32")), device_class, "static"),
@@ -28,8 +28,10 @@ def orders(device_class: str, gallery: Iterable[Shown] = GALLERY) -> list[Order]
 
 
 def build(bundle: Path, device_class: str, processes: int = 0, gallery: Iterable[Shown] = GALLERY) -> bool:
-    """Write the bundle, with every row that can be built; False where one cannot. Says both in ``build.json`` beside
-    it. Raises BuildError where none can."""
+    """Write the bundle with every row that can be built. Returns False where one cannot.
+
+    ``build.json`` beside it lists both. Raises BuildError where no row can be built.
+    """
     started = time.perf_counter()
     rows = build_rows(orders(device_class, gallery), processes=processes)
     built = [row for row in rows if isinstance(row, BuiltRow)]

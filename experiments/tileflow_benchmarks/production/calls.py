@@ -1,6 +1,6 @@
-"""The host's cost of calls: importing the runtime, warm calls, new shapes, and what many shapes keep.
+"""The host's cost of calls: importing the runtime, warm calls, new shapes, and the memory that many shapes keep.
 
-Each part runs in a process of its own: the warm calls twice, with the C extension and without it.
+Each part runs in a process of its own; the warm calls run twice, with the C extension and without it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ print((time.perf_counter() - started) * 1e3)
 
 
 def measure(bundle: Path, out: Path, device_class: str = "", is_dry: bool = False) -> bool:
-    """Run every part and write ``out``. False where a requirement is missed."""
+    """Run every part and write ``out``. Returns False where a requirement is missed."""
     from .many_shapes import MOST_BYTES, MOST_NEW_SHAPE_US, MOST_REVISIT
 
     found: dict[str, Any] = {
@@ -86,7 +86,7 @@ def measure(bundle: Path, out: Path, device_class: str = "", is_dry: bool = Fals
 
 
 def warm_verdicts(warm: Mapping[str, Any], how: str, is_asked: bool = True) -> list[Verdict]:
-    """The lines of the warm calls; ``is_asked``: whether they must be as the issue says, or are for comparison."""
+    """Return the lines of the warm calls; ``is_asked``: whether they are requirements, or for comparison only."""
     from .warm_calls import MOST_ABOVE_US, MOST_RATIO
 
     others = {name: spread["median"] for name, spread in warm["others"].items()}
@@ -108,7 +108,7 @@ def _spread(found: Mapping[str, float]) -> str:
 
 
 def import_ms(module: str, times: int) -> dict[str, float]:
-    """Milliseconds beyond torch, of fresh processes one after another."""
+    """Return the milliseconds that importing ``module`` takes after torch, over fresh processes one after another."""
     code = _IMPORT.format(module=module)
     runs = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -119,7 +119,7 @@ def import_ms(module: str, times: int) -> dict[str, float]:
 
 
 def part(name: str, bundle: Path, device_class: str, is_dry: bool) -> dict[str, Any]:
-    """One part, in this process."""
+    """Run one part in this process and return its figures."""
     import logging
     from contextlib import ExitStack
 
@@ -141,7 +141,7 @@ def part(name: str, bundle: Path, device_class: str, is_dry: bool) -> dict[str, 
 
 
 def _in_child(name: str, bundle: Path, device_class: str, is_dry: bool, native: str) -> dict[str, Any]:
-    """A part's JSON, from a process of its own. ``native``: TILEFLOW_NATIVE there, if not empty."""
+    """Return a part's JSON from a process of its own. ``native``: TILEFLOW_NATIVE there, if not empty."""
     command = [
         sys.executable,
         "-m",

@@ -1,5 +1,7 @@
-"""The kernels that are served from a bundle to show that it serves any call: for each an example, from which its rows
-are built, and problems that nothing was built for."""
+"""The kernels that are served from a bundle to show that it serves any call.
+
+Each has an example, from which its rows are built, and problems that nothing was built for.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ LAYOUTS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A gallery kernel. ``names``: of its sizes; ``example``: what its rows are built from; ``unseen``: problems of
-    other sizes, the second of them with views of ``layout`` in place of its tensors. ``options``: further keywords of
-    its ``inputs``."""
+    """A gallery kernel.
+
+    ``names``: of its sizes. ``example``: what its rows are built from. ``unseen``: problems of other sizes, the second
+    of them with views of ``layout`` in place of its tensors. ``options``: further keywords of its ``inputs``.
+    """
 
     kernel: str
     names: str
@@ -36,20 +40,22 @@ class Shown:
     layout: str = "strided"
 
     @property
-    def subject(self) -> Kernel:
+    def loaded(self) -> Kernel:
+        """The kernel, imported."""
         return load_kernel(self.kernel)
 
     def problem(self, sizes: Sizes) -> dict[str, Any]:
+        """Return the keyword arguments of the kernel's ``inputs`` for these sizes."""
         return {**dict(zip(self.names.split(), sizes, strict=True)), **self.options}
 
     def calls(self) -> tuple[GalleryProblem, ...]:
-        """The example and the unseen problems."""
+        """Return the example and the unseen problems."""
         layouts = ("plain", "plain", self.layout, "plain")
         found = zip((self.example, *self.unseen), layouts, strict=True)
         return tuple(GalleryProblem(self, sizes, layout) for sizes, layout in found)
 
     def orders(self, device_class: str) -> list[Order]:
-        """The rows of a bundle: the default for any call, and the example's own."""
+        """Return the orders of a bundle's rows: the default for any call, and the example's own."""
         from tileflow_experiments.portable import Order
 
         example = tuple(self.problem(self.example).items())
@@ -66,11 +72,13 @@ class GalleryProblem:
 
     @property
     def title(self) -> str:
+        """The sizes and the layout as text."""
         sizes = " ".join(f"{n}={s}" for n, s in zip(self.shown.names.split(), self.sizes, strict=True))
         return f"{sizes} {self.layout}".removesuffix(" plain")
 
     def arguments(self, device: str) -> tuple[Any, ...]:
-        made = self.shown.subject.inputs(device=device, **self.shown.problem(self.sizes))
+        """Return the call's arguments on ``device``, with every tensor replaced by a view of the layout."""
+        made = self.shown.loaded.inputs(device=device, **self.shown.problem(self.sizes))
         view: Callable[[torch.Tensor], torch.Tensor] = LAYOUTS.get(self.layout, lambda x: x)
         return tuple(view(a) if isinstance(a, torch.Tensor) and a.ndim else a for a in made)
 
@@ -117,7 +125,7 @@ TIMED: tuple[Shown, ...] = (
         layout="unaligned",
     ),
     Shown("examples.grouped_matmul:grouped_matmul_flat", "m n k groups", *_GROUPED, layout="unaligned"),
-    # few agents: one that stands within rounding of a cell's edge leaves its trail in the next cell
+    # few agents: one within rounding of a cell's edge deposits its trail in the next cell
     Shown("examples.physarum:move", "agents size", (1 << 14, 512), ((1009, 257), (512, 128), (1 << 15, 1024)), _FP32),
     Shown("examples.physarum:diffuse", "h w", *_ROWS, _FP32),
     *_rows("softmax:softmax_bwd", "swiglu:swiglu_bwd", "geglu:geglu_bwd"),

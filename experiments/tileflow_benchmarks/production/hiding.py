@@ -1,4 +1,4 @@
-"""A process in which no compiler can be imported, as on a machine that has none; and who tried to."""
+"""A process in which no compiler can be imported, as on a machine without one, with a record of who tried to."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ COMPILER = (
 
 @dataclass(slots=True)
 class Attempts:
-    """``imports``: (module, by which module it was asked for), in order. ``present``: what was imported before."""
+    """Imports of hidden modules.
+
+    ``imports``: (module, the module that asked for it), in order. ``present``: what was imported before hiding began.
+    """
 
     imports: list[tuple[str, str]] = field(default_factory=list)
     present: tuple[str, ...] = ()
 
     @property
     def ours(self) -> list[str]:
-        """Those that tileflow made, or what of a compiler had been imported already."""
+        """The attempts that tileflow made, and the parts of a compiler that had been imported already."""
         return [*self.present, *(f"{name} by {by}" for name, by in self.imports if by.partition(".")[0] == "tileflow")]
 
 
@@ -58,7 +61,7 @@ class _Hiding:
 
 @contextmanager
 def hidden(names: tuple[str, ...] = COMPILER) -> Iterator[Attempts]:
-    """Inside, none of the modules, nor any in them, is found."""
+    """Hide these modules, and all in them, from imports inside the block."""
     attempts = Attempts(present=tuple(n for n in sys.modules if _is_of(n, names)))
     before = list(sys.meta_path)
     sys.meta_path[:] = [_Hiding(finder, names, attempts) for finder in before]
@@ -73,7 +76,7 @@ def _is_of(name: str, names: tuple[str, ...]) -> bool:
 
 
 def _asked_by(frame: FrameType | None) -> str:
-    """The module whose code imports, past the machinery that does it."""
+    """Return the module whose code imports, past the import machinery."""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith("importlib") and name != __name__:

@@ -1,4 +1,4 @@
-"""Kernels that a soak calls beside the gallery's: what they do twice, or not at all, shows in the result."""
+"""Kernels that a soak calls beside the gallery's. A launch that is repeated or dropped changes their result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import tileflow.language as tfl
 
 
 def pair(n: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two random vectors of ``n`` elements."""
     return torch.randn(n, device=device), torch.randn(n, device=device)
 
 
 def added_twice(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Compute :func:`add_twice` with torch."""
     x += y
     x += 1
 

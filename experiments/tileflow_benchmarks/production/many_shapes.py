@@ -1,4 +1,4 @@
-"""Shapes that no call had before: what the first call of each costs, and what ten thousand of them keep of memory."""
+"""New shapes: the cost of the first call of each, and the memory that ten thousand of them keep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .rounds import interval, ratio
 from .warm_calls import ADD
 
 MOST_NEW_SHAPE_US, MOST_BYTES, MOST_REVISIT = 200.0, 50_000_000, 2.0
-FIRST = 5_001  # the smallest size of those that are new
+FIRST = 5_001  # the smallest new size
 PASSES = 5
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -29,17 +29,18 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes in use: the process's resident set, and of the device what torch's allocator has not reserved."""
+    """Bytes in use: the process's resident set, and the device memory that torch's allocator has not reserved."""
 
     host: int
     device: int
 
     def minus(self, other: Memory) -> dict[str, int]:
+        """Return the difference to ``other``, in bytes."""
         return {"host": self.host - other.host, "device": self.device - other.device}
 
 
 def memory(device: str) -> Memory:
-    """As it is now, garbage collected."""
+    """Return the memory in use now, after garbage collection."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     host = pages * os.sysconf("SC_PAGE_SIZE")
@@ -51,10 +52,10 @@ def memory(device: str) -> Memory:
 
 
 def measure(bundle: Path, device: str, timed: int, kept: int) -> dict[str, Any]:
-    """``timed`` new shapes one by one, then ``kept`` more, their second calls, and unloading the bundle."""
+    """Measure ``timed`` new shapes one by one, then ``kept`` more, their second calls, and unloading the bundle."""
     add = load_kernel(ADD)
     large = [torch.randn(FIRST + timed + kept, device=device) for _ in range(2)]
-    for size in (FIRST - 1, FIRST - 2, 4992, 64):  # every variant's machine code is loaded
+    for size in (FIRST - 1, FIRST - 2, 4992, 64):  # load every variant's machine code first
         add(*_views(large, [size])[0])
     first_us = _first_calls(add, _views(large, range(FIRST, FIRST + timed)), device)
     pairs = _views(large, range(FIRST + timed, FIRST + timed + kept))
@@ -83,7 +84,7 @@ def measure(bundle: Path, device: str, timed: int, kept: int) -> dict[str, Any]:
 
 
 def _views(large: Sequence[torch.Tensor], sizes: Sequence[int]) -> list[Pair]:
-    """The beginnings of two tensors: new shapes that take no memory of the device."""
+    """Return the beginnings of two tensors: new shapes that take no memory of the device."""
     x, y = large
     return [(x[:size], y[:size]) for size in sizes]
 
@@ -100,7 +101,7 @@ def _first_calls(add: Any, pairs: Sequence[Pair], device: str) -> list[float]:
 
 
 def _revisits(add: Any, pairs: Sequence[Pair], device: str) -> tuple[list[float], list[float]]:
-    """Microseconds of calls over all the shapes in turn, and of as many of one shape, pass by pass."""
+    """Return the microseconds of calls over all shapes in turn, and of as many of one shape, pass by pass."""
     again: list[float] = []
     warm: list[float] = []
     for _ in range(PASSES):

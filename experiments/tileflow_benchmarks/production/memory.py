@@ -1,7 +1,7 @@
-"""Whose memory a process holds: the kernel's word, the C heap's and Python's, side by side.
+"""A process's memory by its users: the kernel's figure, the C heap's and Python's, side by side.
 
-A leak of Python objects shows in ``python_blocks``, one of a C library's in ``heap_mb``. Where only ``resident_mb``
-grows, pages are mapped by something else, as a driver does, or the heap is fragmented (``heap_free_mb``).
+A leak of Python objects shows in ``python_blocks``, one of a C library in ``heap_mb``. Where only ``resident_mb``
+grows, pages are mapped by something else, such as a driver, or the heap is fragmented (``heap_free_mb``).
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def resident_bytes() -> int:
-    """The process's resident memory, bytes (Linux)."""
+    """Return the process's resident memory in bytes (Linux)."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def memory() -> dict[str, float]:
-    """Resident memory, the C heap in use, free in it, mapped by it (MB), and Python's blocks. The heap's three are
-    absent where the C library has no ``mallinfo2``."""
+    """Return resident memory, the C heap in use, free in it and mapped by it (MB), and Python's blocks.
+
+    The heap's three figures are absent where the C library has no ``mallinfo2``.
+    """
     found = {"resident_mb": resident_bytes() / 1e6, "python_blocks": float(sys.getallocatedblocks())}
     try:
         mallinfo2 = ctypes.CDLL(None).mallinfo2

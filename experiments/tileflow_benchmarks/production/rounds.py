@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-Batch = Callable[[int], None]  # makes so many calls
+Batch = Callable[[int], None]  # makes that many calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,10 @@ class Interval:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Of at least one value. Binomial, by its normal approximation; of few values the extremes."""
+    """Return the median of at least one value, and its interval by order statistics.
+
+    The binomial is approximated by a normal distribution; of few values the extremes are taken.
+    """
     ordered = sorted(values)
     reach = 0.98 * sqrt(len(ordered))  # 1.96 standard deviations of a binomial with p = 0.5
     low, high = int(len(ordered) / 2 - reach), int(len(ordered) / 2 + reach)
@@ -36,7 +39,10 @@ def interval(values: Sequence[float]) -> Interval:
 def interleaved(
     contenders: Mapping[str, Batch], synchronize: Callable[[], None], *, calls: int, rounds: int, seed: int = 0
 ) -> dict[str, list[float]]:
-    """Microseconds a call, one figure for each contender and round. Garbage is collected between the rounds only."""
+    """Return the microseconds per call, one figure for each contender and round.
+
+    Garbage is collected between the rounds only.
+    """
     order, rng = list(contenders), random.Random(seed)
     found: dict[str, list[float]] = {name: [] for name in order}
     for batch in contenders.values():
@@ -58,10 +64,10 @@ def interleaved(
 
 
 def above(times: Sequence[float], floor: Sequence[float]) -> Interval:
-    """What lies between two contenders of the same rounds."""
+    """Return the interval of the difference between two contenders of the same rounds."""
     return interval([mine - other for mine, other in zip(times, floor, strict=True)])
 
 
 def ratio(times: Sequence[float], other: Sequence[float]) -> Interval:
-    """How many times as long one takes, in the same rounds."""
+    """Return the interval of the ratio of two contenders' times in the same rounds."""
     return interval([mine / theirs for mine, theirs in zip(times, other, strict=True)])

@@ -1,7 +1,8 @@
-"""Eight threads on four streams each call kernels on every GPU, while bundles are loaded, switched and unloaded, graphs
-are captured and replayed, autograd's threads launch and one thread interprets. Nothing may fail, no result be wrong.
+"""A soak test: eight threads on four streams call kernels on every GPU while everything around them changes.
 
-A graph lives under the lock that unloading takes: unloading frees the machine code that its replay would run.
+Meanwhile bundles are loaded, switched and unloaded, graphs are captured and replayed, autograd's threads launch and one
+thread interprets. Nothing may fail and no result may be wrong. A graph lives under the lock that unloading takes:
+unloading frees the machine code that its replay would run.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from .work import CheckedKernel, InputPool, checked_kernels, disagreement, gradi
 
 THREADS, STREAMS, REPLAYS = 8, 4, 3
 CAPTURES, GRADIENTS = 0.02, 0.08  # the shares of a thread's turns
-FLUSH = 32  # results that are compared before their thread waits for the verdicts
+FLUSH = 32  # comparisons before their thread waits for the results
 PAUSE_S = (0.05, 0.2)  # between two changes of what is loaded
 GRADIENT = "examples.softmax:softmax_bwd"
 MOST_ERRORS = 200  # that end a soak
@@ -47,7 +48,7 @@ MOST_ERRORS = 200  # that end a soak
 
 @dataclass(slots=True)
 class Tally:
-    """What all threads did. Each counter has one writer, or is an atomic count."""
+    """The counts of all threads. Each counter has one writer, or is an atomic count."""
 
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -59,10 +60,12 @@ class Tally:
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def add(self, counts: Counter[str]) -> None:
+        """Add one thread's counts."""
         with self.lock:
             self.counts += counts
 
     def failed(self, where: str, error: BaseException) -> None:
+        """Count an exception by place and kind, keep the first traceback of each kind, and stop after many."""
         with self.lock:
             kind = f"{where}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
             self.errors[kind] += 1
@@ -72,6 +75,7 @@ class Tally:
                 self.stopping.set()
 
     def was_wrong(self, what: str, problem: str) -> None:
+        """Count a wrong result, and keep the problem of the first three of each kernel."""
         with self.lock:
             self.wrong[what] += 1
             if self.wrong[what] <= 3:
@@ -85,21 +89,24 @@ class Gpus:
         self.devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
 
     def streams(self) -> dict[str, list[Any]]:
+        """Return the streams of each device that the threads share."""
         make: Any = torch.cuda.Stream
         return {d: [make(d) for _ in range(STREAMS)] for d in self.devices}
 
     def apart(self) -> dict[str, Any]:
-        """A stream for each device that no thread captures on: torch hands its 32 of a priority out in turn."""
+        """Return a stream for each device that no thread captures on: torch hands out its 32 of a priority in turn."""
         make: Any = torch.cuda.Stream
         return {d: make(d, priority=-1) for d in self.devices}
 
     @contextlib.contextmanager
     def on(self, device: str, stream: Any) -> Iterator[None]:
+        """Make the device and the stream current inside the block."""
         with torch.cuda.device(device), torch.cuda.stream(stream):
             yield
 
     def captured(self, call: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor, Callable[[], None]]:
-        """(replay, the result's memory, give it up), on the current stream; other threads go on as they like."""
+        """Capture a call on the current stream. Returns (replay, the result's memory, release); other threads
+        continue."""
         torch.cuda.current_stream().synchronize()
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
@@ -110,6 +117,7 @@ class Gpus:
         return graph.replay, out, graph.reset
 
     def synchronize(self) -> None:
+        """Wait for every device."""
         for device in self.devices:
             torch.cuda.synchronize(device)
 
@@ -121,16 +129,20 @@ class NoGpus(Gpus):
         self.devices = ["cpu"]
 
     def streams(self) -> dict[str, list[Any]]:
+        """Return no stream for each of a device's places."""
         return {"cpu": [None] * STREAMS}
 
     def apart(self) -> dict[str, Any]:
+        """Return no stream for the CPU."""
         return {"cpu": None}
 
     @contextlib.contextmanager
     def on(self, device: str, stream: Any) -> Iterator[None]:
+        """Do nothing: the CPU has no streams."""
         yield
 
     def captured(self, call: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor, Callable[[], None]]:
+        """Call once, and return a replay that calls again and copies into the first result."""
         out = call()
 
         def replay() -> None:
@@ -139,24 +151,25 @@ class NoGpus(Gpus):
         return replay, out, lambda: None
 
     def synchronize(self) -> None:
-        pass
+        """Do nothing: calls have ended when they return."""
 
 
 class Checks:
-    """Verdicts that are still on their way, by stream: one wait for many of them."""
+    """Comparisons whose results are still being computed, by stream: one wait serves many of them."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._waiting: dict[Any, list[tuple[str, str, torch.Tensor]]] = {}
 
     def add(self, place: Any, what: str, problem: str, flag: torch.Tensor) -> None:
+        """Add a comparison's result flag, and wait for the place's flags once there are :data:`FLUSH`."""
         waiting = self._waiting.setdefault(place, [])
         waiting.append((what, problem, flag))
         if len(waiting) >= FLUSH:
             self.flush(place)
 
     def flush(self, place: Any) -> None:
-        """Wait for the current stream's verdicts; the stream must be that of ``place``."""
+        """Wait for the current stream's comparisons; the stream must be that of ``place``."""
         waiting = self._waiting.pop(place, [])
         if not waiting:
             return
@@ -165,11 +178,12 @@ class Checks:
                 self._tally.was_wrong(what, problem)
 
     def places(self) -> Sequence[Any]:
+        """Return the places with comparisons that nobody has waited for."""
         return [*self._waiting]
 
 
 class Soak:
-    """All that the threads share."""
+    """The state that the threads share."""
 
     def __init__(
         self, bundle: Path, gpus: Gpus, as_device: str | None, work: Sequence[CheckedKernel], elements: int
@@ -184,12 +198,13 @@ class Soak:
             kernel.plan = _counted(kernel.plan, self.plans)  # type: ignore[method-assign]
 
     def load(self, path: Path, rng: random.Random) -> None:
+        """Load a bundle, checked at once or lazily at random."""
         runtime.load(path, as_device=self._as_device, on_miss="default", check=rng.choice(("all", "lazy")))
 
     # ---- threads ------------------------------------------------------------------------------------------------
 
     def call_kernels(self, seed: int) -> None:
-        """A thread of calls, captures and gradients."""
+        """Run a thread of calls, captures and gradients."""
         rng, counts, checks = random.Random(seed), Counter[str](), Checks(self.tally)
         streams = self.gpus.streams()
         while not self.tally.stopping.is_set():
@@ -211,7 +226,7 @@ class Soak:
         self.tally.add(counts)
 
     def change_bundles(self, seed: int) -> None:
-        """Reload, switch snapshots, load and unload a second bundle: calls go on being served by what is left."""
+        """Reload, switch snapshots, load and unload a second bundle; what remains loaded serves the calls."""
         rng, counts = random.Random(seed), Counter[str]()
         digests = itertools.cycle([snapshot.digest for snapshot in snapshots.list_snapshots(self.main)])
         while not self.tally.stopping.wait(rng.uniform(*PAUSE_S)):
@@ -233,7 +248,7 @@ class Soak:
         self.tally.add(counts)
 
     def interpret(self, seed: int) -> None:
-        """A thread that runs a kernel as Python, which no other thread may notice."""
+        """Run a thread that interprets a kernel as Python, which must not affect other threads."""
         rng, counts = random.Random(seed), Counter[str]()
         kernel = load_kernel("examples.softmax:softmax")
         streams = self.gpus.apart()
@@ -269,7 +284,7 @@ class Soak:
         counts["calls"] += 2
         counts["gradients"] += 1
         got = gradient(training.softmax, x, grad)
-        if device == "cpu":  # which has not computed it
+        if device == "cpu":  # the stand-in has not computed it
             return
         expected = gradient(lambda leaf: torch.softmax(leaf.float(), dim=1).bfloat16(), x, grad)
         checks.add(place, "gradient of softmax", f"{shape} on {device}", disagreement(got, expected, 3e-2))
@@ -298,7 +313,7 @@ class Soak:
     def _caught(self, where: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # whatever is raised is what a soak is for
+        except Exception as error:  # a soak records every exception
             self.tally.failed(where, error)
 
 
@@ -321,10 +336,10 @@ def soak(
     is_dry: bool = False,
     work: Sequence[CheckedKernel] | None = None,
 ) -> bool:
-    """Run for so many seconds and write ``out``. False where anything failed. ``bundle`` is copied, not changed."""
+    """Run for ``seconds`` and write ``out``. Returns False where anything failed. ``bundle`` is copied, not changed."""
     logging.getLogger("tileflow").setLevel(logging.ERROR)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(hidden())  # what no row serves is seen, and does not compile for seconds
+        stack.enter_context(hidden())  # a call without a row shows, instead of compiling for seconds
         if is_dry:
             from .stand_in import without_gpu
 
@@ -342,8 +357,11 @@ def soak(
 
 
 def prepare(bundle: Path, folder: Path, kernels: Collection[str]) -> None:
-    """In ``folder`` two bundles of these kernels: ``main`` with two snapshots, of which one lacks a tuned row, and
-    ``second`` with tables of its own, since one that is loaded again takes the place of the same from elsewhere."""
+    """Make two bundles of these kernels in ``folder``.
+
+    ``main`` has two snapshots, of which one lacks a tuned row. ``second`` has tables of its own, since loading the same
+    table from elsewhere would replace the first.
+    """
     whole = load_bundle(bundle)
     tables = [table for table in whole.tables if table.kernel.ref in kernels]
     binaries = [whole.binary(0, variant) for variant in variants_of(tables)]
@@ -354,7 +372,7 @@ def prepare(bundle: Path, folder: Path, kernels: Collection[str]) -> None:
 
 
 def _run(running: Soak, seconds: float) -> float:
-    """Start the threads, watch them, and end them. Returns the seconds that they had."""
+    """Start the threads, watch them, and end them. Returns the seconds that they ran."""
     work = [running.call_kernels] * THREADS + [running.change_bundles, running.interpret]
     threads = [threading.Thread(target=run, args=(seed,), daemon=True) for seed, run in enumerate(work)]
     started = time.monotonic()
@@ -405,7 +423,10 @@ def _report(running: Soak, elapsed: float) -> dict[str, Any]:
 
 
 def growth_per_minute(rss: Sequence[tuple[float, int]]) -> float:
-    """Bytes a minute, of a line through the second half of the samples (seconds, bytes); 0 of too few."""
+    """Return the slope of a line through the second half of the samples (seconds, bytes), in bytes per minute.
+
+    It is 0 of too few samples.
+    """
     late = rss[len(rss) // 2 :]
     if len(late) < 3:
         return 0.0
@@ -413,6 +434,7 @@ def growth_per_minute(rss: Sequence[tuple[float, int]]) -> float:
 
 
 def verdicts(found: dict[str, Any]) -> list[Verdict]:
+    """Return the lines of the table: what a soak did, its errors and wrong results, and the memory it kept."""
     counts, errors, wrong = found["counts"], found["errors"], found["wrong"]
     done = [
         name for name in ("calls", "captures", "replays", "gradients", "reloads", "interpreted") if counts.get(name)
@@ -451,7 +473,7 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
 
 
 def _dry(work: Sequence[CheckedKernel]) -> list[CheckedKernel]:
-    """Tasks that go through the runtime and give the reference's result, for a machine that computes nothing."""
+    """Return kernels that go through the runtime and give the reference's result, for a machine without a GPU."""
 
     def through(checked: CheckedKernel) -> Callable[..., torch.Tensor]:
         def call(*inputs: torch.Tensor) -> torch.Tensor:
@@ -464,6 +486,6 @@ def _dry(work: Sequence[CheckedKernel]) -> list[CheckedKernel]:
 
 
 def _caches() -> dict[str, float]:
-    """What the runtime's caches hold, by their gauges."""
+    """Return the sizes of the runtime's caches, by their gauges."""
     lines = [line for line in runtime.openmetrics().splitlines() if not line.startswith("#") and "{" not in line]
     return {name: float(value) for name, value in (line.split() for line in lines)}

@@ -1,6 +1,6 @@
-"""A machine without a GPU, on which calls go their whole way and compute nothing: for trying the scripts out.
+"""A machine without a GPU, on which calls take their whole path and compute nothing: for trying the scripts.
 
-``cuda.bindings.driver`` is a stand-in whose every launch succeeds at once. Tensors are the CPU's.
+``cuda.bindings.driver`` is replaced by a stand-in whose every launch succeeds at once. Tensors are on the CPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OK = (0,)
 
 
 class FakeCudaDriver(ModuleType):
-    """``cuda.bindings.driver`` as far as a launch uses it."""
+    """The part of ``cuda.bindings.driver`` that a launch uses."""
 
     CUresult = IntEnum(
         "CUresult",
@@ -54,10 +54,12 @@ class FakeCudaDriver(ModuleType):
 
     @staticmethod
     def CUlaunchAttribute() -> SimpleNamespace:
+        """Return an empty launch attribute."""
         return SimpleNamespace(id=None, value=SimpleNamespace(clusterDim=SimpleNamespace()))
 
     @staticmethod
     def cuTensorMapEncodeTiled(*args: Any) -> tuple[int, Any]:
+        """Return success and a blank tensor map of 128 bytes."""
         encoded: Any = ctypes.create_string_buffer(128)
         encoded.getPtr = lambda: ctypes.addressof(encoded)
         return 0, encoded
@@ -65,7 +67,7 @@ class FakeCudaDriver(ModuleType):
 
 @contextmanager
 def without_gpu() -> Iterator[None]:
-    """Inside, machine code that is loaded goes to the stand-in; afterwards what was loaded there is forgotten."""
+    """Send machine code that is loaded inside the block to the stand-in, and forget it afterwards."""
     from tileflow import runtime, serve
     from tileflow.runtime import launch
 

@@ -1,4 +1,4 @@
-"""What the scripts leave: one JSON file each, and verdicts as a table of Markdown."""
+"""The output of the scripts: one JSON file each, and verdicts as a table of Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One line of the table: ``what`` was measured, ``found``, what it ``must`` be; None where nothing is asked."""
+    """One line of the table: ``what`` was measured, ``found``, and what it ``must`` be; ``ok`` is None without a
+    requirement."""
 
     what: str
     found: str
@@ -20,14 +21,14 @@ class Verdict:
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """The Markdown of the verdicts."""
+    """Return the verdicts as Markdown."""
     words = {True: "yes", False: "**no**", None: ""}
     rows = [f"| {v.what} | {v.found} | {v.must} | {words[v.ok]} |" for v in verdicts]
     return "\n".join(["| what | found | must | holds |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def write(path: Path, found: Mapping[str, Any], verdicts: Iterable[Verdict]) -> bool:
-    """Write ``found`` and the verdicts as JSON, print the verdicts. False: one does not hold."""
+    """Write ``found`` and the verdicts as JSON, and print the verdicts. Returns False where a requirement is missed."""
     verdicts = list(verdicts)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = {**found, "verdicts": [asdict(v) for v in verdicts]}
@@ -37,12 +38,12 @@ def write(path: Path, found: Mapping[str, Any], verdicts: Iterable[Verdict]) -> 
 
 
 def read_verdicts(path: Path) -> list[Verdict]:
-    """The verdicts of a file that :func:`write` wrote."""
+    """Return the verdicts of a file that :func:`write` wrote."""
     return [Verdict(**v) for v in json.loads(path.read_text(encoding="utf-8"))["verdicts"]]
 
 
 def device_name() -> str:
-    """The GPU, or ``dry run``: on a machine without one."""
+    """Return the GPU's name, or ``dry run`` on a machine without one."""
     import torch
 
     count = torch.cuda.device_count()

@@ -1,7 +1,7 @@
-"""Every gallery kernel called from a bundle, in a process without a compiler: its example, and problems unseen before.
+"""Every gallery kernel called from a bundle, in a process without a compiler, at its example and at unseen problems.
 
-What is timed begins with loading the bundle and ends when the first calls of :data:`.gallery.TIMED` are done; arguments
-and references are made before.
+The time begins with loading the bundle and ends when the first calls of :data:`.gallery.TIMED` are done. Arguments and
+references are made before.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ UNTUNED = ("reference", "compiled")  # steps that serve no row
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """One call. ``step``: what served it; ``ms``: of the call alone; ``wrong``: what is, of its result; ``raised``:
-    what it raised in place of one."""
+    """One call.
+
+    ``step``: the dispatch step that served it. ``ms``: of the call alone. ``wrong``: what is wrong with its result.
+    ``raised``: what it raised instead.
+    """
 
     kernel: str
     problem: str
@@ -43,6 +46,7 @@ class Called:
 
     @property
     def ok(self) -> bool:
+        """Whether a tuned or default row served the call, with a right result."""
         return not (self.wrong or self.raised) and self.step not in UNTUNED and bool(self.step)
 
 
@@ -54,9 +58,10 @@ class _Prepared:
 
 
 def verify(bundle: Path, out: Path, device_class: str = "", is_dry: bool = False) -> bool:
-    """Call everything, write ``out``. ``device_class``: answer as that class would, which a dry run needs.
+    """Call everything and write ``out``. Returns False where a requirement is missed.
 
-    A dry run computes nothing and compares nothing: it shows what would serve each call.
+    ``device_class``: dispatch as on that class, which a dry run needs. A dry run computes and compares nothing: it
+    shows what would serve each call.
     """
     with ExitStack() as stack:
         attempts = stack.enter_context(hidden())
@@ -104,7 +109,7 @@ def verify(bundle: Path, out: Path, device_class: str = "", is_dry: bool = False
 def verdicts(
     calls: Sequence[Called], attempts: Attempts, load_s: float, total_s: float, timed: int, size: int
 ) -> list[Verdict]:
-    """The lines of the table: the sums, then each kernel with a call that is not as it must be."""
+    """Return the lines of the table: the totals, then each kernel with a call that misses a requirement."""
     unseen = [call for call in calls if not call.is_example]
     raised, wrong = sum(bool(c.raised) for c in calls), sum(bool(c.wrong) for c in calls)
     untuned = [c for c in calls if not c.raised and (not c.step or c.step in UNTUNED)]
@@ -136,12 +141,12 @@ def verdicts(
 def _prepare(problem: GalleryProblem, device: str, is_dry: bool) -> _Prepared:
     from tileflow.measure.check import reference_of
 
-    kernel, args = problem.shown.subject, problem.arguments(device)
+    kernel, args = problem.shown.loaded, problem.arguments(device)
     return _Prepared(problem, args, None if is_dry else reference_of(kernel, args))
 
 
 def _rest(timed: Iterable[Shown], others: Iterable[Shown], device: str, is_dry: bool) -> list[Called]:
-    """The calls that are not timed together, with arguments made one after another."""
+    """Return the calls that are not timed together, with arguments made one after another."""
     problems = [*(p for kernel in timed for p in kernel.calls()[1:]), *(p for kernel in others for p in kernel.calls())]
     found = []
     for problem in problems:
@@ -151,14 +156,14 @@ def _rest(timed: Iterable[Shown], others: Iterable[Shown], device: str, is_dry: 
 
 
 def _call(prepared: _Prepared) -> tuple[Any, str, float, str]:
-    """(the result, the step that served, milliseconds, what it raised)."""
-    kernel = prepared.problem.shown.subject
+    """Return (the result, the step that served, milliseconds, what it raised)."""
+    kernel = prepared.problem.shown.loaded
     before = _steps(kernel.name)
     started = time.perf_counter()
     result, raised = None, ""
     try:
         result = kernel(*prepared.args)
-    except Exception as error:  # whatever a call raises is what this is for
+    except Exception as error:  # every exception of a call is recorded
         raised = f"{type(error).__name__}: {error}"
     ms = (time.perf_counter() - started) * 1e3
     return result, ", ".join((_steps(kernel.name) - before).keys()), ms, raised
@@ -183,7 +188,7 @@ def _checked(prepared: _Prepared, result: Any, step: str, ms: float, raised: str
 
 
 def _difference(result: Any, args: tuple[Any, ...], reference: Reference) -> tuple[str, str]:
-    """(what is wrong, what reading the result raised)."""
+    """Return (what is wrong, what reading the result raised)."""
     from tileflow.measure.check import compare_with
 
     try:
@@ -191,7 +196,7 @@ def _difference(result: Any, args: tuple[Any, ...], reference: Reference) -> tup
             verdict = compare_with(reference, got, expected, path)
             if not verdict.ok:
                 return verdict.reason, ""
-    except Exception as error:  # an illegal access comes to light where the result is read
+    except Exception as error:  # an illegal access shows where the result is read
         return "", f"{type(error).__name__}: {error}"
     return "", ""
 

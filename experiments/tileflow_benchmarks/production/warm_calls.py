@@ -1,5 +1,7 @@
-"""What a warm call of a two-input kernel costs the host, beside torch.add and beside its least parts: the launch, the
-allocation of the result, and asking for the current stream."""
+"""The host's cost of a warm call of a two-input kernel, beside torch.add and beside its unavoidable parts.
+
+Those parts are the launch, the allocation of the result, and the query of the current stream.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,11 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def measure(bundle: Path, device: str, calls: int, rounds: int) -> dict[str, Any]:
-    """Time everything, from a bundle that is loaded. JSON: contender -> median and interval, what ours takes above the
-    floor, its ratio to torch.add, and the steps that served."""
+    """Time everything, from a bundle that is loaded.
+
+    Returns JSON: contender -> median and interval, what ours takes above the floor, its ratio to torch.add, and the
+    steps that served.
+    """
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
     found = interleaved(contenders(bundle, device), synchronize, calls=calls, rounds=rounds)
     native_floor = found.get(NATIVE_FLOOR, found[FLOOR])
@@ -60,11 +65,11 @@ def measure(bundle: Path, device: str, calls: int, rounds: int) -> dict[str, Any
 
 
 def contenders(bundle: Path, device: str) -> dict[str, Batch]:
-    """Each makes calls in a loop of its own, so that none pays for another's way of passing arguments."""
+    """Return the contenders' batches. Each has a loop of its own, so that none pays for another's argument passing."""
     add, other = load_kernel(ADD), ADD_SIZE + 16
     x, y = _pair(ADD_SIZE, device)
     u, v = _pair(other, device)
-    # a tensor's subclass is a kind of its own, as another number or container would be; it changes nothing else
+    # a tensor subclass is another kind of argument and otherwise equal
     subclass: Any = torch.nn.Parameter
     p, q = (subclass(t, requires_grad=False) for t in (u, v))
     pairs = [_pair(1024 + 16 * n, device) for n in range(SHAPES)]
@@ -87,7 +92,7 @@ def contenders(bundle: Path, device: str) -> dict[str, Batch]:
 
 
 def _floors(bundle: Path, device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Batch]:
-    """The parts of a call and their sum. The launch is of the very machine code that the static row has."""
+    """Return the parts of a call and their sum. The launch is of the same machine code that the static row has."""
     (_, binary), index = static_row(bundle), x.get_device()
     out = torch.empty_like(x)
     if device == "cuda":
@@ -115,7 +120,7 @@ def _floors(bundle: Path, device: str, x: torch.Tensor, y: torch.Tensor) -> dict
 
 
 def static_row(bundle: Path) -> tuple[Entry, Binary]:
-    """The row that is made for calls of ADD_SIZE elements, and its machine code. Raises TableError where none is."""
+    """Return the row for calls of ADD_SIZE elements and its machine code. Raises TableError where there is none."""
     loaded = load_bundle(bundle)
     for table in loaded.tables:
         for entry in table.entries if table.kernel.ref == ADD else ():
@@ -132,7 +137,8 @@ def static_row(bundle: Path) -> tuple[Entry, Binary]:
 def _prebuilt(
     binary: Binary, loaded: Any, stream: int, grid: list[int], values: list[int]
 ) -> tuple[Callable[[], Any], Any]:
-    """A launch through ``cuda.bindings`` with arguments that lie ready; and what keeps them there."""
+    """Return a launch through ``cuda.bindings`` with arguments made in advance, and the objects that keep them
+    alive."""
     driver: Any = importlib.import_module("cuda.bindings.driver")
     (_, function) = driver.cuModuleGetFunction(loaded.module.handle, binary.abi.symbol.encode())
     addresses: list[int] = []
@@ -188,7 +194,7 @@ def _alone(function: Callable[[], Any]) -> Batch:
 def _summed(
     empty: Any, x: torch.Tensor, stream: Callable[[], Any], launch: Callable[[], Any], kept: tuple[Any, ...]
 ) -> Batch:
-    """``kept``: what the launch's arguments point to."""
+    """Return a batch of calls that allocate, query the stream and launch. ``kept``: what the arguments point to."""
 
     def batch(n: int) -> None:
         for _ in range(n):

@@ -1,4 +1,4 @@
-"""What a soak's threads call: kernels at shapes seen and unseen, the same in torch, and whether they agree."""
+"""What a soak's threads call: kernels at known and unseen shapes, the same in torch, and the comparison of both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .warm_calls import ADD, ADD_SIZE
 TWICE = "tileflow_benchmarks.production.kernels:add_twice"
 
 POOL = 1 << 24  # elements that inputs are cut from
-KNOWN_SHAPES, UNSEEN = 24, 0.25  # shapes of each that come again; the share of calls with any other
+KNOWN_SHAPES, UNSEEN = 24, 0.25  # known shapes per kernel; the share of calls with any other
 Shape = tuple[int, ...]
 Tensors = tuple[torch.Tensor, ...]
 
@@ -33,7 +33,7 @@ class InputPool:
         self._of = {torch.float32: self._float32, torch.bfloat16: self._float32.bfloat16()}
 
     def cut(self, rng: random.Random, shape: Shape, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """A view somewhere: a third of them at an address that no vector load may take."""
+        """Return a view at a random place; for a third of them the address is too unaligned for vector loads."""
         numbers, count = self._of[dtype], 1
         for size in shape:
             count *= size
@@ -44,8 +44,10 @@ class InputPool:
 
 @dataclass(frozen=True, slots=True)
 class CheckedKernel:
-    """A kernel and its meaning. ``inputs(pool, rng, shape)``: what both get, and leave as it is; ``tolerance``: 0 for
-    results that must be equal."""
+    """A kernel and its reference.
+
+    ``inputs(pool, rng, shape)``: what both get, and leave unchanged. ``tolerance``: 0 for results that must be equal.
+    """
 
     name: str
     kernels: tuple[str, ...]
@@ -56,7 +58,7 @@ class CheckedKernel:
     tolerance: float
 
     def shape(self, rng: random.Random) -> Shape:
-        """Mostly one of a few, else any."""
+        """Return mostly one of a few known shapes, else any."""
         if rng.random() < UNSEEN:
             return tuple(rng.randint(1 + (most > 64) * 16, most) for most in self.largest)
         return rng.choice(known_shapes(self.largest))
@@ -64,7 +66,7 @@ class CheckedKernel:
 
 @cache
 def known_shapes(largest: Shape) -> Sequence[Shape]:
-    """Half of them divisible by 16; of one dimension also the size that a row of the bundle is for."""
+    """Return shapes of which half are divisible by 16; in one dimension also the size of the bundle's row."""
     rng = random.Random(str(largest))
     rough = [tuple(rng.randint(17, most) for most in largest) for _ in range(KNOWN_SHAPES)]
     exact = [(ADD_SIZE,)] if len(largest) == 1 and largest[0] >= ADD_SIZE else []
@@ -72,7 +74,8 @@ def known_shapes(largest: Shape) -> Sequence[Shape]:
 
 
 def disagreement(got: torch.Tensor, expected: torch.Tensor, tolerance: float) -> torch.Tensor:
-    """Whether they differ by more than the tolerance: a bool on their device, which nobody waits for. NaN differs."""
+    """Return whether they differ by more than the tolerance, as a bool on their device, without waiting. NaN
+    differs."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return torch.ones((), dtype=torch.bool, device=expected.device)
     if not tolerance:
@@ -83,7 +86,7 @@ def disagreement(got: torch.Tensor, expected: torch.Tensor, tolerance: float) ->
 
 
 def checked_kernels() -> tuple[CheckedKernel, ...]:
-    """Elementwise, twice in place, reductions, a sum in two launches, products with tensor maps, a closure."""
+    """Return kernels of many kinds: elementwise, in place twice, reductions, two launches, tensor maps, a closure."""
     return (_added(), _twice(), _softmax(), _long_sum(), _product(), _closed_over())
 
 
@@ -166,7 +169,7 @@ def _closed_over() -> CheckedKernel:
 
 
 def gradient(differentiated: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-    """The gradient of ``x`` through a function, by autograd: kernels are launched in its own thread."""
+    """Return the gradient of ``x`` through a function by autograd, which launches kernels in its own thread."""
     leaf = x.detach().clone().requires_grad_()
     differentiated(leaf).backward(grad)
     assert leaf.grad is not None

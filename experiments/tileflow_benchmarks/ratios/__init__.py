@@ -1,1 +1,1 @@
-"""Kernels beside their peers on one GPU: values first, then times in turns, in one process."""
+"""Kernels beside their peers on one GPU: values are checked first, then times taken in turns in one process."""

@@ -1,12 +1,13 @@
-"""Attention's two schedules beside torch's own attention, checked and timed in one run: what a warp-specialised kernel
-is worth before any default takes it.
+"""Attention's two schedules beside torch's own attention, checked and timed in one run.
+
+It shows what a warp-specialised kernel gains before any default uses it.
 
     python -m tileflow_benchmarks.ratios.attention --out DIR [--only WORDS] [--seconds N]   on a GPU
     python -m tileflow_benchmarks.ratios.attention --out DIR --dry-run                     builds only, without one
 
-All is built first, on all processors. The configs of a case then run in one process, since what is compared is timed in
-turns, in a new order each round. A protocol fault is a deadlock: a process that says nothing for so long is killed, its
-config named beside ``bench_timeout``, and the case begun anew without it.
+All is built first, on all processors. The configs of a case then run in one process, where they are timed in turns, in
+a new order each round. A protocol fault is a deadlock: a process that is silent for too long is killed, its config is
+recorded with ``bench_timeout``, and the case is started again without it.
 """
 
 from __future__ import annotations
@@ -52,16 +53,18 @@ class AttentionCase:
     causal: bool = False
 
     def args(self, device: str) -> tuple[Any, ...]:
+        """Return the kernel's arguments for the case on ``device``."""
         sizes = {"batch": self.batch, "heads": self.heads, "m": self.m, "d": self.d, "causal": self.causal}
         return attention().inputs(device=device, **sizes)
 
     @property
     def flops(self) -> float:
-        """Of both products; a causal call needs half."""
+        """The floating-point operations of both products; a causal call needs half."""
         return 4.0 * self.batch * self.heads * self.m**2 * self.d * (0.5 if self.causal else 1.0)
 
 
 def attention() -> Kernel:
+    """Import the attention kernel of the gallery."""
     return load_kernel("examples.attention:attention")
 
 
@@ -79,7 +82,7 @@ CASES = (
 
 
 def configs(lowered: Lowered) -> dict[str, Config]:
-    """The default, and every warp-specialised config of two groups that is valid, by what it differs in."""
+    """Return the default, and every valid warp-specialised config of two groups, by what it differs in."""
     found = {"default": lowered.default}
     wanted = [(k, s, p, w) for k in _KEYS for s in _STAGES for p in (True, False) for w in (0, 1)]
     for keys, stages, ping_pong, walks in wanted:
@@ -103,14 +106,14 @@ def configs(lowered: Lowered) -> dict[str, Config]:
 
 
 def built(lowered: Lowered, config: Config) -> dict[str, Any]:
-    """What a config's binary takes of the device."""
+    """Build the config and return what its binary takes of the device."""
     (binary,) = (build(source, lowered.target) for source in lowered.emit(config)[:1])
     taken = binary.resources
     return {"registers": taken.registers, "spills": taken.spills, "shared": taken.shared, "threads": taken.threads}
 
 
 def checked(case: AttentionCase, lowered: Lowered, config: Config) -> tuple[dict[str, Any], Callable[..., Any] | None]:
-    """What a config's result is worth, and the call where it is right."""
+    """Check a config's result. Returns the figures, and the call where the result is right."""
     args = case.args("cuda")
     call = attention().compile(lowered, config, "cuda")
     verdict = check_call(call, args, make_reference(attention().reference, args), repeats=3)
@@ -120,7 +123,7 @@ def checked(case: AttentionCase, lowered: Lowered, config: Config) -> tuple[dict
 
 
 def timed(case: AttentionCase, calls: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
-    """The time of each config's call beside torch's and the default's, all in turns."""
+    """Time each config's call beside torch's and the default's, in turns."""
     args = case.args("cuda")
     samplers = {name: DeviceSampler(run, args) for name, run in {**calls, "sdpa": _sdpa}.items()}
     us = medians(samplers, _ROUNDS)
@@ -140,7 +143,7 @@ def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, with_
 
 
 def built_ahead(number: int, name: str, device: str) -> dict[str, Any]:
-    """One config of one case built for a device class, in this process; Triton's cache keeps it."""
+    """Build one config of one case for a device class in this process; Triton's cache keeps it."""
     lowered = attention().lower(CASES[number].args("meta"), target(device))
     found = {"case": CASES[number].name, "config": name, "device": device}
     try:
@@ -172,7 +175,7 @@ def measure(jobs: list[Job]) -> None:
 
 
 def _measured(number: int, names: Iterable[str], seconds: float) -> dict[str, dict[str, Any]]:
-    """The configs of a case, in a child that is begun anew without one that hung or crashed."""
+    """Measure the configs of a case in a child, restarted without a config that hung or crashed."""
     found: dict[str, dict[str, Any]] = {}
 
     def keep(job: Job, what: Mapping[str, Any]) -> None:
@@ -186,7 +189,7 @@ def _measured(number: int, names: Iterable[str], seconds: float) -> dict[str, di
 
 
 def main() -> int:
-    """Exit code 1 where a config was wrong, hung or spilled."""
+    """Run the comparison. Exit code 1 where a config was wrong, hung or spilled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder for attention_ratio.json")
     parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")

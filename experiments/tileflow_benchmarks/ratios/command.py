@@ -1,4 +1,4 @@
-"""The command of a comparison of schedules: builds all configs ahead, lets a child measure them, keeps a row each."""
+"""The command of a comparison of schedules: builds all configs ahead, has a child measure them, writes a row each."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ MOST_FAULTS = 3
 
 
 class NamedCase(Protocol):
-    """A case."""
+    """A case with a name."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The case's name, which ``--only`` selects by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``module``: whose command it is. ``configs``: their names, of a case for a device. ``built``: what a config's
-    binaries take, by the number of its case, its name and the device class; pickled. ``measure``: in the child.
-    ``of_all``: see :func:`.watched.measure_apart`. ``result``: the file with the rows. ``is_right``: of a row."""
+    """A command's parts.
+
+    ``module``: whose command it is. ``configs``: the names of a case's configs on a device. ``built``: what a config's
+    binaries take, by the number of its case, its name and the device class; pickled. ``measure``: run in the child.
+    ``of_all``: see :func:`.watched.measure_apart`. ``result``: the file with the rows. ``is_right``: whether a row is.
+    """
 
     module: str
     description: str | None
@@ -46,7 +50,7 @@ class Comparison:
     is_right: Callable[[Mapping[str, Any]], bool]
 
     def main(self) -> int:
-        """Exit code 1 where a row is not right."""
+        """Run the command. Exit code 1 where a row is not right."""
         options = self._options()
         if options.measure:
             self.measure(jobs_of(options.measure))
@@ -89,11 +93,13 @@ class Comparison:
 
 
 def device_of(is_dry: bool) -> Target:
+    """Return the device class of this machine's GPU, or the one that a dry run builds for."""
     return target(DRY_DEVICE) if is_dry else target(identity().device_class)
 
 
 def chosen(cases: Sequence[NamedCase], only: str) -> list[int]:
-    """The numbers of the cases whose name holds one of the words in ``only``, by semicolons; all for none."""
+    """Return the numbers of the cases whose name holds one of the words in ``only``, separated by semicolons; all
+    for none."""
     words = [word for word in only.split(";") if word]
     return [n for n, case in enumerate(cases) if not words or any(word in case.name for word in words)]
 
@@ -101,7 +107,8 @@ def chosen(cases: Sequence[NamedCase], only: str) -> list[int]:
 def build_ahead(
     built: Callable[[int, str, str], dict[str, Any]], jobs: Sequence[Job], device: str
 ) -> dict[Job, dict[str, Any]]:
-    """What ``built`` says of each job, in one of several processes, which leave the binaries in Triton's cache."""
+    """Run ``built`` for each job in several processes, which leave the binaries in Triton's cache. Returns its
+    results."""
     found: dict[Job, dict[str, Any]] = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max(min((os.cpu_count() or 1) - 1, len(jobs)), 1), mp_context=context) as pool:

@@ -1,12 +1,12 @@
-"""What a kernel costs inside torch.compile: its host share beside Inductor's own user-defined Triton kernel, and a
-transformer block with kernels in it beside torch's own torch.compile.
+"""The cost of a kernel inside torch.compile, and a transformer block with kernels in it.
 
     python -m tileflow_benchmarks.ratios.compiled_cost --out FILE.json [--only host,inference,training,graphs]  on a GPU
     python -m tileflow_benchmarks.ratios.compiled_cost --out FILE.json --dry-run                          without one
 
-Values are checked before anything is timed. What is compared is timed in turns, in one process. The bound by Amdahl is
-what a block gained if the parts that kernels replace took no time at all: those parts, compiled by torch on their own,
-are timed for it.
+A kernel's host share is compared with Inductor's own user-defined Triton kernel, the block with torch's own
+torch.compile. Values are checked before anything is timed. Contenders are timed in turns, in one process. The bound by
+Amdahl is what a block would gain if the parts that kernels replace took no time; those parts are timed for it, compiled
+by torch alone.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Tensor = torch.Tensor
 SECTIONS = ("host", "inference", "training", "graphs")
 MODES = ("default", "reduce-overhead")
 EPS = 1e-5
-_CHAIN = (1, 9)  # kernels in a row: what a further one costs is the slope between the two
+_CHAIN = (1, 9)  # kernels in a row: the slope between the two is the cost of one more
 _WARM_UP = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of a block, and of the small call whose host share is measured."""
+    """The sizes of a block, and of the small call whose host share is measured."""
 
     hidden: int = 4096
     heads: int = 32
@@ -58,6 +58,7 @@ class Sizes:
 
     @property
     def head(self) -> int:
+        """The elements of a head."""
         return self.hidden // self.heads
 
 
@@ -69,7 +70,7 @@ DRY = Sizes(64, 4, 2, 96, 32, 8, 32, 1, 5)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What stands around a block's products. ``attention`` is torch's in every block."""
+    """The operations around a block's products. ``attention`` is torch's in every block."""
 
     norm: Callable[[Tensor, Tensor], Tensor]
     rope: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -82,7 +83,7 @@ def _turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def torchs() -> Parts:
-    """torch's own, for Inductor to fuse."""
+    """Return torch's own, for Inductor to fuse."""
     return Parts(
         lambda x, w: F.rms_norm(x, (x.size(-1),), w, EPS),
         lambda q, k, cos, sin: (_turn(q, cos, sin), _turn(k, cos, sin)),
@@ -91,7 +92,7 @@ def torchs() -> Parts:
 
 
 def ours(words: Sequence[str], is_training: bool) -> Parts:
-    """torch's, with the kernels that ``words`` name in their places."""
+    """Return torch's, with the kernels that ``words`` name in place of some."""
     from examples import rms_norm, rope, swiglu, training
 
     plain = torchs()
@@ -132,6 +133,7 @@ class Block(torch.nn.Module):
         self.gate, self.up, self.down = weight(sizes.mlp, hidden), weight(sizes.mlp, hidden), weight(hidden, sizes.mlp)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Return the layer's output for a batch of one."""
         s, parts = self.sizes, self.parts
         y = parts.norm(x, self.first)
         q = F.linear(y, self.q).view(1, -1, s.heads, s.head).transpose(1, 2)
@@ -145,7 +147,7 @@ class Block(torch.nn.Module):
 
 
 def inputs(sizes: Sizes, dtype: torch.dtype, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """A block's input, and the angles of its positions."""
+    """Return a block's input, and the angles of its positions."""
     x = torch.randn(sizes.tokens, sizes.hidden, dtype=dtype, device=device)
     frequencies = 10_000.0 ** (-torch.arange(0, sizes.head, 2, device=device) / sizes.head)
     angles = torch.arange(sizes.tokens, device=device)[:, None] * frequencies
@@ -157,34 +159,39 @@ def inputs(sizes: Sizes, dtype: torch.dtype, device: str) -> tuple[Tensor, Tenso
 
 @dataclass(frozen=True, slots=True)
 class CompiledCostBench:
-    """Where and how large."""
+    """Where calls run and how large they are."""
 
     sizes: Sizes
     is_dry: bool
 
     @property
     def modes(self) -> tuple[str, ...]:
+        """The modes of torch.compile that are measured."""
         return MODES[:1] if self.is_dry else MODES
 
     @property
     def device(self) -> str:
+        """The device that tensors are on."""
         return "cpu" if self.is_dry else "cuda"
 
     @property
     def dtype(self) -> torch.dtype:
+        """The dtype of a block: bfloat16, or float32 in a dry run."""
         return torch.float32 if self.is_dry else torch.bfloat16
 
     def compile(self, fn: Callable[..., Any], mode: str = "default") -> Callable[..., Any]:
+        """Compile with torch.compile; in a dry run without Inductor."""
         if self.is_dry:  # Inductor builds C++ there, which takes a minute
             return torch.compile(fn, fullgraph=True, backend="aot_eager")
         return torch.compile(fn, fullgraph=True, mode=None if mode == "default" else mode)
 
     def synchronize(self) -> None:
+        """Wait for the device."""
         if not self.is_dry:
             torch.cuda.synchronize()
 
     def in_turn_us(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-        """Contender -> the median of the device's time for one call, of rounds in which each has its turn."""
+        """Return the median device time of each contender's call, in rounds in which each has its turn."""
         found: dict[str, list[float]] = {name: [] for name in calls}
         for call in calls.values():
             for _ in range(1 if self.is_dry else _WARM_UP):
@@ -210,7 +217,8 @@ class CompiledCostBench:
         return float(begin.elapsed_time(end)) * 1e3 / 4
 
     def host_us(self, call: Callable[[], Any]) -> float:
-        """The host's time for one call: the least of some runs of many, without waiting for the device within one."""
+        """Return the host's time for one call: the least of some runs of many, without waiting for the device within
+        one."""
         for _ in range(_WARM_UP):
             call()
         runs = []
@@ -224,7 +232,7 @@ class CompiledCostBench:
 
 
 def check(got: Any, wanted: Any, is_dry: bool) -> None:
-    """Raises AssertionError where a result is not what torch computes, but for bfloat16's rounding."""
+    """Check a result against torch's, within bfloat16's rounding. Raises AssertionError."""
     tolerance = 1e-4 if is_dry else 4e-2
     for one, other in zip(got, wanted, strict=True):
         scale = float(other.float().abs().max()) or 1.0
@@ -235,7 +243,7 @@ def check(got: Any, wanted: Any, is_dry: bool) -> None:
 
 
 def host(bench: CompiledCostBench) -> dict[str, Any]:
-    """Mode -> contender -> microseconds of the host for one kernel more in a graph."""
+    """Return mode -> contender -> host microseconds of one more kernel in a graph."""
     from examples.rms_norm import rms_norm
 
     x = torch.randn(bench.sizes.rows, bench.sizes.columns, dtype=bench.dtype, device=bench.device)
@@ -281,7 +289,7 @@ BLOCKS = {", ".join(words): words for words in (("norm",), ("norm", "rope", "gat
 
 
 def block(bench: CompiledCostBench, is_training: bool) -> dict[str, Any]:
-    """Mode -> contender -> microseconds of a forward pass or of a training step; the ratios, and the bound."""
+    """Return mode -> contender -> microseconds of a forward pass or of a training step; the ratios, and the bound."""
     found: dict[str, Any] = {}
     for mode in bench.modes[:1] if is_training else bench.modes:
         calls = _blocks(bench, is_training, mode)
@@ -294,14 +302,14 @@ def block(bench: CompiledCostBench, is_training: bool) -> dict[str, Any]:
 
 
 def _blocks(bench: CompiledCostBench, is_training: bool, mode: str) -> dict[str, Callable[[], Any]]:
-    """The compiled calls, each of which was checked against a block of torch's that is not compiled."""
+    """Return the compiled calls, each checked against a block of torch's that is not compiled."""
     x, cos, sin = inputs(bench.sizes, bench.dtype, bench.device)
     x.requires_grad_(is_training)
     torch.manual_seed(0)
     plain = Block(bench.sizes, torchs(), bench.dtype, bench.device)
     wanted = _step(plain, x, cos, sin, is_training)()
     contenders = {"torch": torchs()} | {f"tileflow: {n}": ours(w, is_training) for n, w in BLOCKS.items()}
-    torch.compiler.reset()  # a limit says how often one function is compiled
+    torch.compiler.reset()  # one function may be compiled only so often
     calls = {}
     for name, parts in contenders.items():
         made = Block(bench.sizes, parts, bench.dtype, bench.device)
@@ -314,7 +322,7 @@ def _blocks(bench: CompiledCostBench, is_training: bool, mode: str) -> dict[str,
 def _step(
     fn: Any, x: Tensor, cos: Tensor, sin: Tensor, is_training: bool, leaves: Sequence[Tensor] | None = None
 ) -> Callable[[], list[Tensor]]:
-    """A forward pass, or the gradients of all parameters and of the input."""
+    """Return a forward pass, or the gradients of all parameters and of the input."""
     leaves = [x, *(leaves if leaves is not None else fn.parameters())]
 
     def step() -> list[Tensor]:
@@ -328,7 +336,7 @@ def _step(
 
 
 def _parts_us(bench: CompiledCostBench, is_training: bool) -> dict[str, float]:
-    """What the replaced parts of one block take, compiled by torch on their own."""
+    """Return the times of the replaced parts of one block, compiled by torch alone."""
     s, parts = bench.sizes, torchs()
 
     def made(*shape: int) -> Tensor:
@@ -350,7 +358,7 @@ def _parts_us(bench: CompiledCostBench, is_training: bool) -> dict[str, float]:
 
 
 def _part(fn: Callable[..., Any], leaves: list[Tensor], rest: list[Tensor], is_training: bool) -> Callable[[], Any]:
-    """A call, and the gradients of its leaves for random ones of its results."""
+    """Return a call, or the gradients of its leaves for random gradients of its results."""
 
     def call() -> tuple[Tensor, ...]:
         out = fn(*leaves, *rest)
@@ -364,7 +372,7 @@ def _part(fn: Callable[..., Any], leaves: list[Tensor], rest: list[Tensor], is_t
 
 
 def cross_compiled() -> dict[str, list[str]]:
-    """The launches of the block's kernels at its real sizes, built for a GPU that is not here."""
+    """Build the launches of the block's kernels at its real sizes for a GPU that is not here, and list them."""
     from examples import rms_norm, rope, swiglu
 
     s, device = Sizes(), target("nvidia-h200")
@@ -387,7 +395,7 @@ def cross_compiled() -> dict[str, list[str]]:
 
 
 class _Opaque(logging.Handler):
-    """Keeps what says that an operator is not shown to the compiler."""
+    """Collects the log messages which say that an operator is not visible to the compiler."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -399,6 +407,7 @@ class _Opaque(logging.Handler):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the sections, writing what is found after each. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas between them")
@@ -424,10 +433,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = time.perf_counter()
         try:
             found[section] = work[section]()
-        except Exception:  # the other sections are worth having
+        except Exception:  # the other sections still run
             found[section] = {"error": traceback.format_exc()}
         found["seconds"][section] = round(time.perf_counter() - start, 1)
-        options.out.write_text(json.dumps(found, indent=1))  # what was measured stays, if the next section fails
+        options.out.write_text(json.dumps(found, indent=1))  # keep the results if the next section fails
         print(section, json.dumps(found[section]), flush=True)
     return int(any("error" in found[section] for section in work if section in asked))
 

@@ -1,6 +1,6 @@
-"""Kernels inside of graphs, checked: dynamic sizes, stores, gradients, CUDA graphs, programs that other processes load.
+"""Kernels inside graphs, checked: dynamic sizes, stores, gradients, CUDA graphs, programs that other processes load.
 
-A part of :mod:`.compiled_cost`, which writes down what each check said.
+:mod:`.compiled_cost` runs these checks and records their results.
 """
 
 from __future__ import annotations
@@ -51,20 +51,23 @@ class Doubled(torch.nn.Module):
     """A kernel between operators of torch's."""
 
     def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return ``relu(norm(2 x))``."""
         normed: Tensor = norm(x * 2, weight)
         return normed.relu()
 
 
 def wanted(x: Tensor, weight: Tensor) -> Tensor:
+    """Compute :class:`Doubled` with torch."""
     return F.rms_norm(x * 2, (x.size(1),), weight, EPS).relu()
 
 
 def pair(device: str, m: int = 256, n: int = 512) -> tuple[Tensor, Tensor]:
+    """Return random rows and weights."""
     return torch.randn(m, n, device=device), torch.rand(n, device=device) + 0.5
 
 
 def dynamic(device: str) -> str:
-    """One graph serves all sizes."""
+    """Check that one graph serves all sizes."""
     torch.compiler.reset()
     x, weight = pair(device)
     torch._dynamo.mark_dynamic(x, 0)  # noqa: TID251  (documented, for all its name)
@@ -78,7 +81,7 @@ def dynamic(device: str) -> str:
 
 
 def stores(device: str) -> str:
-    """What is stored into is what the compiled function changes."""
+    """Check that a compiled function changes the tensors that its kernels store into."""
     torch.compiler.reset()
 
     def fn(total: Tensor, x: Tensor) -> Tensor:
@@ -96,7 +99,7 @@ def stores(device: str) -> str:
 
 
 def cuda_graphs(device: str) -> str:
-    """Replays read what the inputs hold then."""
+    """Check that replays read what the inputs hold at that time."""
     torch.compiler.reset()
     mode = "reduce-overhead" if device == "cuda" else None
     fn = torch.compile(Doubled(), fullgraph=True, mode=mode, backend=_backend(device))
@@ -108,7 +111,7 @@ def cuda_graphs(device: str) -> str:
 
 
 def gradients(device: str) -> str:
-    """A differentiable function's kernels are in both graphs."""
+    """Check that a differentiable function's kernels are in both graphs."""
     from examples.training import rms_norm
 
     torch.compiler.reset()
@@ -122,7 +125,7 @@ def gradients(device: str) -> str:
 
 
 def launches(device: str) -> str:
-    """What a compiled call launches: the kernel, and one of Inductor's on either side of it."""
+    """Check what a compiled call launches: the kernel, and one of Inductor's on either side of it."""
     if device != "cuda":
         return "asked on a GPU only"
     torch.compiler.reset()
@@ -140,7 +143,7 @@ def launches(device: str) -> str:
 
 
 def exported(device: str) -> str:
-    """A saved program, loaded by a process that has traced nothing."""
+    """Check that a saved program runs in a process that has traced nothing."""
     x, weight = pair(device)
     program = torch.export.export(Doubled(), (x, weight), dynamic_shapes=({0: torch.export.Dim("m", min=2)}, None))
     with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +159,7 @@ def exported(device: str) -> str:
 
 
 def ahead_of_time(device: str) -> str:
-    """A package of AOTInductor's, which needs no Python of ours; in a process of its own, which one of them ended."""
+    """Check a package of AOTInductor, which needs no Python of ours; in a process of its own, which may crash."""
     if device != "cuda":
         return "asked on a GPU only: Inductor builds C++ for a CPU"
     command = [sys.executable, "-X", "faulthandler", "-c", f"import {__name__} as checks; checks.packaged({device!r})"]
@@ -189,12 +192,12 @@ CHECKS: tuple[Callable[[str], str], ...] = (
 
 
 def checks(device: str) -> dict[str, Any]:
-    """What each check said, or how it failed."""
+    """Run every check. Returns what each reports, or how it failed."""
     found: dict[str, Any] = {}
     for check in CHECKS:
         try:
             found[check.__name__] = check(device)
-        except Exception:  # the others are worth having
+        except Exception:  # the others still run
             found[check.__name__] = {"error": traceback.format_exc()[-3000:]}
     return found
 

@@ -1,14 +1,15 @@
-"""The schedules of attention's gradients beside torch's own gradient of attention, checked and timed in one run: what
-the warp-specialised kernels are worth before any default takes them.
+"""The schedules of attention's gradients beside torch's own gradient of attention, checked and timed in one run.
+
+It shows what the warp-specialised kernels gain before any default uses them.
 
     python -m tileflow_benchmarks.ratios.gradients --out DIR [--only WORDS] [--seconds N]   on a GPU
     python -m tileflow_benchmarks.ratios.gradients --out DIR --dry-run                     builds only, without one
 
 A call has three launches: what both others read, the gradients of keys and values, that of queries. Each config gives
-one of the last two another schedule than the default, so that its time says what that launch gained; the best of each
-are then timed together. All configs are built first, several at a time, into Triton's cache. A process of its own
-checks and times those of a case, in turns, in a new order each round. It says which config it is about to run, since a
-protocol fault is a deadlock: that config is named beside ``bench_timeout``, and another process goes on without it.
+one of the last two another schedule than the default, so that its time shows that launch's gain. The best of each are
+then timed together. All configs are built first, several at a time, into Triton's cache. A process of its own checks
+and times the configs of a case in turns, in a new order each round. It reports which config it is about to run, since a
+protocol fault is a deadlock: that config is recorded with ``bench_timeout``, and another process continues without it.
 """
 
 from __future__ import annotations
@@ -66,16 +67,18 @@ class GradientCase:
     causal: bool = False
 
     def args(self, device: str) -> tuple[Any, ...]:
+        """Return the kernel's arguments for the case on ``device``."""
         sizes = {"batch": self.batch, "heads": self.heads, "m": self.m, "d": self.d, "causal": self.causal}
         return gradients().inputs(device=device, **sizes)
 
     @property
     def flops(self) -> float:
-        """Of the five products that gradients need at least; a causal call needs half."""
+        """The floating-point operations of the five products that gradients need; a causal call needs half."""
         return 10.0 * self.batch * self.heads * self.m**2 * self.d * (0.5 if self.causal else 1.0)
 
 
 def gradients() -> Kernel:
+    """Import the gradient kernel of the gallery."""
     return load_kernel("examples.attention:attention_backward")
 
 
@@ -88,7 +91,7 @@ CASES = (
 
 
 def configs(lowered: Lowered) -> dict[str, Config]:
-    """The default, and the valid ones of the warp-specialised configs of one launch, by what they differ in."""
+    """Return the default and the valid configs that warp-specialise one launch, by what they differ in."""
     found = {"default": lowered.default}
     known = {k.name for k in lowered.space.knobs}
     for launch, rows, columns, stages in _TRIED:
@@ -110,7 +113,7 @@ def configs(lowered: Lowered) -> dict[str, Config]:
 
 
 def _both(lowered: Lowered, times: Mapping[str, float]) -> Config | None:
-    """The fastest configs of both launches in one, where there are two."""
+    """Return the fastest configs of both launches combined, where there are two."""
     known, chosen = configs(lowered), dict[str, Any]()
     for launch, result in _RESULTS.items():
         names = [name for name in times if name.startswith(result)]
@@ -125,7 +128,7 @@ def _both(lowered: Lowered, times: Mapping[str, float]) -> Config | None:
 
 
 def built(number: int, name: str, device: str) -> dict[str, Any]:
-    """What the binaries of a config's launches take of the device."""
+    """Build a config and return what its launches' binaries take of the device."""
     start, found = time.monotonic(), {"case": CASES[number].name, "config": name, "device": device}
     try:
         lowered = gradients().lower(CASES[number].args("meta"), target(device))
@@ -145,7 +148,7 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
 
 
 def measure(jobs: list[Job]) -> None:
-    """Check the configs, then time each case's in turns. Each result is a line; so is what is about to run."""
+    """Check the configs, then time each case's in turns. Prints a line per result, and before each config that runs."""
     say_begins("device")
     device = device_of(is_dry=False)
     for number in dict.fromkeys(n for n, _ in jobs):
@@ -190,7 +193,7 @@ def _measure_case(number: int, names: list[str], device: Target) -> None:
 
 
 def main() -> int:
-    """Exit code 1 where a config was wrong, hung or could not be built."""
+    """Run the comparison. Exit code 1 where a config was wrong, hung or could not be built."""
     return Comparison(
         "tileflow_benchmarks.ratios.gradients",
         __doc__,

@@ -1,4 +1,4 @@
-"""Times that are compared with each other: of one process, in turns, in a new order each round."""
+"""Times that are compared with each other: in one process, in turns, in a new order each round."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tileflow.measure.timing import DeviceSampler, sample_in_turn
 
 
 def medians(samplers: Mapping[str, DeviceSampler], rounds: int) -> dict[str, float]:
-    """The median time of each, in microseconds."""
+    """Return the median time of each, in microseconds."""
     found: dict[str, list[float]] = {name: [] for name in samplers}
     shuffled = random.Random(0)
     for _ in range(rounds):

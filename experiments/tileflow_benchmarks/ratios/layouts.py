@@ -1,11 +1,11 @@
-"""Zero-search products in the four layouts beside torch's own: what a stranger's weights cost before any search.
+"""Products under their default configs in the four layouts, beside torch's own.
 
     python -m tileflow_benchmarks.ratios.layouts --out DIR [--only WORDS]   on a GPU
     python -m tileflow_benchmarks.ratios.layouts --out DIR --dry-run        builds only, without one
 
 ``N``: an operand as the product reads it, row by row; ``T``: a transposed view, as every ``nn.Linear`` has its weight.
-Results are checked against float64 first; what is compared is then timed in turns in one process. Float32 is without
-TF32, as torch has it by default.
+Results are checked against float64 first; then the products are timed in turns in one process. Float32 is without TF32,
+as torch has it by default.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _WORST = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}  # of the largest 
 
 
 def product() -> Kernel:
+    """Import the matmul kernel of the gallery."""
     return load_kernel("examples.matmul:matmul")
 
 
@@ -55,9 +56,11 @@ class LayoutCase:
 
     @property
     def name(self) -> str:
+        """The dtype, the layouts and the sizes as text."""
         return f"{self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
 
     def args(self, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return two random operands in the case's layouts."""
         dtype: torch.dtype = getattr(torch, self.dtype)
 
         def operand(layout: str, rows: int, columns: int) -> torch.Tensor:
@@ -72,7 +75,7 @@ CASES = tuple(LayoutCase(layout, dtype, *size) for dtype in DTYPES for size in S
 
 
 def built(item: tuple[LayoutCase, str]) -> dict[str, Any]:
-    """The default of one case built for a device class; Triton's cache keeps it."""
+    """Build the default config of one case for a device class; Triton's cache keeps it."""
     case, device = item
     lowered = product().lower(case.args("meta"), target(device))
     (source,) = lowered.emit(lowered.default)
@@ -87,7 +90,7 @@ def built(item: tuple[LayoutCase, str]) -> dict[str, Any]:
 
 
 def measured(case: LayoutCase) -> dict[str, Any]:
-    """A case's result checked, then its time beside torch's."""
+    """Check a case's result, then time it beside torch's."""
     args = case.args("cuda")
     wanted = args[0].double() @ args[1].double()
     errors = {
@@ -102,7 +105,7 @@ def measured(case: LayoutCase) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Exit code 1 where a product was wrong or spilled."""
+    """Run the comparison. Exit code 1 where a product was wrong or spilled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for layout_ratio.json")
     parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")

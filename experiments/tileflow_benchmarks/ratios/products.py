@@ -1,12 +1,13 @@
-"""Products' two schedules beside torch's own product, checked and timed in one run: what a warp-specialised kernel is
-worth before any default takes it.
+"""The two schedules of products beside torch's own product, checked and timed in one run.
+
+It shows what a warp-specialised kernel gains before any default uses it.
 
     python -m tileflow_benchmarks.ratios.products --out DIR [--only WORDS] [--seconds N]   on a GPU
     python -m tileflow_benchmarks.ratios.products --out DIR --dry-run                     builds only, without one
 
-All configs are built first, several at a time, into Triton's cache. One process then checks and times them; it says
-which config it is about to run, since a protocol fault is a deadlock: that config is named beside ``bench_timeout``,
-and another process goes on without it. Within a case all configs and torch are timed in turns, in a new order each
+All configs are built first, several at a time, into Triton's cache. One process then checks and times them. It reports
+which config it is about to run, since a protocol fault is a deadlock: that config is recorded with ``bench_timeout``,
+and another process continues without it. Within a case all configs and torch are timed in turns, in a new order each
 round.
 """
 
@@ -56,7 +57,7 @@ _FLAT: Mapping[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class ProductCase:
-    """One product. ``kernel``: where it is; ``turned``: the second operand is a transposed view, as nn.Linear's is."""
+    """One product. ``kernel``: its name; ``turned``: the second operand is a transposed view, as nn.Linear's is."""
 
     name: str
     kernel: str
@@ -67,14 +68,17 @@ class ProductCase:
 
     @property
     def loaded(self) -> Kernel:
+        """The kernel, imported."""
         return load_kernel(self.kernel)
 
     def args(self, device: str) -> tuple[Any, ...]:
+        """Return the kernel's arguments for the case on ``device``."""
         x, y, *others = self.loaded.inputs(m=self.m, n=self.n, k=self.k, device=device)
         return (x, y.T.contiguous().T if self.turned else y, *others)
 
     @property
     def flops(self) -> float:
+        """The floating-point operations of the product."""
         return 2.0 * self.m * self.n * self.k
 
 
@@ -93,7 +97,7 @@ CASES = (
 
 
 def configs(case: ProductCase, lowered: Lowered) -> dict[str, Config]:
-    """The default, and the valid ones of the warp-specialised configs by name."""
+    """Return the default and the valid warp-specialised configs by name."""
     found = {"default": lowered.default}
     depth = 128 // case.args("meta")[0].element_size()
     known = {k.name for k in lowered.space.knobs}
@@ -122,7 +126,7 @@ def _lowered(case: ProductCase, device: Target) -> Lowered:
 
 
 def built(number: int, name: str, device: str) -> dict[str, Any]:
-    """What a config's binary takes of the device."""
+    """Build a config and return what its binary takes of the device."""
     case, start = CASES[number], time.monotonic()
     found: dict[str, Any] = {"case": case.name, "config": name, "device": device}
     try:
@@ -145,7 +149,7 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
 
 
 def measure(jobs: list[Job]) -> None:
-    """Check the configs, then time each case's in turns. Each result is a line; so is what is about to run."""
+    """Check the configs, then time each case's in turns. Prints a line per result, and before each config that runs."""
     say_begins("device")
     device = device_of(is_dry=False)
     for number in dict.fromkeys(n for n, _ in jobs):
@@ -183,7 +187,7 @@ def _is_right(row: Mapping[str, Any]) -> bool:
 
 
 def main() -> int:
-    """Exit code 1 where a config was wrong, hung or spilled."""
+    """Run the comparison. Exit code 1 where a config was wrong, hung or spilled."""
     return Comparison(
         "tileflow_benchmarks.ratios.products",
         __doc__,

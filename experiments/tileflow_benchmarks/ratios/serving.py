@@ -1,10 +1,10 @@
-"""The serving kernels and ``tileflow.kernels`` under their default configs beside torch, torch.compile, and Liger where
-it is installed: values first, then times in turns in one process.
+"""The serving kernels and ``tileflow.kernels`` under their default configs beside torch, torch.compile and Liger.
 
     python -m tileflow_benchmarks.ratios.serving --out DIR [--only WORDS] [--seconds N]   on a GPU
     python -m tileflow_benchmarks.ratios.serving --out DIR --dry-run                     builds only, without one
 
-A case whose peer fails says so and goes on without it. No case begins after ``--seconds``; those left are named.
+Values are checked first, then times taken in turns in one process. Liger is left out where it is not installed. A case
+whose peer fails reports that and continues without it. No case begins after ``--seconds``; those left are listed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Call = Callable[..., Any]
 
 
 def built(ref: str, problem: Mapping[str, Any], device: Target) -> dict[str, Any]:
-    """What the default config's binaries take of the device, the most of all launches."""
+    """Build the default config and return what its binaries take of the device, the most of all launches."""
     kernel = load_kernel(ref)
     lowered = kernel.lower(kernel.inputs(device="meta", **problem), device)
     taken = [build(source, device).resources for source in lowered.emit(lowered.default)]
@@ -50,7 +50,7 @@ def built(ref: str, problem: Mapping[str, Any], device: Target) -> dict[str, Any
 
 
 def serving(case: ServingCase, device: Target) -> dict[str, Any]:
-    """One call of a serving kernel: checked, then timed beside its reference, plain and compiled."""
+    """Check one call of a serving kernel, then time it beside its reference, plain and compiled."""
     kernel = load_kernel(case.kernel)
     args = kernel.inputs(device="cuda", **case.problem)
     lowered = kernel.lower(args, device)
@@ -65,7 +65,7 @@ def serving(case: ServingCase, device: Target) -> dict[str, Any]:
 
 
 def function(case: FunctionCase, trains: bool) -> dict[str, Any]:
-    """A function of ``tileflow.kernels``, alone or with its gradients."""
+    """Check and time a function of ``tileflow.kernels``, alone or with its gradients."""
     args = case.inputs("cuda")
 
     def step(call: Call) -> Call:
@@ -85,6 +85,8 @@ def function(case: FunctionCase, trains: bool) -> dict[str, Any]:
 
 
 def without_gradients(call: Call) -> Call:
+    """Wrap a call so that autograd records nothing."""
+
     def run(*args: Any) -> Any:
         with torch.no_grad():
             return call(*args)
@@ -93,7 +95,10 @@ def without_gradients(call: Call) -> Call:
 
 
 def with_gradients(call: Call, leaves: int) -> Call:
-    """The results, and the gradients of the first ``leaves`` arguments, where those of the results are the results."""
+    """Wrap a call so that it returns its results and the gradients of the first ``leaves`` arguments.
+
+    The results serve as the gradients of the results.
+    """
 
     def run(*args: Any) -> tuple[torch.Tensor, ...]:
         own = [a.detach().requires_grad_() for a in args[:leaves]]
@@ -106,7 +111,7 @@ def with_gradients(call: Call, leaves: int) -> Call:
 
 
 def _liger(case: FunctionCase) -> Call | None:
-    """Liger's own, where there is one and Liger is installed."""
+    """Return Liger's own function, None where there is none or Liger is not installed."""
     if case.liger is None:
         return None
     try:
@@ -116,7 +121,7 @@ def _liger(case: FunctionCase) -> Call | None:
 
 
 def peak_memory(call: Call, args: tuple[Any, ...]) -> int:
-    """MiB that a call takes at most beside its arguments."""
+    """Return the MiB that a call takes at most besides its arguments."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
@@ -126,7 +131,7 @@ def peak_memory(call: Call, args: tuple[Any, ...]) -> int:
 
 
 def compared(calls: Mapping[str, Call], args: tuple[Any, ...]) -> dict[str, Any]:
-    """The median time of each in microseconds, a new order each round, and how often the best peer's time ours is."""
+    """Return the median time of each in microseconds, a new order each round, and the ratio to the best peer."""
     samplers, failed = {}, {}
     for name, call in calls.items():
         try:
@@ -151,7 +156,7 @@ Job = tuple[str, Callable[[], dict[str, Any]]]
 
 
 def jobs(device: Target, is_dry: bool) -> list[Job]:
-    """(name, what it does) of everything, the serving kernels first."""
+    """Return (name, function) of every job, the serving kernels first."""
     if is_dry:
         builds = [(case.name, case.kernel, case.problem) for case in SERVING]
         builds += [(case.name, ref, problem) for case in FUNCTIONS for ref, problem in case.kernels]
@@ -166,16 +171,17 @@ def jobs(device: Target, is_dry: bool) -> list[Job]:
 
 
 def run(job: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run a job; an exception becomes the row's status and reason."""
     try:
         return job()
     except TileflowError as error:
         return {"status": type(error).__name__, "reason": str(error)}
-    except Exception as error:  # the cases after it are measured all the same
+    except Exception as error:  # the following cases still run
         return {"status": type(error).__name__, "reason": str(error)[:300]}
 
 
 def main() -> int:
-    """Exit code 1 where a case was wrong or failed."""
+    """Run all jobs. Exit code 1 where a case was wrong or failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for serving_ratio.json")
     parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")

@@ -1,5 +1,8 @@
-"""What :mod:`.serving_ratio` compares: shapes of Llama 3 8B and DeepSeek V3 for the serving kernels, those of a
-training step of the former for the functions of ``tileflow.kernels``."""
+"""The cases that :mod:`.serving` compares.
+
+The serving kernels have shapes of Llama 3 8B and DeepSeek V3, the functions of ``tileflow.kernels`` those of a training
+step of the former.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,11 @@ Problem = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServingCase:
-    """A call of a gallery kernel. ``peer``: what torch would run, the kernel's reference unless given; it does not wait
-    for the device, since a capture that fails leaves torch's random numbers unusable."""
+    """A call of a gallery kernel.
+
+    ``peer``: what torch would run, the kernel's reference unless given. It does not wait for the device, since a
+    capture that fails leaves torch's random numbers unusable.
+    """
 
     name: str
     kernel: str
@@ -30,8 +36,10 @@ class ServingCase:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCase:
-    """A function and torch's own on the same arguments, of which the first ``leaves`` have gradients. ``kernels``: what
-    it launches, with problems. ``liger``: Liger's own, made from its module of operators."""
+    """A function and torch's own on the same arguments, of which the first ``leaves`` have gradients.
+
+    ``kernels``: what it launches, with problems. ``liger``: makes Liger's own from its module of operators.
+    """
 
     name: str
     ours: Call
@@ -51,7 +59,7 @@ def paged_by_torch(
     key_scale: float,
     value_scale: float,
 ) -> torch.Tensor:
-    """Pages gathered, then torch's own attention with shared heads."""
+    """Gather the pages, then run torch's own attention with shared heads."""
     keys, values = (c[table.long()].flatten(1, 2).to(q.dtype).transpose(1, 2) for c in (key_cache, value_cache))
     mask = torch.arange(keys.size(2), device=q.device) < lengths[:, None]
     out = F.scaled_dot_product_attention(
@@ -75,7 +83,7 @@ def rope_by_torch(
     value_cache: torch.Tensor,
     slots: torch.Tensor,
 ) -> None:
-    """Without a wait for the device: what has no slot goes to the first page, which is nobody's."""
+    """Turn and store without waiting for the device: tokens without a slot go to the first page, which is unused."""
     cos, sin = (x[:, None] for x in angles[positions].chunk(2, dim=-1))
     at = slots.clamp(min=0)
 
@@ -89,12 +97,12 @@ def rope_by_torch(
 
 
 def _adapters(tokens: int, offsets: torch.Tensor) -> torch.Tensor:
-    """The adapter of each place of the order, -1 before the first."""
+    """Return the adapter of each position of the order, -1 before the first."""
     return torch.bucketize(torch.arange(tokens, device=offsets.device), offsets.long(), right=True) - 1
 
 
 def shrink_by_torch(x: torch.Tensor, a: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """A product for each token, of its adapter's own matrix."""
+    """Multiply each token by its own adapter's matrix."""
     adapter = _adapters(x.size(0), offsets)
     out = torch.zeros(x.size(0), a.size(1), dtype=x.dtype, device=x.device)
     out[order] = (a[adapter.clamp(min=0)] @ x[order][:, :, None])[:, :, 0] * (adapter >= 0)[:, None]
@@ -104,6 +112,7 @@ def shrink_by_torch(x: torch.Tensor, a: torch.Tensor, order: torch.Tensor, offse
 def expand_by_torch(
     y: torch.Tensor, shrunk: torch.Tensor, b: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor
 ) -> None:
+    """Add to ``y`` each token's low-rank product with its adapter's matrix, nothing where it has no adapter."""
     adapter = _adapters(y.size(0), offsets)
     low = shrunk.sum(0)[order].to(b.dtype)
     y[order] += (b[adapter.clamp(min=0)] @ low[:, :, None])[:, :, 0] * (adapter >= 0)[:, None]
@@ -117,7 +126,7 @@ def moe_by_torch(
     order: torch.Tensor,
     offsets: torch.Tensor,
 ) -> torch.Tensor:
-    """By torch's grouped products."""
+    """Run the experts by torch's grouped products."""
     rows, ends = order.long() // weights.size(1), offsets[1:]
     gate, other = F.grouped_mm(x[rows], up.mT, offs=ends).chunk(2, dim=1)
     parts = F.grouped_mm(F.silu(gate) * other, down.mT, offs=ends)
@@ -175,7 +184,7 @@ def _add_rms(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> t
 
 
 def _turn(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As transformers has it."""
+    """Rotate as transformers does."""
     cos, sin = cos[:, None], sin[:, None]
 
     def rotated(x: torch.Tensor) -> torch.Tensor:

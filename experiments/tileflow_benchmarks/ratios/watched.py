@@ -1,8 +1,8 @@
 """The watch over a child process that measures configs which may hang or crash it.
 
-A protocol fault of a kernel is a deadlock. The child says which config it is about to run, and then what it found, a
-line of JSON each. One that says nothing for too long is killed; its config is named beside ``bench_timeout``, or
-``crashed`` where it ended by itself, and another child goes on with what is left.
+A protocol fault of a kernel is a deadlock. The child reports which config it is about to run and then its result, as a
+line of JSON each. One that is silent for too long is killed; its config is recorded with ``bench_timeout``, or
+``crashed`` where the child ended by itself, and another child continues with what is left.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ Job = tuple[int, str]  # the number of a case, and the name of a config
 
 
 def say_begins(what: str) -> None:
-    """Something that is no config's doing begins; the watch is patient with it for as long again."""
+    """Report that something other than a config's run begins; the watch then waits for as long again."""
     _say({"begins": what})
 
 
 def say_about(job: Job) -> None:
-    """The config is about to run: what happens from now on is its doing."""
+    """Report that the config is about to run: a fault from now on is attributed to it."""
     _say({"about": job})
 
 
 def say_found(job: Job, found: Mapping[str, Any]) -> None:
+    """Report the result of a job."""
     _say({"job": job, "found": found})
 
 
@@ -51,10 +52,10 @@ def measure_apart(
     of_all: frozenset[str],
     most_faults: int | None = None,
 ) -> None:
-    """Measure ``jobs`` in children started by ``command`` and the jobs as JSON; ``keep`` hears what is found.
+    """Measure ``jobs`` in children started by ``command`` and the jobs as JSON; ``keep`` is called with each result.
 
-    ``seconds``: the longest that a child may say nothing. ``of_all``: names that stand for all configs of a case: a
-    fault beside one of them ends the case. After ``most_faults`` no child is started any more, and what is left is kept
+    ``seconds``: the longest that a child may be silent. ``of_all``: names that stand for all configs of a case: a fault
+    during one of them ends the case. After ``most_faults`` no further child is started, and the remaining jobs are kept
     as left out. Raises RuntimeError where a child ends before its first config, which no config explains.
     """
     left, faults = list(jobs), 0
@@ -78,12 +79,12 @@ def measure_apart(
 
 
 def measuring(module: str) -> list[str]:
-    """The command of a child that ``python -m module --measure JOBS`` is."""
+    """Return the command of the child that ``python -m module --measure JOBS`` is."""
     return [sys.executable, "-m", module, "--measure"]
 
 
 def jobs_of(text: str) -> list[Job]:
-    """The jobs that a child was given."""
+    """Parse the jobs that a child was given."""
     return [_job(job) for job in json.loads(text)]
 
 
@@ -93,7 +94,7 @@ def _job(pair: Sequence[Any]) -> Job:
 
 
 def _lines(child: subprocess.Popen[bytes], seconds: float) -> Iterator[dict[str, Any]]:
-    """What a process says, line by line; killed where it says nothing for so long."""
+    """Yield what a process reports, line by line; kill it where it is silent for ``seconds``."""
     assert child.stdout is not None
     pending = b""
     while True:

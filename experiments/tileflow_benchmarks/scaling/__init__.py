@@ -1,1 +1,1 @@
-"""How many trials a second sweeps reach, with how many GPUs: real hosts, and a simulated cluster."""
+"""How many trials a second sweeps reach, by the number of GPUs: on real hosts, and on a simulated cluster."""

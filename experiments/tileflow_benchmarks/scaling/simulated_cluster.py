@@ -1,10 +1,10 @@
 """Where a sweep's driver saturates: the real driver, strategy, policy and trial queue over a simulated cluster.
 
 ``python -m tileflow_benchmarks.scaling.simulated_cluster configs/throughput.yaml --gpus 8 64 512 --per-s 7 30``
-searches in virtual time. Compilers and GPUs take the times of :mod:`.simulated_stages`, scaled so that a GPU that
-never waits measures so many a second; there are as many compilers as keep them busy. The processor time of the
-driver's own thread is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, as Ray
-takes. A row says what share of the rate was reached in the middle of the search, and the driver's time a trial.
+searches in virtual time. Compilers and GPUs take the times of :mod:`.simulated_stages`, scaled so that a GPU that never
+waits measures that many a second; there are as many compilers as keep them busy. The processor time of the driver's own
+thread is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, as Ray takes. A row
+gives the share of the rate that was reached in the middle of the search, and the driver's time per trial.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MEAN_OF_SCATTER = math.sinh(1)  # of e to a power between -1 and 1
 
 
 class SimulatedCluster:
-    """An evaluator without workers: whoever polls waits in virtual time, and pays for its own thinking."""
+    """An evaluator without workers: whoever polls waits in virtual time, and its own computing counts."""
 
     def __init__(self, device_class: str, gpus: int, per_s: float, compile_s: float, call_us: float) -> None:
         self.clock = VirtualClock()
@@ -87,11 +87,11 @@ class SimulatedCluster:
         self.driver_s = self.ray_s = self._simulating_s = 0.0
 
     def start(self) -> None:
-        """What the thread has used until now is not charged."""
+        """Start charging: what the thread has used until now is not counted."""
         self._charged = time.thread_time()
 
     def _charge(self) -> None:
-        """The driver's thread has worked since the last charge, but for what the simulation itself took."""
+        """Add the thread's processor time since the last charge to the clock, without the simulation's own."""
         now = time.thread_time()
         spent = max(now - self._charged - self._simulating_s, 0.0)
         self._charged, self._simulating_s = now, 0.0
@@ -99,6 +99,8 @@ class SimulatedCluster:
         self.clock.now += spent
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
+        """Advance the clock from event to event until results are there or ``timeout_s`` virtual seconds have
+        passed."""
         self._charge()
         until = self.clock.now + timeout_s
         while True:
@@ -142,7 +144,7 @@ class SimulatedCluster:
         heapq.heappush(self._events, (ends, next(self._numbers), lease))
 
     def _answer(self) -> None:
-        """Of all whose time has come."""
+        """Handle the answers of all workers whose time has come."""
         with self._simulating():
             ended: list[tuple[Lease[str], Build | Outcome]] = []
             while self._events and self._events[0][0] <= self.clock.now:
@@ -185,7 +187,7 @@ class SimulatedCluster:
 
     @contextmanager
     def _simulating(self) -> Iterator[None]:
-        """What passes here is the simulation's own time."""
+        """Exclude the block's time, which is the simulation's own, from what is charged."""
         began = time.thread_time()
         yield
         self._simulating_s += time.thread_time() - began
@@ -193,56 +195,72 @@ class SimulatedCluster:
     # The rest of the protocol
 
     def device_classes(self) -> tuple[DeviceClass, ...]:
+        """Return the one class with all of its GPUs."""
         return (DeviceClass(self._class, True, self._gpus),)
 
     def capacity(self, device_class: str) -> int:
+        """Return how many more requests keep the GPUs and compilers busy."""
         return max(AHEAD * (self._gpus + self.compilers) - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
+        """Return no reason to wait: simulated GPUs do not leave."""
         return ""
 
     def unused(self) -> Sequence[str]:
+        """Return nothing: every simulated GPU is used."""
         return ()
 
     @property
     def ordered(self) -> Ordered:
+        """No order: there is no registry."""
         return ""
 
-    def announce(self, status: Mapping[str, Any]) -> None: ...
+    def announce(self, status: Mapping[str, Any]) -> None:
+        """Do nothing: nobody asks."""
 
     def submit(self, request: AnyRequest) -> None:
+        """Queue one request."""
         self._queue.submit(request)
 
     def pending(self) -> int:
+        """Return how many requests have no result polled yet."""
         return self._queue.pending
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
+        """Raise ClusterError: nothing was compiled."""
         raise ClusterError("a simulated cluster has no binaries", got=trial_id)
 
     def keeps(self, trial_id: str) -> bool:
+        """Return False: nothing was compiled."""
         return False
 
     def set_policy(self, policy: SchedulingPolicy) -> None:
+        """Let ``policy`` select what runs next on a device."""
         self._queue.set_policy(policy)
 
     def cancel(self, request_id: str) -> None:
+        """Cancel a request that is not compiled yet."""
         self._queue.cancel(request_id)
 
     def drain(self) -> None:
+        """Cancel every request."""
         self._queue.cancel_all(also_on_devices=True)
 
     @property
     def draining(self) -> bool:
+        """Return False: a simulated search ends by its trials."""
         return False
 
     def counters(self) -> Counters:
+        """Return the queue's counters, in virtual time."""
         return self._queue.counters()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing: there are no workers."""
 
 
 def tasks_of(spec: specs.SweepSpec, copies: int) -> list[TuningTask]:
-    """The spec's, each so many times, as of so many kernels of the same making."""
+    """Return the spec's tasks, each ``copies`` times under kernels of different names."""
     found = []
     for task in [prepare(key, "static") for key in study_keys(spec)]:
         for copy in range(copies):
@@ -253,7 +271,7 @@ def tasks_of(spec: specs.SweepSpec, copies: int) -> list[TuningTask]:
 
 
 class _TimedRelay(Relay):
-    """Notes by the virtual clock when each message to the driver was sent."""
+    """Records on the virtual clock when each message to the driver was sent."""
 
     def __init__(self, path: Path, connection: Connection, clock: Callable[[], float]) -> None:
         super().__init__(path, 1, connection)
@@ -271,8 +289,10 @@ Sent = list[tuple[float, bytes]]  # when, and the lines
 def _schedule(
     spec: specs.SweepSpec, part: SweepPart, tasks: Sequence[TuningTask], cluster: SimulatedCluster, folder: Path
 ) -> tuple[int, Sent]:
-    """One scheduler's search, in this thread; what it sends goes through a real pipe, which another thread empties.
-    How many trials were completed, and what was sent."""
+    """Run one scheduler's search in this thread. Its messages go through a real pipe, which another thread empties.
+
+    Returns how many trials were completed, and what was sent.
+    """
     near, far = Pipe()
     contents: list[bytes] = []
 
@@ -307,7 +327,7 @@ def _schedule(
 
 
 class _Unwritten(Writer):
-    """A new journal: nothing is in it, and what opens it is not counted."""
+    """A new journal: it is empty, and the lines that open it are not counted."""
 
     def __init__(self, relay: Relay) -> None:
         super().__init__(relay.path)
@@ -320,8 +340,10 @@ class _Unwritten(Writer):
 
 
 def _merge(sent: Sent, folder: Path) -> tuple[list[float], float]:
-    """The driver's side, for real, message by message in the order in which they were sent: when each trial was in the
-    journal by the driver's own clock, and the processor time that it took in all."""
+    """Run the driver's side for real on the messages, in the order in which they were sent.
+
+    Returns when each trial was in the journal by the driver's own clock, and the processor time in all.
+    """
     journal = Journal.create(folder / "merged.jsonl", {"sweep_id": "simulated"})
     near, far = Pipe()
     merged_at: list[float] = []
@@ -353,10 +375,10 @@ def simulate(
     schedulers: int = 1,
     copies: int = 1,
 ) -> dict[str, float]:
-    """Search until so many trials are done; the shares and the drivers' time a trial, in ms.
+    """Search until ``trials`` trials are done. Returns the shares reached and the drivers' time per trial, in ms.
 
     ``schedulers``: each has its part of the GPUs, and a core and a clock of its own, as has the driver, which merges.
-    ``copies``: of each kernel, so that there are enough to deal.
+    ``copies``: of each kernel, so that there are enough to distribute.
     """
     tasks = tasks_of(wanted, copies)
     keys = [task.key for task in tasks]
@@ -375,7 +397,7 @@ def simulate(
             measured += cluster.measured_at
             clusters.append(cluster)
         merged_at, merging_s = _merge(sent, Path(folder))
-    first, last = (int(len(merged_at) * part) for part in STEADY)  # a strategy may judge some not worth it
+    first, last = (int(len(merged_at) * part) for part in STEADY)  # a strategy may prune some
     rate = (last - first) / (merged_at[last] - merged_at[first]) * len(measured) / len(merged_at)
     return {
         "gpus": gpus,
@@ -398,6 +420,7 @@ COLUMNS = {
 
 
 def main() -> int:
+    """Simulate every combination of the arguments and print a row for each. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Where the driver saturates.")
     parser.add_argument("spec", type=Path)
     parser.add_argument("--gpus", type=int, nargs="+", default=[8, 64, 512])

@@ -1,7 +1,7 @@
-"""Simulated stages, which only take their time, without a compiler or a GPU: what a sweep's machinery itself can move.
+"""Simulated stages, which only take their time, without a compiler or a GPU, to measure a sweep's own machinery.
 
-Times are those that an H200 and its host took for the suite, scattered as they were; a worker pays for a problem's data
-where it has not got them, as the real one does. ``python -m tileflow_benchmarks.scaling.throughput --rehearse`` runs
+Times are those that an H200 and its host took for the suite, with their scatter. A worker pays for a problem's data
+where it does not have it, as the real one does. ``python -m tileflow_benchmarks.scaling.throughput --simulated`` runs
 them.
 """
 
@@ -46,30 +46,37 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStages:
-    """Both limits are generous: nothing here hangs."""
+    """Opens simulated compilers and devices. Both limits are generous: nothing here hangs."""
 
     pace: Pace = field(default_factory=Pace)
     compile_limit_s: float = 60.0
 
     def device_limit_s(self, request: AnyRequest) -> float:
+        """Return the seconds that a trial may take."""
         return 60.0
 
     def open_compiler(self) -> SimulatedCompiler:
+        """Return a simulated compiler."""
         return SimulatedCompiler(self.pace)
 
     def open_device(self, device_class: str, gpu: str = "") -> SimulatedDevice:
+        """Return a simulated GPU of the class."""
         return SimulatedDevice(self.pace, device_class)
 
     def open_model(self, device_class: str) -> SimulatedDevice:
+        """Return a simulated GPU in place of the cost model."""
         return SimulatedDevice(self.pace, device_class)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCompiler:
+    """A compiler that sleeps and returns random bytes as machine code."""
+
     pace: Pace
     compiled_by: Facts = (("triton", "rehearsed"),)
 
     def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
+        """Sleep for the config's compile time and return a build that depends on the config alone."""
         chance = random.Random(request.config.key)
         spent = self.pace.compile_s * math.exp(chance.uniform(-1, 1))
         time.sleep(spent)
@@ -96,23 +103,29 @@ class SimulatedCompiler:
         )
         return compiled, (binary,)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing: it has no child."""
 
 
 @dataclass(slots=True)
 class SimulatedDevice:
+    """A GPU that sleeps and returns times that depend on the config. ``kept``: the problems whose data it has."""
+
     pace: Pace
     device_class: str
     kept: list[object] = field(default_factory=list)
 
     @property
     def identity(self) -> DeviceIdentity:
+        """An identity whose GPU is named after this process."""
         return DeviceIdentity(self.device_class, socket.gethostname(), f"GPU-{os.getpid()}")
 
     def prepare(self, request: TrialRequest) -> None:
+        """Sleep for a problem's data where it is not kept."""
         self._prepared(request)
 
     def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
+        """Sleep for the phases of a trial and return a time made from the config's choices, with noise."""
         prepare_s = self._prepared(request)
         chance = random.Random(request.config.key)
         time_us = 100.0 * (1 + sum(_hash(name, value) for name, value in request.config.items) / 4)
@@ -130,11 +143,13 @@ class SimulatedDevice:
         )
 
     def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        """Run every candidate and rank them by their medians."""
         alone = [request.alone(config) for _, config in request.candidates]
         outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
         return Outcome(Status.OK, ranked=by_medians(outcomes))
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing: it holds no resources."""
 
     def _prepared(self, request: TrialRequest) -> float:
         known = request.problem in self.kept
@@ -146,5 +161,5 @@ class SimulatedDevice:
 
 
 def _hash(*parts: object) -> float:
-    """A number from 0 to 1: how much a choice costs."""
+    """Return a number from 0 to 1: the cost of a choice."""
     return random.Random(repr(parts)).random()

@@ -1,9 +1,9 @@
 """What ten thousand trials take of one scheduler's process: memory, processor time, then a resume and an export.
 
 ``python -m tileflow_benchmarks.scaling.soak configs/throughput.yaml --trials 10000`` searches on a simulated cluster
-(:mod:`.scaling`) with a real journal. Memory is what the process holds above what it held before its first trial, with
-everything imported and every kernel lowered; resuming is reading the journal and telling the strategies; exporting is
-all files of the sweep's folder.
+(:mod:`.simulated_cluster`) with a real journal. Memory is what the process holds above its figure before the first
+trial, with everything imported and every kernel lowered. Resuming is reading the journal and telling the strategies.
+Exporting is writing all files of the sweep's folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AIMS = {"memory_mb": 100.0, "driver_ms": 1.0, "resume_s": 3.0, "export_s": 3.0}
 
 
 def resident_mb() -> float:
-    """What this process holds now."""
+    """Return the process's resident memory in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20
 
@@ -43,7 +43,8 @@ def resident_mb() -> float:
 def soak(
     wanted: specs.SweepSpec, tasks: Sequence[TuningTask], trials: int, gpus: int, per_s: float, folder: Path
 ) -> dict[str, float]:
-    """What :data:`AIMS` are of, and how many trials were completed."""
+    """Run the trials, a resume and an export. Returns the figures of :data:`AIMS`, and how many trials were
+    completed."""
     budget = replace(wanted.budget, trials=math.ceil(trials / len(tasks)), seconds=None)
     wanted = replace(wanted, budget=budget)
     outputs = Outputs(folder)
@@ -84,13 +85,14 @@ def soak(
 
 @contextmanager
 def _timed(found: dict[str, float], name: str) -> Iterator[None]:
-    """Processor time of this process: what it would take on a core of its own."""
+    """Record the block's processor time in this process: what it would take on a core of its own."""
     began = time.process_time()
     yield
     found[name] = time.process_time() - began
 
 
 def main() -> int:
+    """Run the soak and print its figures beside their aims. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Ten thousand trials through one scheduler.")
     parser.add_argument("spec", type=Path)
     parser.add_argument("--trials", type=int, default=10_000)

@@ -2,10 +2,10 @@
 
 ``python -m tileflow_benchmarks.scaling.throughput configs/throughput.yaml --gpus 1 2 4 --cores 16 --out FOLDER``
 searches with each number of GPUs in a process of its own, bound to that many times ``--cores`` cores with a compile
-worker on each, and prints a row for each as soon as it has ended. Only the search counts: workers are up before it
-begins. ``--model`` puts the cost model in the place of the GPUs, which leaves what the cores can compile.
-``--rehearse`` puts stages in the place of compilers and GPUs that only take their time; ``--profile`` then says where
-the driver spends its own.
+worker on each, and prints a row for each as soon as it has ended. Only the search counts: workers are ready before it
+begins. ``--model`` replaces the GPUs by the cost model, which leaves what the cores can compile. ``--simulated``
+replaces compilers and GPUs by stages that only take their time; ``--profile`` then shows where the driver spends its
+own.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ Devices = Literal["gpus", "model", "simulated"]
 def search(
     wanted: spec.SweepSpec, devices: Devices, gpus: int, cores: int, out: Path, stages: Stages
 ) -> dict[str, Any]:
-    """Run ``wanted`` over a Ray of this process with so many GPUs and compile workers; its search's counters.
+    """Run ``wanted`` over a Ray of this process with that many GPUs and compile workers. Returns its search's counters.
 
-    ``devices``: the GPUs that this process sees, simulated ones, or the cost model. Raises ClusterError
-    where they are not there.
+    ``devices``: the GPUs that this process sees, simulated ones, or the cost model. Raises ClusterError where they are
+    not there.
     """
     from tileflow_cluster.devices import visible_gpus
     from tileflow_cluster.local import local_ray
@@ -81,6 +81,7 @@ def search(
 
 
 def main() -> int:
+    """Search with each number of GPUs in a process of its own, and print a row for each. Returns the exit code."""
     asked = _arguments()
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     if asked.one:
@@ -106,7 +107,7 @@ def main() -> int:
 
 
 def _one(asked: argparse.Namespace) -> None:
-    """The search with ``asked.one`` GPUs; writes its counters, and the driver's profile where asked."""
+    """Search with ``asked.one`` GPUs; write its counters, and the driver's profile where asked."""
     sys.path.insert(0, os.getcwd())
     cores = asked.one * asked.cores
     # The driver and the GPUs' workers need cores too: one GPU has no more of them than several.
@@ -145,11 +146,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit-s", type=float, default=300.0, help="for each number of GPUs, after which all ends")
     parser.set_defaults(devices="gpus")
     instead = parser.add_mutually_exclusive_group()
-    for flag, devices, meaning in (
-        ("--model", "model", "the cost model instead of GPUs"),
-        ("--rehearse", "simulated", "without compilers and GPUs"),
+    for flags, devices, meaning in (
+        (("--model",), "model", "the cost model instead of GPUs"),
+        (("--simulated", "--rehearse"), "simulated", "without compilers and GPUs"),
     ):
-        instead.add_argument(flag, dest="devices", action="store_const", const=devices, help=meaning)
+        instead.add_argument(*flags, dest="devices", action="store_const", const=devices, help=meaning)
     parser.add_argument("--compile-s", type=float, default=Pace().compile_s, help="the median of a simulated compile")
     parser.add_argument("--profile", action="store_true", help="print the driver's profile to the log")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)

@@ -1,1 +1,1 @@
-"""The head-to-head of searches: ours and Helion's, each from an empty cache, all their incumbents re-timed together."""
+"""A comparison of searches: ours and Helion's, each from an empty cache, all their incumbents timed again together."""

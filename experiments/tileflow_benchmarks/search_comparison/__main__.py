@@ -23,13 +23,13 @@ from . import report
 from .searches import DEFAULT_CELLS, RIVALS, Rival, cells, plan
 from .stage import Stage, write
 
-# Beyond what its tuner is given a search needs: to start, to finish what is under way, to pick.
+# Seconds that a search needs beyond its tuner's limit: to start, to finish what is in flight, to pick.
 BESIDES_S = 75.0
 T = TypeVar("T")
 
 
 def main() -> int:
-    """Exit code 2 without a GPU, 1 where a search or a re-timing failed."""
+    """Run the command. Exit code 2 without a GPU, 1 where a search or a re-timing failed."""
     options = _options()
     if options.command == "run" and not _run(options):
         print("a search comparison needs a GPU that torch sees", file=sys.stderr)
@@ -62,7 +62,7 @@ def _options() -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> bool:
-    """Search, time again, keep everything in the folder; False without a GPU."""
+    """Search, time again, and keep everything in the folder. Returns False without a GPU."""
     begun = time.monotonic()
     from tileflow_cluster.devices import visible_gpus
 
@@ -99,7 +99,7 @@ def _run_all(
     finish: Callable[[Ended[T]], None],
     until: float,
 ) -> list[T]:
-    """Run the commands of ``jobs`` in their order, one at a time in each slot; returns those that were not started."""
+    """Run the commands of ``jobs`` in order, one at a time in each slot. Returns those that were not started."""
     pool: ProcessPool[T, Ended[T]] = ProcessPool(slots, Commands(prepare, until))
     with closing(pool.run(jobs)) as ended:
         for one in ended:

@@ -13,7 +13,8 @@ POINTS = 400
 
 
 def figure(comparison: CellComparison) -> Any:
-    """Median over seeds as a line, their range as a band; the pooled best, 2 % above it, and our default, dashed."""
+    """Plot the median over seeds as a line, their range as a band, and the pooled best, 2 % above it and our default
+    as dashed lines."""
     with style():
         return _figure(comparison)
 

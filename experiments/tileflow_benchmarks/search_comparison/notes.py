@@ -1,4 +1,4 @@
-"""What a search tells the process that started it: lines that survive whatever ends it."""
+"""What a search reports to the process that started it, as lines of a file that survive whatever ends it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class Notes:
         self._file = (folder / NOTES).open("a", encoding="utf-8")
 
     def mark(self, name: str, **data: Any) -> None:
-        """``ready``: the clock starts. ``picked``: the search has ended with ``config``, canonical JSON or None."""
+        """Note an event. ``ready``: the clock starts. ``picked``: the search has ended with ``config``, canonical
+        JSON or None."""
         self._write({"mark": name} | data)
 
-    def heard(self, config: Mapping[str, Any], time_us: float | None) -> None:
-        """A config's time is known; None where it failed or was turned away."""
+    def result(self, config: Mapping[str, Any], time_us: float | None) -> None:
+        """Note that a config's time is known; None where it failed or was rejected."""
         self._write({"config": dict(config), "time_us": time_us})
 
     def _write(self, note: Mapping[str, Any]) -> None:

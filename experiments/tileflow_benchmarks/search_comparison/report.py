@@ -1,4 +1,4 @@
-"""A comparison's folder as JSON, a Markdown page and one plot a cell; made again from the folder at any time."""
+"""A comparison's folder as JSON, a Markdown page and one plot per cell; made again from the folder at any time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .figures import figure
-from .retime import TIMED, Retimed, RivalConfig
+from .retime import TIMED, Retimed
 from .score import CellComparison, ScoredSearch, near, rivals_of, score_cell
 from .searches import RIVALS, Rival, results, slug
 
@@ -20,19 +20,19 @@ NAMES: dict[Rival, str] = {"tileflow": "tileflow", "helion": "Helion"}
 
 
 def comparisons(out: Path) -> list[CellComparison]:
-    """Every cell of the comparison's folder that has a search, scored by whatever was timed again."""
+    """Return every cell of the comparison's folder that has a search, scored by whatever was timed again."""
     ended = results(out)
     found = []
     for cell in dict.fromkeys(result.search.cell for result in ended):
         path = out / "retimed" / slug(cell) / TIMED
         data = json.loads(path.read_text(encoding="utf-8"))["timed"] if path.exists() else []
-        timed = [Retimed(**{**t, "entrant": RivalConfig(**t["entrant"])}) for t in data]
+        timed = [Retimed.from_json(t) for t in data]
         found.append(score_cell(cell, [result for result in ended if result.search.cell == cell], timed))
     return found
 
 
 def write(out: Path) -> list[Path]:
-    """duel.json, duel.md and duel-CELL.png in the comparison's folder ``out``; returns their paths."""
+    """Write duel.json, duel.md and duel-CELL.png in the comparison's folder ``out``. Returns their paths."""
     scored = comparisons(out)
     header = json.loads((out / HEADER).read_text(encoding="utf-8"))
     unstarted = json.loads(path.read_text(encoding="utf-8")) if (path := out / UNSTARTED).exists() else []
@@ -48,7 +48,7 @@ def write(out: Path) -> list[Path]:
 
 
 def to_json(comparison: CellComparison) -> dict[str, Any]:
-    """What the tables are made of; infinite and missing numbers are null."""
+    """Return what the tables are made of; infinite and missing numbers are null."""
     runs = []
     for run in comparison.runs:
         numbers = {
@@ -83,7 +83,7 @@ def to_json(comparison: CellComparison) -> dict[str, Any]:
 
 
 def markdown(header: dict[str, Any], scored: Sequence[CellComparison], unstarted: Sequence[str]) -> str:
-    """The overview, each rival's searches by cell, and what is missing."""
+    """Return the overview, each rival's searches by cell, and what is missing."""
     lines = [
         f"Command `{header['command']}`, {header['date']}, {header['device']}, {header['cores']} cores and one GPU a "
         f"search, {header['streams']} at a time, {header['versions']}.",
@@ -143,7 +143,7 @@ def _missing(scored: Sequence[CellComparison], unstarted: Sequence[str]) -> list
     ]
     lines += [f"- {name}: not started, no time was left" for name in unstarted]
     lines += [
-        f"- {comparison.cell.title}: re-timing {t.entrant.rival} {t.entrant.config or 'default'}: {t.error}"
+        f"- {comparison.cell.title}: re-timing {t.candidate.rival} {t.candidate.config or 'default'}: {t.error}"
         for comparison in scored
         for t in comparison.failed
     ]
@@ -154,7 +154,7 @@ def _missing(scored: Sequence[CellComparison], unstarted: Sequence[str]) -> list
 
 
 def spread(values: Sequence[float]) -> str:
-    """``12.3 (9.1 to 20.0)``: median, least and most; of those that were not reached it is said how many."""
+    """Return ``12.3 (9.1 to 20.0)``: median, least and most; where some were not reached, also how many."""
     reached = sorted(v for v in values if math.isfinite(v))
     if not reached:
         return "not reached" if values else "-"

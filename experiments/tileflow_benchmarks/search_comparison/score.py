@@ -1,4 +1,4 @@
-"""The scores of a search comparison: what each search's incumbent is worth at each moment, by the re-timing's clock."""
+"""The scores of a search comparison: the re-timed time of each search's incumbent at each moment."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ WITHIN = 1.02
 
 @dataclass(frozen=True, slots=True)
 class ScoredSearch:
-    """One search, scored. ``curve``: (seconds, re-timed us) of each incumbent that was timed again, the last being what
-    it picked. ``near_s``: until an incumbent was within 2 % of the pooled best, infinite where none was;
-    ``near_wall_s``: the same since its process was started. ``first_s``: until it knew a time at all. ``picked_us``:
-    re-timed; where the search was ended before it picked, its last incumbent. ``own_best_us``: of its own incumbents.
+    """One search, scored.
+
+    ``curve``: (seconds, re-timed us) of each incumbent that was timed again, the last being its pick. ``near_s``: until
+    an incumbent was within 2 % of the pooled best, infinite where none was; ``near_wall_s``: the same since its process
+    was started. ``first_s``: until it knew any time. ``picked_us``: of the pick, re-timed; of its last incumbent where
+    the search was ended before it picked. ``own_best_us``: the best of its own incumbents.
     """
 
     result: SearchResult
@@ -34,7 +36,7 @@ class ScoredSearch:
 
 @dataclass(frozen=True, slots=True)
 class CellComparison:
-    """One cell. ``default_us``: our default config, NaN where it failed. ``failed``: configs without a time."""
+    """One cell. ``default_us``: our default config's time, NaN where it failed. ``failed``: configs without a time."""
 
     cell: Cell
     best_us: float
@@ -43,10 +45,11 @@ class CellComparison:
     failed: tuple[Retimed, ...]
 
     def of(self, rival: Rival) -> list[ScoredSearch]:
+        """Return the rival's searches."""
         return [run for run in self.runs if run.result.search.rival == rival]
 
     def median(self, rival: Rival, what: str) -> float:
-        """The median of a field over the rival's searches, infinite values among them; NaN without any."""
+        """Return the median of a field over the rival's searches, infinite values included; NaN without any."""
         values = [float(getattr(run, what)) for run in self.of(rival)]
         return statistics.median(values) if values else math.nan
 
@@ -57,19 +60,19 @@ class CellComparison:
 
     @property
     def selection_own(self) -> float:
-        """What we picked over the best of our own incumbents of all seeds, the median search."""
+        """Our pick's time over the best of our own incumbents of all seeds, for the median search."""
         best = min((run.own_best_us for run in self.of("tileflow")), default=math.nan)
         return self.median("tileflow", "picked_us") / best
 
     @property
     def selection_pooled(self) -> float:
-        """What we picked over the best of anybody's, the median search."""
+        """Our pick's time over the best of all incumbents, for the median search."""
         return self.median("tileflow", "picked_us") / self.best_us
 
 
 def score_cell(cell: Cell, results: Sequence[SearchResult], timed: Sequence[Retimed]) -> CellComparison:
-    """``results``: of ``cell``'s searches. ``timed``: the batch. Nothing timed makes every time infinite."""
-    good = {t.entrant: t.time_us for t in timed if t.time_us is not None}
+    """Score the ``results`` of a cell's searches by the batch ``timed``. Without any time all times are infinite."""
+    good = {t.candidate: t.time_us for t in timed if t.time_us is not None}
     best_us = min(good.values(), default=math.inf)
     runs = tuple(_score(result, good, best_us) for result in results)
     failed = tuple(t for t in timed if t.time_us is None)
@@ -98,16 +101,17 @@ def _score(result: SearchResult, good: Mapping[RivalConfig, float], best_us: flo
 
 
 def incumbent_us(curve: Sequence[tuple[float, float]], seconds: float) -> float:
-    """The re-timed time of a search's incumbent at ``seconds``; infinite before it had one."""
+    """Return the re-timed time of a search's incumbent at ``seconds``; infinite before it had one."""
     known = [time for at, time in curve if at <= seconds]
     return known[-1] if known else math.inf
 
 
 def near(comparisons: Sequence[CellComparison], rival: Rival) -> tuple[int, int]:
-    """(searches that came within 2 %, all searches) of a rival."""
+    """Return (searches within 2 % of the best, all searches) of a rival."""
     runs = [run for comparison in comparisons for run in comparison.of(rival)]
     return sum(math.isfinite(run.near_s) for run in runs), len(runs)
 
 
 def rivals_of(comparison: CellComparison) -> list[Rival]:
+    """Return the rivals that have a search of the cell."""
     return [rival for rival in RIVALS if comparison.of(rival)]

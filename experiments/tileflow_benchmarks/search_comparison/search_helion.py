@@ -23,7 +23,7 @@ helion_peer.prepare()
 
 
 def bind(kernel: str, args: tuple[Any, ...]) -> Any:
-    """Helion's version of our ``kernel``, bound to our arguments. Raises KeyError where it has none."""
+    """Return Helion's version of our ``kernel``, bound to our arguments. Raises KeyError where it has none."""
     from ..suite import helion_kernels
 
     made: Any = helion_kernels.kernels()[kernel]
@@ -31,6 +31,7 @@ def bind(kernel: str, args: tuple[Any, ...]) -> Any:
 
 
 def main(folder: Path) -> int:
+    """Run the search that the folder describes, noting its start and its pick. Returns the exit code."""
     import torch
 
     search = Search.from_json(json.loads((folder / TASK).read_text(encoding="utf-8")))

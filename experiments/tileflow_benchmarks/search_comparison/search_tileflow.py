@@ -31,7 +31,7 @@ START_LIMIT_S = 180.0
 
 
 class Watched:
-    """An evaluator that notes when each trial's result arrives; everything else is the ``inner`` one's."""
+    """An evaluator that notes when each trial's result arrives; everything else is delegated to ``inner``."""
 
     def __init__(self, inner: Evaluator, notes: Notes) -> None:
         self._inner = inner
@@ -42,21 +42,23 @@ class Watched:
         return getattr(self._inner, name)
 
     def submit(self, request: TrialRequest) -> None:
+        """Remember the request and submit it."""
         self._requests[request.request_id] = request
         self._inner.submit(request)
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
+        """Poll, and note the time of each result that is neither retried nor remeasured."""
         results = self._inner.poll(timeout_s)
         for result in results:
             request, outcome = self._requests[result.request_id], result.outcome
             if not result.retried and not request.remeasure:
                 median = outcome.measurement.median_us if outcome.measurement is not None else None
-                self._notes.heard(request.config.to_dict(), median if outcome.status == "ok" else None)
+                self._notes.result(request.config.to_dict(), median if outcome.status == "ok" else None)
         return results
 
 
 def run(search: Search, device: str, folder: Path, notes: Notes, tools: Tools) -> None:
-    """Search, and mark what was picked. ``tools``: their evaluator is watched."""
+    """Search, and note the pick. ``tools``: their evaluator is watched."""
     wanted = spec(search, device)
 
     def watched(sweep_spec: SweepSpec) -> Evaluator:
@@ -71,7 +73,7 @@ def run(search: Search, device: str, folder: Path, notes: Notes, tools: Tools) -
 
 
 def spec(search: Search, device: str) -> SweepSpec:
-    """The sweep that ``kernel.tune(..., budget_s=search.limit_s)`` runs."""
+    """Return the sweep that ``kernel.tune(..., budget_s=search.limit_s)`` runs."""
     return parse(
         {
             "name": "duel",
@@ -85,7 +87,7 @@ def spec(search: Search, device: str) -> SweepSpec:
 
 
 def ray_evaluator(wanted: SweepSpec) -> Evaluator:
-    """As the command line's, but bound to the cores of this process, and returned once every worker is up."""
+    """Return the command line's evaluator, bound to this process's cores, once every worker is ready."""
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from tileflow_cluster.pipeline import TileflowStages
     from tileflow_cluster.ray_evaluator import RayEvaluator
@@ -99,6 +101,7 @@ def ray_evaluator(wanted: SweepSpec) -> Evaluator:
 
 
 def main(folder: Path) -> int:
+    """Run the search that the folder describes. Returns the exit code."""
     from tileflow_cluster.devices import visible_gpus
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -1,4 +1,4 @@
-"""What is fought for: a kernel at a problem, a rival, a seed, a limit; and what came of one search."""
+"""What is searched: a kernel at a problem, by a rival, with a seed and a limit; and the result of one search."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ class Search:
 
     @property
     def name(self) -> str:
-        """A file's name: ``softmax-m-8192-n-8192-bfloat16.helion.0``."""
+        """The search as part of a file name: ``softmax-m-8192-n-8192-bfloat16.helion.0``."""
         return f"{slug(self.cell)}.{self.rival}.{self.seed}"
 
     def to_json(self) -> dict[str, Any]:
+        """Return plain data that :meth:`from_json` reads back."""
         return {
             "kernel": self.cell.kernel,
             "problem": dict(self.cell.problem),
@@ -55,14 +56,16 @@ class Search:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Search:
+        """Read :meth:`to_json` back. Raises SpecError where the suite has no such cell."""
         return Search(cell_of(data), data["rival"], data["seed"], data["limit_s"])
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """``ending``: why the search did not end by itself, empty where it did. Seconds count from the moment its workers
-    were up with empty caches (``startup_s`` after its process was started), to ``done_s`` when it had picked a config.
+    """The result of one search.
 
+    ``ending``: why the search did not end by itself, empty where it did. Seconds count from the moment its workers were
+    ready with empty caches (``startup_s`` after its process was started), to ``done_s`` when it had picked a config.
     ``picked``: as canonical JSON, None where it named none.
     """
 
@@ -76,16 +79,18 @@ class SearchResult:
     series: tuple[Timed, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Return plain data that :meth:`from_json` reads back."""
         return asdict(self) | {"search": self.search.to_json()}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> SearchResult:
+        """Read :meth:`to_json` back. Raises SpecError where the suite has no such cell."""
         series = tuple(Timed(**point) for point in data["series"])
         return SearchResult(**{**data, "search": Search.from_json(data["search"]), "series": series})
 
 
 def cells(titles: Iterable[str]) -> list[Cell]:
-    """The suite's cells whose titles begin so, one each. Raises SpecError."""
+    """Return the suite's cells whose titles begin so, one for each title. Raises SpecError."""
     found = []
     for title in titles:
         matching = [cell for cell in SUITE if cell.title.startswith(title)]
@@ -100,7 +105,7 @@ def cells(titles: Iterable[str]) -> list[Cell]:
 
 
 def cell_of(data: Mapping[str, Any]) -> Cell:
-    """The suite's cell with the ``kernel`` and ``problem`` of ``data``. Raises SpecError."""
+    """Return the suite's cell with the ``kernel`` and ``problem`` of ``data``. Raises SpecError."""
     for cell in SUITE:
         if cell.kernel == data["kernel"] and dict(cell.problem) == data["problem"]:
             return cell
@@ -108,16 +113,17 @@ def cell_of(data: Mapping[str, Any]) -> Cell:
 
 
 def slug(cell: Cell) -> str:
+    """Return the cell's title with other characters than letters, digits and ``_`` replaced by ``-``."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", cell.title)
 
 
 def plan(
     wanted: Sequence[Cell], rivals: Sequence[Rival], seeds: int, limits: Mapping[str, float], limit_s: float
 ) -> list[Search]:
-    """Every search, longest first, so that no stream is left with a long one at the end; a cell's seeds come one after
-    another over all cells, so that what the time does not suffice for is missing everywhere alike.
+    """Return every search, longest first, so that no slot is left with a long one at the end.
 
-    ``limits``: seconds by the beginning of a cell's title, ``limit_s`` for the others.
+    All cells have their first seed before any has its second: what the time does not suffice for is missing everywhere
+    alike. ``limits``: seconds by the beginning of a cell's title, ``limit_s`` for the others.
     """
     searches = [
         Search(cell, rival, seed, next((s for title, s in limits.items() if cell.title.startswith(title)), limit_s))
@@ -129,7 +135,7 @@ def plan(
 
 
 def collect(folder: Path, search: Search, started_at: float, wall_s: float, ending: str, gpu: str) -> SearchResult:
-    """What a search left in its folder, whether it ended or was ended. ``started_at``: seconds since 1970."""
+    """Read what a search left in its folder, whether it ended or was ended. ``started_at``: seconds since 1970."""
     notes = read_lines(folder / NOTES)
     marks = {note["mark"]: note for note in notes if "mark" in note}
     ready = marks["ready"]["at"] if "ready" in marks else None
@@ -150,6 +156,6 @@ def collect(folder: Path, search: Search, started_at: float, wall_s: float, endi
 
 
 def results(out: Path) -> list[SearchResult]:
-    """Every search that has ended in the comparison's folder ``out``, by name."""
+    """Return every search that has ended in the comparison's folder ``out``, by name."""
     paths = sorted((out / "searches").glob(f"*/{RESULT}"))
     return [SearchResult.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in paths]

@@ -1,4 +1,4 @@
-"""A search as a series: when it learned which time of which config. Both rivals' logs are read into it."""
+"""A search as a series of times with the moments at which it learned them. Both rivals' logs are read into it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ CHECKPOINTS_S = (2, 3.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 90, 120)
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """``seconds``: since the clock started. ``time_us``: by the search's own measurement, None where the config failed
-    or was turned away. ``config``: canonical JSON."""
+    """One config's time in a search.
+
+    ``seconds``: since the clock started. ``time_us``: by the search's own measurement, None where the config failed or
+    was rejected. ``config``: canonical JSON.
+    """
 
     seconds: float
     config: str
@@ -22,12 +25,12 @@ class Timed:
 
 
 def canonical(config: Mapping[str, Any]) -> str:
-    """One text for equal configs."""
+    """Return one text for equal configs."""
     return json.dumps(config, sort_keys=True, separators=(",", ":"))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file of JSON lines, none where there is no file: its writer may have been killed."""
+    """Return the whole lines of a file of JSON lines, none without a file: its writer may have been killed."""
     if not path.exists():
         return []
     *whole, _torn = path.read_text(encoding="utf-8").split("\n")
@@ -35,15 +38,17 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def of_notes(notes: Iterable[Mapping[str, Any]], start: float) -> list[Timed]:
-    """From what :class:`.notes.Notes` wrote. ``start``: seconds since 1970."""
+    """Return the series that :class:`.notes.Notes` wrote. ``start``: seconds since 1970."""
     return [
         Timed(note["at"] - start, canonical(note["config"]), note["time_us"]) for note in notes if "time_us" in note
     ]
 
 
 def of_trace(events: Iterable[Mapping[str, Any]], start: float) -> list[Timed]:
-    """From Helion's detailed log (``HELION_AUTOTUNE_LOG_DETAILS``, schema version 1): first timings, and those that
-    it repeats to be sure. ``start``: seconds since 1970."""
+    """Return the series of Helion's detailed log (``HELION_AUTOTUNE_LOG_DETAILS``, schema version 1).
+
+    It has first timings, and those that Helion repeats to be sure. ``start``: seconds since 1970.
+    """
     return [
         Timed(
             event["timestamp_s"] - start,
@@ -56,9 +61,9 @@ def of_trace(events: Iterable[Mapping[str, Any]], start: float) -> list[Timed]:
 
 
 def incumbents(series: Sequence[Timed]) -> list[tuple[float, str]]:
-    """(seconds, config) of every moment at which another config became the best known.
+    """Return (seconds, config) of every moment at which another config became the best known.
 
-    Of a config's timings the last one counts: both searches measure their leaders again, and may be disappointed.
+    The last of a config's timings counts: both searches measure their leaders again, perhaps with a worse time.
     """
     known: dict[str, float] = {}
     changes: list[tuple[float, str]] = []
@@ -73,7 +78,7 @@ def incumbents(series: Sequence[Timed]) -> list[tuple[float, str]]:
 
 
 def at_checkpoints(series: Sequence[Timed], checkpoints: Sequence[float] = CHECKPOINTS_S) -> list[str]:
-    """The distinct incumbents at the checkpoints and at the end, the last one first."""
+    """Return the distinct incumbents at the checkpoints and at the end, the last one first."""
     changes = incumbents(series)
     wanted: dict[str, None] = {}
     for at in (float("inf"), *sorted(checkpoints, reverse=True)):

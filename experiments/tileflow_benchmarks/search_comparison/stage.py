@@ -1,4 +1,4 @@
-"""The processes of a search comparison, searches and re-timings, each with caches of its own; what is kept of them."""
+"""The processes of a search comparison, searches and re-timings, each with caches of its own, and their results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from .retime import WANTED, configs_to_retime
 from .searches import RESULT, TASK, TRACE, Search, collect, results, slug
 from .series import at_checkpoints
 
-# Beyond what its tuner is given a search surely needs: to start, to pick.
+# Seconds that a search needs at least beyond its tuner's limit: to start, to pick.
 LEAST_BESIDES_S = 25.0
 
 
 class Stage:
-    """What is started for a search and for a re-timing, each with caches of its own in ``work``, and what is kept of
-    it in ``out``."""
+    """Makes the commands of searches and re-timings.
+
+    Each has caches of its own in ``work``; its results are kept in ``out``. ``besides_s``: seconds that a search gets
+    beyond its tuner's limit.
+    """
 
     def __init__(self, out: Path, work: Path, besides_s: float) -> None:
         self._out = out
@@ -30,6 +33,7 @@ class Stage:
         self.retime_s = 0.0
 
     def search(self, search: Search, slot: Slot) -> Command[Search]:
+        """Return the command of a search in a slot, with its task written to its folder."""
         folder, work = self._folder("searches", search.name), self._caches(search.name)
         write(folder / TASK, search.to_json())
         environment = caches(work)
@@ -41,6 +45,7 @@ class Stage:
         return Command(search, words, environment, folder / "log.txt", limit_s, least_s)
 
     def searched(self, ended: Ended[Search]) -> None:
+        """Keep the result of a search that has ended, and print a line about it."""
         search = ended.command.item
         folder = self._folder("searches", search.name)
         result = collect(folder, search, ended.started_at, ended.wall_s, ended.ending, ended.slot.name)
@@ -52,6 +57,7 @@ class Stage:
         print(f"{search.name}: {began}, {done}, {len(result.series)} results; {ended.ending or 'ended'}", flush=True)
 
     def retime(self, cell: Cell, slot: Slot) -> Command[Cell]:
+        """Return the command that times the incumbents of a cell's searches again, with their Triton caches linked."""
         folder, work = self._folder("retimed", slug(cell)), self._caches(f"retimed-{slug(cell)}")
         mine = [result for result in results(self._out) if result.search.cell == cell]
         wanted = configs_to_retime(mine, lambda result: at_checkpoints(result.series))
@@ -61,7 +67,7 @@ class Stage:
                 "kernel": cell.kernel,
                 "problem": dict(cell.problem),
                 "seconds": self.retime_s,
-                "entrants": [asdict(entrant) for entrant in wanted],
+                "entrants": [asdict(candidate) for candidate in wanted],
             },
         )
         environment = caches(work)
@@ -73,6 +79,7 @@ class Stage:
         )
 
     def retimed(self, ended: Ended[Cell]) -> None:
+        """Print a line about a re-timing that has ended."""
         print(f"{ended.command.item.title}: timed again in {ended.wall_s:.1f} s; {ended.ending or 'ended'}", flush=True)
 
     def _folder(self, *parts: str) -> Path:
@@ -87,7 +94,7 @@ class Stage:
 
 
 def caches(work: Path) -> dict[str, str]:
-    """Every cache that a search could find warm, in an empty folder."""
+    """Return the variables that put every cache which a search could find warm into an empty folder."""
     return {
         "TRITON_CACHE_DIR": str(work / "triton"),
         "TILEFLOW_CACHE": str(work / "tileflow"),
@@ -105,7 +112,8 @@ def gather(cache: Path, into: Path) -> None:
 
 
 def helion_environment(search: Search, folder: Path, work: Path, cores: int) -> dict[str, str]:
-    """Helion's settings for ``search``. Its log goes to ``folder``, what it compiles to ``work`` and stays there.
+    """Return Helion's settings for ``search``. Its log goes to ``folder``, what it compiles to ``work`` and stays
+    there.
 
     By default its tuner would have no limit and start a compiler on each core of the host.
     """
@@ -122,4 +130,5 @@ def helion_environment(search: Search, folder: Path, work: Path, cores: int) -> 
 
 
 def write(path: Path, data: Any) -> None:
+    """Write JSON and a newline."""
     path.write_text(json.dumps(data) + "\n", encoding="utf-8")

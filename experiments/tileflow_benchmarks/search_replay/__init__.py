@@ -1,1 +1,1 @@
-"""The laboratory: measure a large sample of a kernel's space once, then try strategies on it without a GPU."""
+"""Search replay: measure a large sample of a kernel's space once, then run strategies on it without a GPU."""

@@ -66,7 +66,7 @@ def replay_recordings(
 
 
 def main() -> None:
-    """Exit code 2 for what is not as it must be."""
+    """Run the command. Exit code 2 for bad input."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
         app()

@@ -24,7 +24,7 @@ NEAR = 1.02  # of the best time in the recording: the benchmark's "within 2 %"
 
 @dataclass(frozen=True, slots=True)
 class StrategyVariant:
-    """``seeded``: it begins with the default config."""
+    """A strategy under a name. ``seeded``: it begins with the default config."""
 
     name: str
     make: MakeStrategy
@@ -48,10 +48,12 @@ class StrategyRuns:
     runs: tuple[Replayed, ...]
 
     def seconds_to(self, limit_us: float) -> list[float]:
-        """For each seed, infinite where it was not reached."""
+        """Return the seconds to a time of at most ``limit_us`` for each seed, infinite where it was not reached."""
         return [found[0] if (found := run.first_below(limit_us)) else math.inf for run in self.runs]
 
     def trials_to(self, limit_us: float) -> list[float]:
+        """Return the measurements to a time of at most ``limit_us`` for each seed, infinite where it was not
+        reached."""
         return [found[1] if (found := run.first_below(limit_us)) else math.inf for run in self.runs]
 
 
@@ -65,7 +67,7 @@ class RecordingComparison:
 
 
 def variants(names: Iterable[str]) -> list[StrategyVariant]:
-    """Raises SpecError for an unknown name."""
+    """Return the variants of these strategies. Raises SpecError for an unknown name."""
     found = []
     for name in names:
         if name not in STRATEGIES:
@@ -85,7 +87,7 @@ def compare(
     prepare: Prepare = prepare,
     clock: Callable[[], float] = time.thread_time,
 ) -> list[RecordingComparison]:
-    """Compare every variant on every recording with every seed. ``seconds``: of virtual time, for each search."""
+    """Run every variant on every recording with every seed. ``seconds``: of virtual time, for each search."""
     warm_up("default")  # as a sweep does before its first search begins
 
     return [
@@ -108,7 +110,7 @@ def compare(
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile; infinite values sort last."""
+    """Return the lower quartile, median and upper quartile; infinite values sort last."""
     ordered = sorted(values)
     last = len(ordered) - 1
 
@@ -121,4 +123,5 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean; infinite where any value is."""
     return math.exp(statistics.fmean(math.log(v) for v in values)) if all(map(math.isfinite, values)) else math.inf

@@ -1,4 +1,4 @@
-"""Which configs a recording measures: a random sample, a box around the default, and what lies near the best."""
+"""Which configs a recording measures: a random sample, a box around the default, and neighbours of the best."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SPARE_DRAWS = 200
 def plan(
     space: ConfigSpace, default: Config, seed: int, best: Callable[[], list[Config]]
 ) -> Iterator[tuple[Part, Config]]:
-    """Distinct valid configs without end, or until the space has no more: the defaults, then every part in turn.
+    """Yield distinct valid configs, until the space has no more: the default, then from every part in turn.
 
     ``random`` is what a random search would draw. ``box`` is the whole sub-space of block sizes, warps and stages, the
-    other knobs at the default's choices, nearest first: cut off anywhere it is whole up to some number of steps.
+    other knobs at the default's choices, nearest first: cut off anywhere, it is complete up to some number of steps.
     ``near`` are neighbours of what ``best`` gives at that moment, so that a local search finds neighbours there.
     """
     seen: set[Config] = set()
@@ -48,7 +48,7 @@ def plan(
             seen.add(found)
             yield part, found
         elif part == "near":
-            parts["near"] = _near(space, best, seen)  # the best of now may have neighbours
+            parts["near"] = _near(space, best, seen)  # the present best may have neighbours
 
 
 def _random(space: ConfigSpace, rng: random.Random, seen: set[Config]) -> Iterator[Config]:
@@ -63,7 +63,7 @@ def _random(space: ConfigSpace, rng: random.Random, seen: set[Config]) -> Iterat
 
 
 def _box(space: ConfigSpace, default: Config) -> Iterator[Config]:
-    """Breadth first from the default, along the knobs of :data:`BOX_ROLES`."""
+    """Yield configs breadth first from the default, along the knobs of :data:`BOX_ROLES`."""
     knobs = tuple(
         k if k.role in BOX_ROLES else replace(k, choices=(default[k.name],), default=default[k.name])
         for k in space.knobs

@@ -27,7 +27,7 @@ from tileflow.target import target
 from .plan import Part, plan
 from .recording import Header, Recording, Row, write
 
-AHEAD = 2  # configs under way for each core: the GPU does not wait, and little is thrown away at the end
+AHEAD = 2  # configs in flight per core: enough to keep the GPU busy, few to discard at the end
 LEADERS = 5
 
 Built = tuple[Build, tuple[Binary, ...]]
@@ -36,10 +36,10 @@ Built = tuple[Build, tuple[Binary, ...]]
 def record(
     spec: SweepSpec, out: Path, seconds: float, stages: Stages, *, cores: int = 0, prepare: Prepare = prepare
 ) -> list[Path]:
-    """Record every problem of ``spec`` on its first device class, ``seconds`` in all, shared out evenly.
+    """Record every problem of ``spec`` on its first device class, ``seconds`` in all, divided evenly.
 
-    ``cores``: compile processes, as many as this process may use where 0. Writes a file a problem into ``out`` as soon
-    as it is done, and returns their paths. Raises ClusterError where the GPU is not of the class.
+    ``cores``: compile processes, as many as this process may use where 0. Writes a file per problem into ``out`` as
+    soon as it is done, and returns their paths. Raises ClusterError where the GPU is not of the class.
     """
     cores = cores or len(os.sched_getaffinity(0))
     keys = [StudyKey(k.kernel, problem, spec.device_classes[0]) for k in spec.kernels for problem in k.problems]
@@ -63,12 +63,12 @@ def record(
 
 
 def _some_request(task: TuningTask) -> TrialRequest:
-    config = next(task.space.neighbours(task.default), task.default)  # the default's own compile finds no cache
+    config = next(task.space.neighbours(task.default), task.default)  # so the default's own compile finds no cache
     return TrialRequest("record-start", task.kernel, task.key.problem, task.key.device_class, config)
 
 
 def file_name(key: StudyKey) -> str:
-    """``softmax-m8192-n8192-bfloat16.parquet``"""
+    """Return ``softmax-m8192-n8192-bfloat16.parquet``."""
     parts = [f"{'' if isinstance(value, str) else name}{value}" for name, value in key.problem]
     return re.sub("[^A-Za-z0-9_.-]", "-", "-".join([key.kernel.rpartition(":")[2], *parts])) + ".parquet"
 
@@ -89,6 +89,7 @@ class Compilers:
         wait([self.submit(request) for _ in range(self.cores)])
 
     def submit(self, request: TrialRequest) -> Future[Built]:
+        """Compile a request in the next free process."""
         return self._threads.submit(self._compile, request)
 
     def _compile(self, request: TrialRequest) -> Built:
@@ -108,7 +109,7 @@ class Compilers:
 
 
 class _Session:
-    """One problem: compiles run ahead on all cores, whatever is built first is measured first."""
+    """One problem's recording: compiles run ahead on all cores, and what is built first is measured first."""
 
     def __init__(self, task: TuningTask, compilers: Compilers, device: Device, seed: int) -> None:
         self._task, self._compilers, self._device, self._seed = task, compilers, device, seed
@@ -119,7 +120,7 @@ class _Session:
         self._prepare_s = 0.0
 
     def run(self, seconds: float) -> Recording:
-        """Until ``seconds`` have passed (the default is always measured) or the space has no more."""
+        """Record until ``seconds`` have passed (the default is always measured) or the space has no more."""
         started = time.monotonic()
         configs = plan(self._task.space, self._task.default, self._seed, self._leaders)
         flying: dict[Future[Built], tuple[Part, TrialRequest]] = {}
@@ -178,7 +179,7 @@ class _Session:
         started = time.monotonic()
         outcome = self._device.run(request, compiled, binaries)
         spent = time.monotonic() - started
-        if first:  # its stay includes the problem's inputs and references
+        if first:  # its time includes the problem's inputs and references
             self._prepare_s = outcome.prepare_s
             spent -= outcome.prepare_s
         facts = cost.static_facts(compiled.traffic, compiled.launches, target(request.device_class))

@@ -1,4 +1,4 @@
-"""A recording: every config that was measured of one problem, in one Parquet file that says what it was made with."""
+"""A recording: every config that was measured of one problem, in one Parquet file with the versions that made it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _KNOB, _FACT = "knob:", "fact:"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """``knobs``: the space's, in order, without what makes them active: recorded configs are normalised.
+    """What a recording is of.
 
-    ``roofline_us``: of the call's traffic. ``prepare_s``: of a problem's inputs and references, spent once.
-    ``cores``: how many compiled at once. ``versions``: of what compiled and launched.
+    ``knobs``: the space's, in order, without their activity conditions: recorded configs are normalised.
+    ``roofline_us``: of the call's traffic. ``prepare_s``: of a problem's inputs and references, spent once. ``cores``:
+    how many compiled at once. ``versions``: of what compiled and launched.
     """
 
     kernel: str
@@ -47,17 +48,20 @@ class Header:
 
     @property
     def title(self) -> str:
+        """The kernel, the sizes and the device class as text."""
         sizes = ", ".join(f"{name}={value}" for name, value in sorted(self.problem.items()))
         return f"{self.kernel.rpartition(':')[2]} {sizes} on {self.device_class}"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``part``: which part of the plan asked for it. ``trial``: the same for configs that gave the same binary.
+    """One config.
 
-    ``median_us``, ``ci95_us``: NaN unless ``status`` is ok. ``samples``: launches timed; few where it was hopeless.
-    ``compile_s``: of lowering, emitting and building, while as many cores did so. ``measure_s``: of the whole stay on
-    the device, checking (``verify_s``) and timing (``bench_s``) included. ``facts``: None where nothing was built.
+    ``part``: which part of the plan asked for it. ``trial``: the same for configs that gave the same binary.
+    ``median_us``, ``ci95_us``: NaN unless ``status`` is ok. ``samples``: launches timed; few where the config was
+    clearly slow. ``compile_s``: of lowering, emitting and building, while as many cores did so. ``measure_s``: of all
+    its time on the device, checking (``verify_s``) and timing (``bench_s``) included. ``facts``: None where nothing was
+    built.
     """
 
     config: Config
@@ -76,12 +80,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
+    """A header and its rows."""
+
     header: Header
     rows: tuple[Row, ...]
 
     @property
     def best_us(self) -> float:
-        """The best time of all. Raises SpecError where nothing worked."""
+        """The best time of all rows. Raises SpecError where nothing worked."""
         times = [row.median_us for row in self.rows if row.status is Status.OK]
         if not times:
             raise SpecError("a recording must hold a config that works", got="none", where=self.header.title)
@@ -93,7 +99,7 @@ _BOUNDS = ("least_us", "spilled", "fits")
 
 
 def write(recording: Recording, path: Path) -> None:
-    """One column a knob and a fact, compressed; seconds to the tenth of a millisecond, times to five digits."""
+    """Write one column per knob and fact, compressed; seconds to a tenth of a millisecond, times to five digits."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -118,7 +124,7 @@ def write(recording: Recording, path: Path) -> None:
 
 
 def read(path: Path) -> Recording:
-    """Raises SpecError for a file that is no recording of this schema."""
+    """Read a recording. Raises SpecError for a file that is no recording of this schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -142,7 +148,7 @@ def read(path: Path) -> Recording:
 
 
 def read_all(folder: Path) -> list[Recording]:
-    """Every recording in ``folder``, by file name. Raises SpecError where there is none."""
+    """Return every recording in ``folder``, by file name. Raises SpecError where there is none."""
     found = sorted(folder.glob("*.parquet"))
     if not found:
         raise SpecError("a folder of recordings must hold *.parquet files", got="none", where=str(folder))

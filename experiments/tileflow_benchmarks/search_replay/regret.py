@@ -1,9 +1,8 @@
-"""How good was the pick? Each study's winner against the best of its whole search, in a new race on one GPU.
+"""The regret of picks: each study's winner against the best of its whole search, in a new race on one GPU.
 
 ``python -m tileflow_benchmarks.search_replay.regret OUT --seconds 120`` reads the journal of the sweep in ``OUT``. It
-builds each winner and the :data:`POOL` fastest configs of its search anew, and holds a race with other inputs than
-those that the winner was picked with. A row for each study is printed as soon as it is known; ``OUT/regret.json`` has
-them all.
+builds each winner and the :data:`POOL` fastest configs of its search anew, and runs a race with other inputs than those
+that the winner was picked with. A row for each study is printed as soon as it is known; ``OUT/regret.json`` has all.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from tileflow_cluster.pipeline import TileflowStages
 from tileflow_cluster.protocol import RaceRequest, TrialRequest
@@ -35,8 +35,11 @@ SEED = 1000  # of the inputs
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """``ratio``: the pick's time over that of the pool's best, 1 where it is the best, with its interval. ``rounds``:
-    that the pick played. ``best``: the key of the config that was the fastest, ``entrants`` of how many."""
+    """One study's pick in the new race.
+
+    ``ratio``: the pick's time over the best candidate's, 1 where it is the best, with its interval. ``rounds``: how
+    many times the pick was timed. ``best``: the key of the fastest config, out of ``candidates``.
+    """
 
     study: str
     ratio: float
@@ -44,11 +47,16 @@ class Regret:
     high: float
     rounds: int
     best: str
-    entrants: int
+    candidates: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row of regret.json, which calls the number of candidates ``entrants``."""
+        data = asdict(self)
+        return {**{name: value for name, value in data.items() if name != "candidates"}, "entrants": self.candidates}
 
 
 def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Device) -> Regret | None:
-    """None where the study has no measured winner, or its device did not survive the race."""
+    """Race a study's pick against its pool. None where it has no measured winner, or its device failed in the race."""
     won = winner(folded, task)
     if won is None or not won.record.measured:
         return None
@@ -92,11 +100,12 @@ def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Devic
 
 
 def _or_inf(ratio: float | None) -> float:
-    """Infinite for a candidate that failed."""
+    """Return infinity for a candidate that failed."""
     return math.inf if ratio is None else ratio
 
 
 def main() -> int:
+    """Race the studies of the sweep's folder until the time is over, and print a row each. Returns the exit code."""
     parser = argparse.ArgumentParser(description="The regret of a sweep's picks.")
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=120.0, help="no further study is begun after them")
@@ -115,15 +124,15 @@ def main() -> int:
                 result = regret(prepare(key, wanted.modes[0]), folded, compilers, device)
                 print(
                     key.title,
-                    "no contest"
+                    "no race"
                     if result is None
                     else f"{result.ratio:.4f} ({result.low:.4f} to {result.high:.4f}, {result.rounds} rounds, "
-                    f"{result.entrants} entrants)",
+                    f"{result.candidates} candidates)",
                     flush=True,
                 )
                 if result is not None:
                     found.append(result)
-                    (asked.out / "regret.json").write_text(json.dumps([asdict(r) for r in found], indent=1))
+                    (asked.out / "regret.json").write_text(json.dumps([r.to_json() for r in found], indent=1))
         finally:
             device.close()
     finite = [r.ratio for r in found if r.ratio < math.inf]

@@ -20,7 +20,7 @@ POINTS = 200
 
 
 def write(comparisons: Sequence[RecordingComparison], folder: Path, name: str, seconds: float) -> list[Path]:
-    """``name``.json, ``name``.md and one PNG a recording; returns their paths."""
+    """Write ``name``.json, ``name``.md and one PNG per recording. Returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.json", folder / f"{name}.md"]
     paths[0].write_text(
@@ -35,7 +35,7 @@ def write(comparisons: Sequence[RecordingComparison], folder: Path, name: str, s
 
 
 def markdown(comparisons: Sequence[RecordingComparison], seconds: float) -> str:
-    """The whole first, then each recording."""
+    """Return the overview, then each recording."""
     parts = [_overview(comparisons)]
     for comparison in comparisons:
         header = comparison.recording.header
@@ -57,7 +57,7 @@ def markdown(comparisons: Sequence[RecordingComparison], seconds: float) -> str:
 
 
 def _overview(comparisons: Sequence[RecordingComparison]) -> str:
-    """Over all recordings: the median seed's seconds, their geometric mean, the slowest, and how many got there."""
+    """Summarise all recordings: the median seed's seconds, their geometric mean, the slowest, how many reached it."""
     lines = [
         f"Seconds of virtual time to within {NEAR - 1:.0%} of a recording's best, {len(comparisons)} recordings, "
         f"{len(comparisons[0].entries[0].runs)} seeds each.",
@@ -99,7 +99,7 @@ def _table(comparison: RecordingComparison, at_seconds: Sequence[float]) -> str:
 
 
 def figure(comparison: RecordingComparison, seconds: float) -> Any:
-    """Regret against seconds and against measurements: the median over seeds, and the quartiles as a band."""
+    """Plot regret against seconds and measurements: the median over seeds, and the quartiles as a band."""
     with style():
         return _figure(comparison, seconds)
 

@@ -1,8 +1,8 @@
-"""One search against a recording, in virtual time: what it would have taken on the machine that was recorded.
+"""One search against a recording, in virtual time: what it would have taken on the recorded machine.
 
-Compiles run side by side on the recording's cores, measurements one after the other on one GPU, both as long as they
-took when they were recorded. The strategy's own computing happens between them on the driver's clock, and counts as
-the processor time that it takes here, so that whatever else runs on this machine does not count.
+Compiles run in parallel on the recording's cores, measurements one after the other on one GPU, both as long as they
+took when they were recorded. The strategy's own computing happens between them on the driver's clock, and counts as the
+processor time that it takes here, so that other load on this machine does not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tileflow.measure.types import Status
 from .recording import Recording, Row
 from .space import RecordedSpace
 
-AHEAD = 2  # requests under way for each worker, as the Ray evaluator has it
+AHEAD = 2  # requests in flight per worker, as in the Ray evaluator
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -34,9 +34,12 @@ MakeStrategy = Callable[[ConfigSpace, int], Strategy]
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """``curve``: (seconds, measurements so far, best time in us) at each new best. ``measured``, ``built``: how many.
-    ``pruned``: built and dropped. ``snapped``: asked for outside the recording. ``thinking_s``: the strategy's own.
-    ``finished``: why it ended by itself, empty where the budget or the recording did."""
+    """The result of one search.
+
+    ``curve``: (seconds, measurements so far, best time in us) at each new best. ``measured``, ``built``: how many.
+    ``pruned``: built and dropped. ``snapped``: asked for outside the recording. ``thinking_s``: of the strategy's
+    computing. ``finished``: why it ended by itself, empty where the budget or the recording did.
+    """
 
     seed: int
     curve: tuple[tuple[float, int, float], ...]
@@ -49,14 +52,15 @@ class Replayed:
     finished: str
 
     def best_at(self, seconds: float) -> float:
-        """Infinite before the first measurement."""
+        """Return the best time in us at ``seconds``, infinite before the first measurement."""
         return next((best for at, _, best in reversed(self.curve) if at <= seconds), math.inf)
 
     def best_after(self, trials: int) -> float:
+        """Return the best time in us after that many measurements, infinite before the first."""
         return next((best for _, count, best in reversed(self.curve) if count <= trials), math.inf)
 
     def first_below(self, limit_us: float) -> tuple[float, int] | None:
-        """Seconds and measurements until a time of at most ``limit_us``; None where it was not reached."""
+        """Return the seconds and measurements until a time of at most ``limit_us``; None where it was not reached."""
         return next(((at, count) for at, count, best in self.curve if best <= limit_us), None)
 
 
@@ -140,7 +144,7 @@ class _Simulation:
             self._waiting.append(row)
 
     def _measure(self) -> None:
-        """Give the GPU, where it is free, what the strategy thinks most of."""
+        """Give a free GPU the config that the strategy ranks first."""
         while self._waiting and not self._gpu_busy:
             ranks = self._think(self._strategy.rank, [row.config for row in self._waiting])
             dropped = [row for row, rank in zip(self._waiting, ranks, strict=True) if rank == math.inf]
@@ -179,7 +183,7 @@ class _Simulation:
         heapq.heappush(self._events, (when, next(self._numbers), happen, row))
 
     def _think(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The driver is busy meanwhile; compilers and the GPU are not."""
+        """Run the strategy's function on the driver's clock; compilers and the GPU go on meanwhile."""
         started = self._clock()
         answer = function(*args, **kwargs)
         spent = self._clock() - started
@@ -189,10 +193,10 @@ class _Simulation:
 
 
 def warm_compile_s(recording: Recording) -> dict[Config, float]:
-    """Seconds of each config's compile in a process that has started.
+    """Return the seconds of each config's compile in a process that has started.
 
-    The first compiles of a recording session also imported the compiler, once a process, which says nothing about their
-    configs: what took longer than anything later counts as the median.
+    The first compiles of a recording also imported the compiler, once per process, which says nothing about their
+    configs: those that took longer than any later one count as the median.
     """
     rows, first = recording.rows, 2 * AHEAD * recording.header.cores
     later = [row.compile_s for row in rows[first:]]
@@ -203,10 +207,11 @@ def warm_compile_s(recording: Recording) -> dict[Config, float]:
 
 
 def stay_s(row: Row, best_us: float, effort: Effort | None = None) -> float:
-    """Seconds on the GPU beside a best time of ``best_us``: a config that cannot beat it is timed a few times only.
+    """Return the seconds on the GPU beside a best time of ``best_us``; a clearly slower config is timed a few times
+    only.
 
-    One that was hopeless when it was recorded was timed so few times then; where it would not be now, its stay is a
-    little longer than was recorded, which is left out.
+    A config that was clearly slower when it was recorded was timed so few times then. Where it would not be now, its
+    stay would be a little longer than was recorded, which is ignored.
     """
     effort = effort or Effort()
     hopeless = row.status is Status.OK and row.median_us > effort.hopeless * best_us

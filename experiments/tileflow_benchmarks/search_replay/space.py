@@ -1,4 +1,4 @@
-"""A recording as a config space: only what was recorded is valid, and every other config leads to the nearest."""
+"""A recording as a config space: only recorded configs are valid, and repair gives the nearest of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _UNRECORDED = Constraint("recorded", Expr.of(0), (), "the config must have been 
 
 
 class RecordedSpace(ConfigSpace):
-    """The space of a replay (Kernel Tuner's simulation mode: Willemsen et al., 2021, restrict it so too).
+    """The space of a replay (as in Kernel Tuner's simulation mode: Willemsen et al., 2021).
 
-    ``repair`` leads to the nearest recorded config, in steps of numbers and changes of the other knobs; ``snapped``
-    counts how often it had to. ``sample`` draws from the random part of the recording alone, since the other parts
-    crowd where the good ones are. ``neighbours`` are the recorded configs one step away, filled up with the nearest
-    ones to :data:`NEIGHBOURS`: where a recording is thin a step is longer than it would be.
+    ``repair`` gives the nearest recorded config, in steps of numbers and changes of the other knobs; ``snapped`` counts
+    how often it had to. ``sample`` draws from the random part of the recording alone, since the other parts lie around
+    the good configs. ``neighbours`` are the recorded configs one step away, filled up with the nearest ones to
+    :data:`NEIGHBOURS`: where a recording is thin a step is longer than in the real space.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -45,32 +45,39 @@ class RecordedSpace(ConfigSpace):
 
     @property
     def snapped(self) -> int:
-        """Configs outside the recording that were asked for."""
+        """How many configs outside the recording were asked for."""
         return self._snapped
 
     @property
     def size(self) -> int:
+        """How many configs were recorded."""
         return len(self._configs)
 
     def violations(self, config: Config) -> list[Constraint]:
+        """Return one constraint for a config that was not recorded."""
         return [] if config in self._recorded else [_UNRECORDED]
 
     def is_valid(self, config: Config) -> bool:
+        """Whether the config was recorded."""
         return config in self._recorded
 
     def normalise(self, config: Config) -> Config:
+        """Return the config as it is: recorded configs are normalised."""
         return config
 
     def repair(self, config: Config) -> Config:
+        """Return the nearest recorded config, and count it where it is another."""
         if config in self._recorded:
             return config
         self._set("snapped", self._snapped + 1)
         return self._configs[int(self._distances(config).argmin())]
 
     def sample(self, rng: random.Random, tries: int = 64) -> Config:
+        """Draw from the random part of the recording."""
         return rng.choice(self._drawn)
 
     def neighbours(self, config: Config) -> Iterator[Config]:
+        """Yield the recorded configs one step away, filled up with the nearest to :data:`NEIGHBOURS`."""
         distances = self._distances(config)
         nearest = distances.argsort(kind="stable")
         for taken, at in enumerate(at for at in nearest if distances[at] > 0):
@@ -79,6 +86,7 @@ class RecordedSpace(ConfigSpace):
             yield self._configs[int(at)]
 
     def enumerate(self) -> Iterator[Config]:
+        """Return all recorded configs."""
         return iter(self._configs)
 
     def _distances(self, config: Config) -> Any:

@@ -1,7 +1,7 @@
 """What has changed since a recording was made.
 
-A stale recording still says what its configs took, so strategies are replayed against it as before: its header holds
-the knobs that it was made with. Only what it says of the kernel's present space is out of date.
+The header holds the knobs that a recording was made with, so strategies are replayed against a stale one as before.
+Only its statements about the kernel's present space are out of date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .recording import Header
 
 
 def stale(header: Header, prepare: Prepare) -> str:
-    """What of the kernel has changed since it was recorded, with the knobs by name; empty where nothing has."""
+    """Return what of the kernel has changed since it was recorded, with the knobs by name; empty where nothing has."""
     key = StudyKey(header.kernel, tuple(sorted(header.problem.items())), header.device_class)
     try:
         task = prepare(key, "static")

@@ -1,6 +1,6 @@
-"""A kernel's recordings in turn, each search alone and each with what came before: ``replay --transfer``.
+"""A kernel's recordings one after another, searched alone and with the earlier results: ``replay --transfer``.
 
-Every seed has an order of its own, so that the number of a shape says nothing about how hard it is.
+Every seed has an order of its own, so that the number of a shape does not depend on its difficulty.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ ALONE, SHARING = "alone", "sharing"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One search. ``number``: how many shapes came before it, and one. ``near``: (seconds, measurements) to within
-    2 % of the recording's best, infinite where it was not reached."""
+    """One search.
+
+    ``number``: its position in the order, from 1. ``way``: alone or sharing. ``near``: (seconds, measurements) to
+    within 2 % of the recording's best, infinite where it was not reached.
+    """
 
     shape: str
     number: int
@@ -46,8 +49,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """All searches over one kernel's recordings of one device class. ``stale``: by title, what has changed since one
-    was made, where something has."""
+    """All searches over one kernel's recordings of one device class.
+
+    ``stale``: by title, what has changed since a recording was made, where something has.
+    """
 
     kernel: str
     device_class: str
@@ -56,6 +61,7 @@ class Series:
     turns: tuple[Turn, ...]
 
     def of(self, way: str, number: int) -> list[Turn]:
+        """Return the searches of one way at one position."""
         return [turn for turn in self.turns if (turn.way, turn.number) == (way, number)]
 
 
@@ -67,8 +73,10 @@ def transfer(
     prepare: Prepare = prepare,
     clock: Callable[[], float] = time.thread_time,
 ) -> list[Series]:
-    """The default strategy on every kernel that was recorded at two shapes or more. ``seconds``: of virtual time for
-    each search. Raises SpecError where there is no such kernel."""
+    """Run the default strategy on every kernel that was recorded at two shapes or more.
+
+    ``seconds``: of virtual time for each search. Raises SpecError where there is no such kernel.
+    """
     groups: dict[tuple[str, str], list[Recording]] = {}
     for recording in recordings:
         groups.setdefault((recording.header.kernel, recording.header.device_class), []).append(recording)
@@ -112,7 +120,7 @@ def _sharing(recording: Recording, searches: TransferGroup, space: ConfigSpace, 
 
 
 def write(found: Sequence[Series], folder: Path) -> list[Path]:
-    """transfer.json, transfer.md and a plot a kernel; returns their paths."""
+    """Write transfer.json, transfer.md and a plot per kernel. Returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "transfer.json", folder / "transfer.md"]
     paths[0].write_text(json.dumps([asdict(series) for series in found], indent=1, sort_keys=True) + "\n", "utf-8")
@@ -124,7 +132,7 @@ def write(found: Sequence[Series], folder: Path) -> list[Path]:
 
 
 def markdown(series: Series) -> str:
-    """By shape number the median over seeds, and the quartiles."""
+    """Return the median over seeds, and the quartiles, by shape number."""
     runs = len(series.of(ALONE, 1))
     head = [
         "shape",
@@ -157,7 +165,7 @@ def markdown(series: Series) -> str:
 
 
 def figure(series: Series) -> Any:
-    """Seconds and measurements to within 2 %, and measurements in all, by shape number: medians and quartiles."""
+    """Plot seconds and measurements to within 2 %, and all measurements, by shape number: medians and quartiles."""
     with style():
         return _figure(series)
 

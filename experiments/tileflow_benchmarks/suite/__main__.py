@@ -1,7 +1,7 @@
 """``python -m tileflow_benchmarks.suite``: see :mod:`.cli`.
 
-Spawned processes import the main module of their parent again, unless it is called ``__main__`` as this one is; but
-:mod:`.cli` must be imported in them (it says why), so that it is what runs as the main module.
+A spawned process imports its parent's main module again, except one called ``__main__`` as this is. But :mod:`.cli`
+must be imported in spawned processes (it says why), so this module runs it as the main module.
 """
 
 import runpy

@@ -1,8 +1,8 @@
-"""What the suite's binaries hold, read from their machine code: no GPU is needed.
+"""The contents of the suite's binaries, read from their machine code without a GPU.
 
-Of every launch the first variant: registers, spills, shared memory, occupancy, and by instruction (NVIDIA's SASS) how
-wide its loads and stores of global memory are, which of them the copy engine does, what the matrix units do, and what
-goes to local memory.
+The first variant of every launch is read: registers, spills, shared memory, occupancy, and by instruction (NVIDIA's
+SASS) how wide its loads and stores of global memory are, which of them the copy engine does, the matrix units'
+instructions, and accesses of local memory.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ _LINE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", r
 
 @dataclass(frozen=True, slots=True)
 class BinaryFacts:
-    """Of one launch of a cell. ``loads``, ``stores``: of global memory, by ``128``, ``64`` ... bits a thread, ``box``
-    for the copy engine; ``others``: matrix instructions by kind, atomics, and accesses of local memory."""
+    """The facts of one launch of a cell.
+
+    ``loads``, ``stores``: of global memory, by ``128``, ``64`` ... bits a thread, ``box`` for the copy engine.
+    ``others``: matrix instructions by kind, atomics, and accesses of local memory.
+    """
 
     cell: str
     config: str
@@ -66,8 +69,11 @@ class BinaryFacts:
 
 
 def of_suite(cells: Sequence[Cell], device: str, tables: Path | None, processes: int) -> Iterator[BinaryFacts]:
-    """The facts of every launch, in the order of the cells. ``tables``: whose rows' configs are built, where they have
-    a cell's own; elsewhere, and without, the default config."""
+    """Yield the facts of every launch, in the order of the cells.
+
+    ``tables``: the configs of their rows are built where they have a cell's own; elsewhere, and without, the default
+    config.
+    """
     loading: dict[str, Any] = {} if tables is None else {"initializer": load, "initargs": (tables,)}
     with ProcessPoolExecutor(processes, **loading) as pool:
         for found in pool.map(of_cell, cells, [device] * len(cells)):
@@ -75,7 +81,7 @@ def of_suite(cells: Sequence[Cell], device: str, tables: Path | None, processes:
 
 
 def of_cell(cell: Cell, device: str) -> list[BinaryFacts]:
-    """By the row of the tables that are loaded in this process, if there is one of this very problem."""
+    """Return the facts of one cell, built by the row of this very problem in the loaded tables, if there is one."""
     on, kernel = target(device), load_kernel(cell.kernel)
     sizes: dict[str, Any] = dict(cell.problem)
     lowered = kernel.lower(kernel.inputs(device="meta", **sizes), on)
@@ -108,6 +114,7 @@ def _facts(title: str, config: str, binary: Binary, on: Target) -> BinaryFacts:
 
 
 def disassembly(cubin: bytes) -> str:
+    """Return the SASS of a cubin. Raises CalledProcessError where nvdisasm fails."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -116,7 +123,7 @@ def disassembly(cubin: bytes) -> str:
 
 
 def instructions(sass: str) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Loads and stores of global memory by width, and what else :class:`BinaryFacts` counts."""
+    """Return loads and stores of global memory by width, and the other counts of :class:`BinaryFacts`."""
     found: dict[str, Counter[str]] = {"loads": Counter(), "stores": Counter(), "others": Counter()}
     for text in _LINE.findall(sass):
         name, _, rest = text.partition(".")
@@ -134,14 +141,14 @@ def instructions(sass: str) -> tuple[Counter[str], Counter[str], Counter[str]]:
 
 
 def _mix(binary: Binary) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """AMD's by the class of its assembly's mnemonics, of no width."""
+    """Return AMD's counts, by the class of its assembly's mnemonics and without widths."""
     mix = dict(binary.resources.instructions)
     loads, stores = (Counter({"any": mix.pop(name, 0)}) for name in ("load_global", "store_global"))
     return loads, stores, Counter({name: mix[name] for name in ("mma", "atomic", "spill") if name in mix})
 
 
 def to_markdown(facts: Sequence[BinaryFacts]) -> str:
-    """A row a launch."""
+    """Return a table with a row per launch."""
     lines = [
         "| cell | config | launch | registers | spilled bytes | shared bytes | warps | occupancy | global loads | "
         "global stores | besides |",

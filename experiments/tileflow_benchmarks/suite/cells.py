@@ -1,4 +1,4 @@
-"""What is benchmarked: kernels of the gallery at the sizes that people compare."""
+"""The cells of the benchmark: kernels of the gallery at commonly compared sizes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """``softmax m=8192 n=8192 bfloat16``."""
+        """The cell as text: ``softmax m=8192 n=8192 bfloat16``."""
         values = [str(v) if isinstance(v, str) else f"{k}={v}" for k, v in self.problem]
         return f"{self.name} {' '.join(values)}"
 
     @property
     def name(self) -> str:
-        """``softmax``: the kernel without its module."""
+        """The kernel without its module: ``softmax``."""
         return self.kernel.rpartition(":")[2]
 
 
@@ -75,7 +75,8 @@ SUITE: tuple[Cell, ...] = (
 
 
 def in_turn(cells: Sequence[Cell]) -> list[Cell]:
-    """The first cell of every kernel, then the second of each, and so on; products first, which take longest to set up.
+    """Return the first cell of every kernel, then the second of each, and so on; products first, which take longest to
+    set up.
 
     A run that ends early then has something of every kernel.
     """

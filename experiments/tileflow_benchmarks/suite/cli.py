@@ -19,6 +19,7 @@ if helion_peer.available():
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command and its subcommands."""
     top = argparse.ArgumentParser(
         prog="scripts/bench", description="Time the gallery beside its peers on the GPUs at hand."
     )
@@ -70,13 +71,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Exit code 1 where one of our cells was wrong, failed or not measured, 2 without a GPU."""
+    """Run the command. Exit code 1 where one of our cells was wrong, failed or not measured, 2 without a GPU."""
     arguments = sys.argv[1:]
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-h", "--help")):
         arguments = ["run", *arguments]
     options = parser().parse_args(arguments)
     options.told = "scripts/bench " + shlex.join(sys.argv[1:])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the lanes' processes end too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the slots' processes end too
     code: int = options.call(options)
     return code
 

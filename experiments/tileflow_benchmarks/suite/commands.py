@@ -1,4 +1,4 @@
-"""The commands: run the suite, let peers search, write the report again."""
+"""The commands: run the suite, let peers search, read binaries, write the report again."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ MARGIN_S = 8.0  # for the last report, with its plots
 
 
 def run(options: argparse.Namespace) -> int:
+    """Check and time the chosen cells, and write the report. Returns the exit code."""
     began = time.monotonic()
     slots = _slots(options)
     if not slots:
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             else:
                 results.append(found)
                 _say(found)
-            _write_json(options.out, SuiteRun(header, results, (), dispatch))  # what there is survives what comes
+            _write_json(options.out, SuiteRun(header, results, (), dispatch))  # keep the results if a later cell fails
     unmeasured = [job.cell for job in pool.left if isinstance(job, CellJob)]
     results.sort(key=lambda r: SUITE.index(r.cell))
     done = SuiteRun(header, results, unmeasured, dispatch)
@@ -67,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def tune_peers(options: argparse.Namespace) -> int:
+    """Let Helion search for every chosen cell, writing what it finds after each. Returns the exit code."""
     if not helion_peer.available():
         print("helion is not importable here", file=sys.stderr)
         return 2
@@ -77,7 +79,7 @@ def tune_peers(options: argparse.Namespace) -> int:
     wanted = [name for name in options.kernels.split(",") if name]
     cells = [c for c in _chosen(options) if not wanted or c.name in wanted]
     settings = Settings(tune_s=options.seconds, effort=options.effort, is_dry=options.dry_run)
-    # a search ends the generation that is under way when its budget is over
+    # a search finishes its generation when its budget is over
     workers = Workers(slot_work.tuning, settings, slot_work.search_lost, 3 * options.seconds + 120)
     pool: ProcessPool[Cell, tuple[Cell, Tuned | None]]
     pool = ProcessPool(slots, workers, began + options.total_seconds - MARGIN_S)
@@ -102,6 +104,7 @@ def tune_peers(options: argparse.Namespace) -> int:
 
 
 def read_binaries(options: argparse.Namespace) -> int:
+    """Write a page of the facts of the chosen cells' binaries. Returns the exit code."""
     cells = sorted(_chosen(options), key=SUITE.index)
     facts = list(binaries.of_suite(cells, options.device, _absolute(options.tables), len(os.sched_getaffinity(0))))
     tools = asdict(toolchain())
@@ -113,6 +116,7 @@ def read_binaries(options: argparse.Namespace) -> int:
 
 
 def report(options: argparse.Namespace) -> int:
+    """Write the report of an earlier run again from its JSON. Returns the exit code."""
     options.out.mkdir(parents=True, exist_ok=True)
     _write_page(run_from(json.loads(options.json.read_text())), options.out, options.docs, options.peer_configs)
     return 0
@@ -125,7 +129,7 @@ def _write_json(out: Path, found: SuiteRun) -> None:
 
 
 def _write_page(found: SuiteRun, out: Path, docs: Path | None, configs: Path | None) -> None:
-    """``bench.md`` and its plots in ``out``; the same into ``docs``, plots in ``images/`` beside it."""
+    """Write ``bench.md`` and its plots in ``out``; the same into ``docs``, plots in ``images/`` beside it."""
     searches = {"Helion": read_configs(configs)} if configs else {}
     (out / "bench.md").write_text(to_markdown(found, _plots(found.results, out), searches))
     if docs is not None:

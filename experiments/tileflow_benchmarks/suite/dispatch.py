@@ -1,8 +1,8 @@
-"""What a warm call costs the host: ``python -m tileflow_benchmarks.suite.dispatch``.
+"""The host's cost of a warm call: ``python -m tileflow_benchmarks.suite.dispatch``.
 
-On a GPU the whole of it, beside ``torch.add``. Without one, Python's share: tensors are the CPU's, the binary is
-compiled for an H200, and the driver is a stand-in that returns at once. Times are microseconds, the least of many short
-runs, which other processes hardly touch.
+On a GPU it is measured whole, beside ``torch.add``. Without one only Python's share is: tensors are the CPU's, the
+binary is compiled for an H200, and a stand-in replaces the driver. Times are microseconds, the least of many short
+runs, which other processes hardly affect.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def dispatch_us(shapes: int = 1) -> dict[str, float]:
-    """A warm call of a small two-input kernel beside ``torch.add``, over ``shapes`` shapes in turn."""
+    """Time a warm call of a small two-input kernel beside ``torch.add``, over ``shapes`` shapes in turn."""
     add = load_kernel(KERNEL)
     pairs = _pairs(shapes, "cuda")
     return {"tileflow": _least_us(add, pairs), "torch.add": _least_us(torch.add, pairs)}
 
 
 def python_us(shapes: int = 1) -> dict[str, float]:
-    """The same on the CPU with a stand-in for the driver; and the host code's own ``torch.empty_like``."""
+    """Time the same on the CPU with a stand-in for the driver; and the host code's own ``torch.empty_like``."""
     add = load_kernel(KERNEL)
     pairs = _pairs(shapes, "cpu")
     for pair in pairs:
@@ -79,7 +79,7 @@ _OK = (0,)
 
 
 class _Driver:
-    """``cuda.bindings.driver`` as far as a launcher of a small kernel uses it."""
+    """The part of ``cuda.bindings.driver`` that a launcher of a small kernel uses."""
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_INVALID_VALUE=1, CUDA_ERROR_INVALID_CONTEXT=201)
     CUfunction_attribute = CUlaunchAttributeID = SimpleNamespace()
@@ -96,6 +96,7 @@ class _Driver:
 
 
 def main() -> int:
+    """Print the times for one shape and for many. Returns the exit code."""
     measure = dispatch_us if torch.cuda.is_available() else python_us
     for shapes in (1, 64):
         times = measure(shapes)

@@ -1,7 +1,8 @@
 """What a user of torch would write for a cell: the columns "eager" and "torch.compile".
 
-Mostly the kernel's own reference. Where that does more than the operation (a backward pass that runs the forward one
-first, a loss with extras) torch's own operation stands here instead: a reference is a formula, not a fair opponent.
+Mostly this is the kernel's own reference. Where that does more than the operation (a backward pass that runs the
+forward one first, a loss with extras) torch's own operation is used instead: a reference is a formula, not a fair
+opponent.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ Tensor = torch.Tensor
 
 
 def layer_norm_bwd(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor) -> Any:
-    """Torch's own backward operation."""
+    """Run torch's own backward operation."""
     backward = torch.ops.aten.native_layer_norm_backward
     return backward(grad, x, [x.size(1)], mean[:, None], scale[:, None], weight, weight, [True, True, True])
 
 
 def rms_norm_bwd(grad: Tensor, x: Tensor, weight: Tensor, inv_rms: Tensor) -> Any:
-    """Torch's own backward operation."""
+    """Run torch's own backward operation."""
     return torch.ops.aten._fused_rms_norm_backward(grad, x, [x.size(1)], inv_rms[:, None], weight, [True, True])
 
 
 def layer_norm_bwd_formula(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor) -> Any:
-    """For torch.compile to fuse."""
+    """Compute the gradients by their formulas, for torch.compile to fuse."""
     normed, g = (x.float() - mean[:, None]) * scale[:, None], grad.float()
     inner = g * weight.float()
     shift, slope = inner.mean(1, keepdim=True), (inner * normed).mean(1, keepdim=True)
@@ -43,7 +44,7 @@ def layer_norm_bwd_formula(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor
 
 
 def rms_norm_bwd_formula(grad: Tensor, x: Tensor, weight: Tensor, inv_rms: Tensor) -> Any:
-    """For torch.compile to fuse."""
+    """Compute the gradients by their formulas, for torch.compile to fuse."""
     normed, g = x.float() * inv_rms[:, None], grad.float()
     inner = g * weight.float()
     grad_x = (inner - normed * (inner * normed).mean(1, keepdim=True)) * inv_rms[:, None]
@@ -51,12 +52,12 @@ def rms_norm_bwd_formula(grad: Tensor, x: Tensor, weight: Tensor, inv_rms: Tenso
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """The loss alone: our kernel's logsumexp of each row is a by-product."""
+    """Compute the loss alone: our kernel's logsumexp of each row is a by-product."""
     return F.cross_entropy(logits, labels, ignore_index=IGNORED)
 
 
 def jsd_formula(log_q: Tensor, log_p: Tensor, beta: float) -> Any:
-    """Loss and gradient, for torch.compile to fuse."""
+    """Compute loss and gradient, for torch.compile to fuse."""
     q, p = log_q.exp(), log_p.exp()
     middle = torch.log(beta * p + (1 - beta) * q)
     slope = (1 - beta) * q * (log_q - middle)
@@ -64,7 +65,7 @@ def jsd_formula(log_q: Tensor, log_p: Tensor, beta: float) -> Any:
 
 
 def move(x: Tensor, y: Tensor, heading: Tensor, trail: Tensor, fresh: Tensor, seed: int) -> Any:
-    """A step of the agents in place, in torch's operations."""
+    """Move the agents one step in place, in torch's operations."""
     h, w = trail.shape
     angles = (0.0, physarum.SENSOR_ANGLE, -physarum.SENSOR_ANGLE)
     front, left, right = (physarum.sense(trail, x, y, heading + angle) for angle in angles)
@@ -77,10 +78,10 @@ def move(x: Tensor, y: Tensor, heading: Tensor, trail: Tensor, fresh: Tensor, se
 
 
 def attention_backward(args: Sequence[Any]) -> Opponent:
-    """The gradient of torch's fused attention, its forward pass done beforehand.
+    """Return the gradient of torch's fused attention, its forward pass done beforehand.
 
     It is called and never captured: autograd runs it on the stream of the forward pass, and its random state does not
-    survive a capture that fails. At milliseconds a call the host keeps ahead of the device.
+    survive a capture that fails. At milliseconds per call the host keeps ahead of the device.
     """
     q, k, v = (t.detach().clone().requires_grad_() for t in args[:3])
     grad_out, causal = args[5], args[6]
@@ -111,17 +112,17 @@ ATTENTION_BACKWARD = "examples.attention:attention_backward"
 
 
 def eager(kernel: Kernel, args: Sequence[Any]) -> Opponent:
-    """The column "eager"."""
+    """Return the opponent of the column "eager"."""
     if kernel.name == ATTENTION_BACKWARD:
         return attention_backward(args)
     return _EAGER.get(kernel.name) or Opponent(kernel.reference)
 
 
 def compiled(kernel: Kernel, args: Sequence[Any], seconds: float) -> Opponent | None:
-    """The same through ``torch.compile(mode="max-autotune-no-cudagraphs")``, compiled here; None where it is a single
-    operation that torch.compile would only call again.
+    """Return the same through ``torch.compile(mode="max-autotune-no-cudagraphs")``, compiled here.
 
-    Raises TimeoutError past ``seconds``.
+    Returns None where it is a single operation that torch.compile would only call again. Raises TimeoutError past
+    ``seconds``.
     """
     if kernel.name == ATTENTION_BACKWARD:
         return None

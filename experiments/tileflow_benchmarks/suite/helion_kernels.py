@@ -1,8 +1,8 @@
-"""The suite's kernels in Helion's language, with the arguments and results of ours, by the names of ours.
+"""The suite's kernels in Helion's language, with the arguments, results and names of ours.
 
 Each is the algorithm of our kernel, in the idioms of Helion's documentation. Defaults are literals because Helion
-prints them into the code that it generates.
-Importing this module needs ``helion``; :mod:`tileflow_benchmarks.suite.helion_peer` says how it is imported.
+prints them into the code that it generates. Importing this module needs ``helion``;
+:mod:`tileflow_benchmarks.suite.helion_peer` says how it is imported.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ Tensor = torch.Tensor
 
 
 def vector_add(x: Tensor, y: Tensor) -> Tensor:
+    """Return ``x + y``. (n), (n) -> (n)."""
     out = torch.empty_like(x)
     for tile in hl.tile(x.size(0)):
         out[tile] = x[tile] + y[tile]
@@ -28,6 +29,7 @@ def vector_add(x: Tensor, y: Tensor) -> Tensor:
 
 
 def softmax(x: Tensor) -> Tensor:
+    """Return the softmax of each row. (m, n) -> (m, n)."""
     out = torch.empty_like(x)
     for tile_m in hl.tile(x.size(0)):
         out[tile_m, :] = torch.softmax(x[tile_m, :], dim=1)
@@ -35,11 +37,12 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    """Return each row less its mean, over its standard deviation, times weight plus bias. (m, n) -> (m, n)."""
     m, n = x.size()
     out = torch.empty_like(x)
     for tile_m in hl.tile(m):
         row = x[tile_m, :].to(torch.float32)
-        # not torch.var_mean: Helion 1.5.1 leaves the lanes past the row in its variance
+        # not torch.var_mean: Helion 1.5.1 counts the lanes past the row in its variance
         mean = torch.sum(row, dim=-1, keepdim=True) / n
         centred = row - mean
         variance = torch.sum(centred * centred, dim=-1, keepdim=True) / n
@@ -51,6 +54,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Te
 def layer_norm_bwd(
     grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of x, weight and bias. Partial sums of the last two are added in torch."""
     m, n = x.size()
     n = hl.specialize(n)
     block_m = hl.register_block_size(m)
@@ -77,6 +81,7 @@ def layer_norm_bwd(
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
+    """Return each row over its root mean square, times weight. (m, n) -> (m, n)."""
     m, _ = x.size()
     out = torch.empty_like(x)
     for tile_m in hl.tile(m):
@@ -87,6 +92,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def rms_norm_bwd(grad: Tensor, x: Tensor, weight: Tensor, inv_rms: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of x and weight. Partial sums of the latter are added in torch."""
     m, n = x.size()
     n = hl.specialize(n)
     block_m = hl.register_block_size(m)
@@ -107,6 +113,7 @@ def rms_norm_bwd(grad: Tensor, x: Tensor, weight: Tensor, inv_rms: Tensor) -> tu
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, ignore_index: hl.constexpr = -100) -> tuple[Tensor, Tensor]:
+    """Return the mean loss over the labels that count, and each row's logsumexp, by one online pass over a row."""
     m, v = logits.shape
     losses = torch.empty([m], dtype=torch.float32, device=logits.device)
     lse = torch.empty([m], dtype=torch.float32, device=logits.device)
@@ -129,6 +136,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, ignore_index: hl.constexpr = -
 
 
 def kl_div(log_q: Tensor, p: Tensor, log_target: hl.constexpr = False) -> Tensor:
+    """Return the Kullback-Leibler divergence, averaged over the batch."""
     m, _ = log_q.shape
     losses = torch.empty([m], dtype=torch.float32, device=log_q.device)
     for tile_m in hl.tile(m):
@@ -143,7 +151,7 @@ def kl_div(log_q: Tensor, p: Tensor, log_target: hl.constexpr = False) -> Tensor
 
 
 def jsd(log_q: Tensor, log_p: Tensor, beta: hl.constexpr = 0.5) -> tuple[Tensor, Tensor]:
-    """For ``0 < beta < 1``, as the suite has it."""
+    """Return loss and gradient of the Jensen-Shannon divergence, for ``0 < beta < 1`` as the suite has it."""
     m, _ = log_q.shape
     losses = torch.empty([m], dtype=torch.float32, device=log_q.device)
     grad = torch.empty_like(log_q)
@@ -160,6 +168,7 @@ def jsd(log_q: Tensor, log_p: Tensor, beta: hl.constexpr = 0.5) -> tuple[Tensor,
 
 
 def swiglu(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``silu(a) * b``."""
     out = torch.empty_like(a)
     for tile in hl.tile(a.size()):
         gate = a[tile].to(torch.float32)
@@ -168,6 +177,7 @@ def swiglu(a: Tensor, b: Tensor) -> Tensor:
 
 
 def geglu(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``gelu(a) * b``, by the tanh approximation."""
     out = torch.empty_like(a)
     for tile in hl.tile(a.size()):
         gate = a[tile].to(torch.float32)
@@ -177,6 +187,7 @@ def geglu(a: Tensor, b: Tensor) -> Tensor:
 
 
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Return queries and keys rotated by the positions' angles, the two halves of a head as pairs."""
     b, h, s, d = q.size()
     half = hl.specialize(d // 2)
     hk = k.size(1)
@@ -200,6 +211,7 @@ def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor
 
 
 def welford(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    """Return layer norm, with mean and variance of each row by Welford's update over tiles."""
     m, n = x.size()
     out = torch.empty_like(x)
     for tile_m in hl.tile(m):
@@ -225,6 +237,7 @@ def welford(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tenso
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
+    """Return ``x @ y``. (m, k), (k, n) -> (m, n)."""
     m, k = x.size()
     _, n = y.size()
     out = torch.empty([m, n], dtype=x.dtype, device=x.device)
@@ -237,6 +250,7 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
 
 
 def matmul_epilogue(x: Tensor, y: Tensor, epilogue: Callable[[Tensor, Any, Any], Tensor]) -> Tensor:
+    """Return ``epilogue(x @ y)``, applied to each tile of the float32 product."""
     m, k = x.size()
     _, n = y.size()
     out = torch.empty([m, n], dtype=x.dtype, device=x.device)
@@ -249,6 +263,7 @@ def matmul_epilogue(x: Tensor, y: Tensor, epilogue: Callable[[Tensor, Any, Any],
 
 
 def split_k_matmul(x: Tensor, y: Tensor) -> Tensor:
+    """Return ``x @ y``, the sum over k divided over programs that add atomically in float32."""
     m, k = x.size()
     _, n = y.size()
     out = torch.zeros([m, n], dtype=torch.float32, device=x.device)
@@ -263,6 +278,7 @@ def split_k_matmul(x: Tensor, y: Tensor) -> Tensor:
 
 
 def fp8_matmul(x: Tensor, y: Tensor, x_scale: Tensor, y_scale: Tensor, dtype: hl.constexpr = torch.bfloat16) -> Tensor:
+    """Return the product of 8-bit operands times the scales of its rows and columns. (m, k), (n, k) -> (m, n)."""
     m, k = x.size()
     n = y.size(0)
     out = torch.empty([m, n], dtype=dtype, device=x.device)
@@ -275,6 +291,7 @@ def fp8_matmul(x: Tensor, y: Tensor, x_scale: Tensor, y_scale: Tensor, dtype: hl
 
 
 def int4_matmul(x: Tensor, packed: Tensor) -> Tensor:
+    """Return ``x`` times a matrix of 4-bit integers, two of which are packed in a byte."""
     m, _ = x.size()
     rows, n = packed.shape
     out = torch.empty([m, n], dtype=x.dtype, device=x.device)
@@ -292,7 +309,7 @@ def int4_matmul(x: Tensor, packed: Tensor) -> Tensor:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: hl.constexpr = False, with_lse: hl.constexpr = False) -> Tensor:
-    """The result alone, as the suite has it."""
+    """Return attention's result alone, as the suite has it."""
     m = q.size(-2)
     n = k.size(-2)
     d = hl.specialize(q.size(-1))
@@ -320,6 +337,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: hl.constexpr = False, wit
 
 
 def grouped_matmul_flat(x: Tensor, y: Tensor, offsets: Tensor) -> Tensor:
+    """Return each group's rows times that group's matrix. ``offsets``: where the groups begin and the last one ends."""
     m, k = x.shape
     groups, _, n = y.shape
     out = torch.empty([m, n], dtype=x.dtype, device=x.device)
@@ -336,6 +354,7 @@ def grouped_matmul_flat(x: Tensor, y: Tensor, offsets: Tensor) -> Tensor:
 
 
 def diffuse(trail: Tensor, decay: float) -> Tensor:
+    """Return the mean over 3 x 3 cells around each, wrapped at the edges, times ``decay``."""
     h, w = trail.shape
     out = torch.empty_like(trail)
     for tile_y, tile_x in hl.tile([h, w]):
@@ -375,7 +394,9 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def kernels(**settings: Any) -> Mapping[str, Callable[..., Any]]:
-    """A fresh ``helion.kernel`` for each of our kernels' names, called as ours is. ``settings``: of ``helion.kernel``;
-    shapes are static unless they say otherwise, as in our own timed binaries."""
+    """Return a fresh ``helion.kernel`` for each of our kernels' names, called as ours is.
+
+    ``settings``: of ``helion.kernel``; shapes are static unless they say otherwise, as in our own timed binaries.
+    """
     made = {"static_shapes": True, "ignore_warnings": [helion.exc.TensorOperationInWrapper], **settings}
     return {name: helion.kernel(function, **made) for name, function in _FUNCTIONS.items()}

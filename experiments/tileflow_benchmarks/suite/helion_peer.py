@@ -19,10 +19,11 @@ from .results import Tuned
 Effort = Literal["quick", "full"]
 # By its default of 60 s a generation waits that long for one config of very large blocks, which is most of a budget.
 COMPILE_LIMIT_S = 20
-LEAST_TRIED = 10  # configs; a search that its budget cut off before has found no best
+LEAST_TRIED = 10  # configs; a search that ended earlier counts as without a result
 
 
 def available() -> bool:
+    """Whether Helion is installed."""
     return importlib.util.find_spec("helion") is not None
 
 
@@ -37,7 +38,10 @@ def prepare() -> None:
 
 
 def peer(configs: Mapping[str, Tuned]) -> Peer:
-    """``configs``: by a cell's title. A cell that was not tuned has no opponent: a default is not Helion's best."""
+    """Return Helion as a peer. ``configs``: by a cell's title.
+
+    A cell that was not tuned has no opponent: a default is not Helion's best.
+    """
     prepare()
     from . import helion_kernels
 
@@ -58,11 +62,11 @@ def peer(configs: Mapping[str, Tuned]) -> Peer:
 
 
 def tune(cell: Cell, seconds: float, effort: Effort, cores: int, device: str = "cuda") -> Tuned | None:
-    """Helion's own search for one cell within a budget, from an empty cache; None where it has no kernel for it.
+    """Run Helion's own search for one cell within a budget, from an empty cache; None where it has no kernel for it.
 
-    With its own defaults, but for the budget, as many compile jobs as there are cores, and a limit of compiling one
-    config (:data:`COMPILE_LIMIT_S`). Its full effort begins with 100 random configs, its quick one with its own
-    default and 30 at most.
+    It uses Helion's defaults, except the budget, one compile job per core, and a limit of compiling one config
+    (:data:`COMPILE_LIMIT_S`). Its full effort begins with 100 random configs, its quick one with its own default and 30
+    at most.
     """
     prepare()
     os.environ["HELION_SKIP_CACHE"] = "1"

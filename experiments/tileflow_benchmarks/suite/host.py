@@ -16,12 +16,12 @@ _MODULES = {"liger": "liger_kernel", "helion": "helion", "quack": "quack"}
 
 
 def importable(peers: Sequence[str]) -> list[str]:
-    """Those of the peers whose package is there."""
+    """Return the peers whose package is installed."""
     return [name for name in peers if name not in _MODULES or importlib.util.find_spec(_MODULES[name])]
 
 
 def visible_devices() -> tuple[str, list[str]]:
-    """(the variable that hides devices, the names that it takes for those visible now)."""
+    """Return (the variable that hides devices, the names that it takes for those visible now)."""
     import torch
 
     variable = "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES"
@@ -32,7 +32,7 @@ def visible_devices() -> tuple[str, list[str]]:
 
 
 def header(command: str, peers: Sequence[str]) -> dict[str, Any]:
-    """Command, date and versions."""
+    """Return command, date and versions."""
     import torch
     import triton
 
@@ -47,7 +47,7 @@ def header(command: str, peers: Sequence[str]) -> dict[str, Any]:
 
 
 def _driver() -> str:
-    """As nvidia-smi tells it; ``unknown`` on a machine without one."""
+    """Return the driver's version by nvidia-smi; ``unknown`` on a machine without one."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""The host's share of a warm call of a small two-input kernel: ours, torch's, and what the peers' launchers take."""
+"""The host's share of a warm call of a small two-input kernel: ours, torch's, and the peers' launchers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHAPES = (1, 64)
 
 
 def host_calls(settings: Settings) -> dict[str, dict[str, float | str]]:
-    """Shapes in turn -> contender -> microseconds, or the error of one that failed."""
+    """Return shapes in turn -> contender -> microseconds, or the error of one that failed."""
     device, calls = ("cpu", 64) if settings.is_dry else ("cuda", 20_000)
     found: dict[str, dict[str, float | str]] = {}
     for shapes in SHAPES:
@@ -37,7 +37,7 @@ def host_calls(settings: Settings) -> dict[str, dict[str, float | str]]:
 
 
 def _contenders(settings: Settings) -> dict[str, Callable[[], Callable[..., Any]]]:
-    """With torch.compile and Helion in the modes that serve many shapes by one compile."""
+    """Return the contenders. torch.compile and Helion are in the modes that serve many shapes by one compile."""
     found: dict[str, Callable[[], Callable[..., Any]]] = {
         OURS: lambda: load_kernel("examples.vector_add:vector_add"),
         "torch.add": lambda: torch.add,

@@ -1,4 +1,4 @@
-"""Measuring: contenders of one cell, checked, then sampled in turn so that drift hits all of them alike."""
+"""Measuring: contenders of one cell, checked, then sampled in turn so that drift affects all of them alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .cells import Cell
 from .eager import compiled, eager
 from .opponent import Opponent, Peer
 from .results import DEFAULT, EAGER, OURS, Ceilings, CellResult, Timing
-from .verdicts import judge
+from .verdicts import check_result
 
 ROUNDS = 20
 SAMPLES = 5
@@ -36,12 +36,12 @@ Tell = Callable[[str], None]
 
 
 class DeviceLost(Exception):
-    """The device answers no more in this process: whoever runs cells must end it."""
+    """The device no longer answers in this process: whoever runs cells must end it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How cells are measured. ``compile_s``: the longest that torch.compile may take a cell; 0 leaves it out.
+    """How cells are measured. ``compile_s``: the longest that torch.compile may take per cell; 0 leaves it out.
 
     ``is_dry``: on the CPU, at small sizes, by wall clock: a dry run whose times mean nothing.
     """
@@ -53,20 +53,24 @@ class Bench:
 
     @property
     def device(self) -> str:
+        """The device that arguments are on."""
         return "cpu" if self.is_dry else "cuda"
 
     def sampler(self, opponent: Opponent, args: tuple[Any, ...]) -> Sampler:
+        """Return what samples the call's time in us: on the device, or by wall clock in a dry run."""
         if self.is_dry:
             copies = map_tensors(clone, args)
             return lambda count: [_wall_us(opponent.call, copies, 1) for _ in range(count)]
         return DeviceSampler(opponent.call, args, capture=opponent.capture)
 
     def synchronize(self) -> None:
+        """Wait for the device."""
         if not self.is_dry:
             torch.cuda.synchronize()
 
 
 def ceilings() -> Ceilings:
+    """Measure what the card reaches: an elementwise copy of 1 GiB, and a bf16 product of 8192 cubed."""
     source = torch.randn(1 << 28, device="cuda")
     # an elementwise kernel: in a captured graph a plain copy would go to the slower copy engine
     copy = DeviceSampler(lambda x, y: torch.mul(x, 1.0, out=y), (source, torch.empty_like(source)))
@@ -77,10 +81,10 @@ def ceilings() -> Ceilings:
 
 
 def run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> CellResult:
-    """Check and time every contender of one cell; one that cannot even be set up is ours to have failed.
+    """Check and time every contender of one cell. A failure of the set-up counts as ours.
 
-    ``tell`` hears the name of each contender before it is touched, and ``timing`` at last. ``skip``: contenders that
-    are left out -> why. Raises DeviceLost.
+    ``tell`` is called with the name of each contender before it is touched, and with ``timing`` at last. ``skip``:
+    contenders that are left out -> why. Raises DeviceLost.
     """
     try:
         return _run_cell(cell, bench, tell, skip)
@@ -122,7 +126,7 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
             bench.synchronize()
             setup_s = time.perf_counter() - began
             del result
-            wrong, note, max_err = judge(name, opponent, own, reference)
+            wrong, note, max_err = check_result(name, opponent, own, reference)
             timing = Timing(
                 max_err=max_err, setup_s=setup_s, error=wrong, note="; ".join(filter(None, (opponent.note, note)))
             )
@@ -146,7 +150,10 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
 def _contenders(
     cell: Cell, kernel: Kernel, lowered: Lowered, args: tuple[Any, ...], bench: Bench
 ) -> dict[str, Callable[[], Opponent | None]]:
-    """What makes each, the surest first. ``tileflow``: as a user calls it; ``default``: its default config."""
+    """Return what makes each contender, the most reliable first.
+
+    ``tileflow``: as a user calls it; ``default``: its default config.
+    """
     found: dict[str, Callable[[], Opponent | None]] = {
         OURS: lambda: Opponent(kernel, note=_row(kernel, lowered, bench)),
         DEFAULT: lambda: Opponent(kernel.compile(lowered, lowered.default, bench.device)),
@@ -160,7 +167,7 @@ def _contenders(
 
 
 def _row(kernel: Kernel, lowered: Lowered, bench: Bench) -> str:
-    """What a call of ours dispatches to, where it is not a row tuned for this very problem."""
+    """Return what a call of ours dispatches to, where it is not a row tuned for this very problem."""
     live = None if bench.is_dry else device_class("cuda")
     hit = lookup(kernel.name, kernel.semantic_hash, lowered.problem, live)
     if hit is None or hit.default_is_better:
@@ -169,8 +176,10 @@ def _row(kernel: Kernel, lowered: Lowered, bench: Bench) -> str:
 
 
 def interleaved(samplers: Mapping[str, Sampler], rounds: int) -> dict[str, list[float]]:
-    """Samples of each, in every round in another order: a card near its power limit slows down whoever follows a heavy
-    neighbour."""
+    """Return samples of each, in every round in another order.
+
+    A card near its power limit slows down whoever follows a heavy neighbour.
+    """
     order, chance = list(samplers), random.Random(0)
     samples: dict[str, list[float]] = {name: [] for name in samplers}
     for _ in range(rounds):
@@ -181,9 +190,9 @@ def interleaved(samplers: Mapping[str, Sampler], rounds: int) -> dict[str, list[
 
 
 def _host_us(call: Callable[..., Any], args: tuple[Any, ...], bench: Bench) -> float:
-    """Host time of a warm call: the median of five runs of many calls, the queue emptied in between.
+    """Return the host time of a warm call: the median of five runs of many calls, the queue emptied in between.
 
-    On copies: a call may change its arguments.
+    It calls on copies, since a call may change its arguments.
     """
     args = map_tensors(clone, args)
     runs = []

@@ -1,4 +1,4 @@
-"""What a peer brings to a cell."""
+"""The types by which a peer takes part in a cell."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Call = Callable[..., Any]
 
 
 def whole(result: Any) -> Any:
-    """All of a reference's result."""
+    """Return all of a reference's result."""
     return result
 
 
 def first(result: Any) -> Any:
-    """The first value of a reference's result, where a peer computes no more."""
+    """Return the first value of a reference's result, for a peer that computes no more."""
     return result[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Opponent:
-    """``call(*args)`` does a cell's work; ``args`` None: those of our kernel.
+    """A peer's call for one cell. ``call(*args)`` does a cell's work; ``args`` None: those of our kernel.
 
     ``part``: what of the reference's result the call returns. ``capture``: whether a graph of it may be captured.
     ``is_random``: it draws numbers of its own, so that its result cannot be compared. ``note``: for the report.
@@ -43,7 +43,10 @@ Special = Callable[[Sequence[Any]], Opponent]  # of the arguments of our kernel
 
 
 def maker(calls: Mapping[str, Call], specials: Mapping[str, Special] = MappingProxyType({})) -> Make:
-    """Of a peer whose ``calls``, by kernel, do what ours do on the same arguments; ``specials``: those that do not."""
+    """Return a peer's ``make`` out of its ``calls`` by kernel, which do what ours do on the same arguments.
+
+    ``specials``: functions that make the opponents of kernels whose arguments differ.
+    """
 
     def make(cell: Cell, args: Sequence[Any]) -> Opponent | None:
         if cell.kernel in specials:
@@ -56,8 +59,11 @@ def maker(calls: Mapping[str, Call], specials: Mapping[str, Special] = MappingPr
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """``make(cell, args)``: its opponent for a cell, or None where it has no kernel for that; may raise, which is a
-    failure of that cell of this peer. ``version``: for the report."""
+    """Another implementation.
+
+    ``make(cell, args)``: returns its opponent for a cell, or None where it has no kernel for it. It may raise, which is
+    this peer's failure in that cell. ``version``: for the report.
+    """
 
     name: str
     make: Make

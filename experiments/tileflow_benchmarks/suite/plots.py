@@ -1,4 +1,4 @@
-"""The pictures of the report: what ours reaches over eager beside its peers, and how near the roofline it comes."""
+"""The plots of the report: our speed over eager beside the peers', and the share of the roofline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AIM = 90  # % of the roofline
 
 
 def draw(results: Sequence[CellResult], folder: Path) -> list[str]:
-    """Write ``over_eager.png`` and ``roofline.png`` into ``folder``; their names. Nothing where there is no result."""
+    """Write ``over_eager.png`` and ``roofline.png`` into ``folder``. Returns their names; none without a result."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -40,7 +40,7 @@ def _over_eager(results: Sequence[CellResult], path: Path) -> None:
     for n, name in enumerate(contenders):
         heights = [_speed_over_eager(results, kernel, name) for kernel in kernels]
         places = [k + (n - (len(contenders) - 1) / 2) * width for k in range(len(kernels))]
-        above = [height - 1 for height in heights]  # bars begin at eager, and hang from it where it is faster
+        above = [height - 1 for height in heights]  # bars begin at eager's speed and point down where eager is faster
         axes.bar(places, above, width, bottom=1, label=name, color=PALETTE[n % len(PALETTE)])
     level(axes, 1, "eager")
     axes.set_yscale("log", base=2)
@@ -54,7 +54,7 @@ def _over_eager(results: Sequence[CellResult], path: Path) -> None:
 
 
 def _speed_over_eager(results: Sequence[CellResult], kernel: str, name: str) -> float:
-    """The geometric mean over a kernel's shapes; NaN, which draws nothing, where there is none."""
+    """Return the geometric mean over a kernel's shapes; NaN, which draws nothing, where there is none."""
     pairs = [(r.us(EAGER), r.us(name)) for r in results if r.cell.name == kernel]
     ratios = [eager / us for eager, us in pairs if eager and us]
     return geomean(ratios) if ratios else float("nan")

@@ -1,4 +1,4 @@
-"""The arithmetic of the report: how many times as fast, over shapes, then over kernels.
+"""The arithmetic of the report: speed ratios, averaged over shapes, then over kernels.
 
 A wrong or failed cell of ours enters as 1.0x of eager's own time. A peer's failed cell is left out of its means.
 """
@@ -31,7 +31,11 @@ LAUNCH_POST = (
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """``ratio``: the geometric mean over ``kernels``; ``least``: the smallest of a kernel, with that kernel's name."""
+    """An average of ratios.
+
+    ``ratio``: the geometric mean over ``kernels`` kernels. ``least``: the smallest of a kernel, with that kernel's
+    name.
+    """
 
     ratio: float
     kernels: int
@@ -40,18 +44,18 @@ class Mean:
 
 
 def our_us(result: CellResult) -> float | None:
-    """Our time, or eager's where ours is wrong or failed; None where there is neither."""
+    """Return our time, or eager's where ours is wrong or failed; None where there is neither."""
     return result.us(OURS) or result.us(EAGER)
 
 
 def over(result: CellResult, peer: str) -> float | None:
-    """How many times as fast as ``peer`` ours is."""
+    """Return how many times as fast as ``peer`` ours is; None without both times."""
     theirs, ours = result.us(peer), our_us(result)
     return theirs / ours if theirs and ours else None
 
 
 def by_kernel(results: Sequence[CellResult], peer: str) -> dict[str, float]:
-    """Kernel -> geometric mean of :func:`over` over its shapes."""
+    """Return kernel -> geometric mean of :func:`over` over its shapes."""
     found: dict[str, list[float]] = {}
     for result in results:
         ratio = over(result, peer)
@@ -61,7 +65,7 @@ def by_kernel(results: Sequence[CellResult], peer: str) -> dict[str, float]:
 
 
 def mean(results: Sequence[CellResult], peer: str) -> Mean | None:
-    """None where no cell has both."""
+    """Return the mean over kernels; None where no cell has both."""
     kernels = by_kernel(results, peer)
     if not kernels:
         return None
@@ -70,11 +74,12 @@ def mean(results: Sequence[CellResult], peer: str) -> Mean | None:
 
 
 def geomean(values: Sequence[float]) -> float:
+    """Return the geometric mean."""
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def groups(results: Sequence[CellResult]) -> Mapping[str, list[CellResult]]:
-    """The subsets that have means of their own."""
+    """Return the subsets that have means of their own."""
     return {
         "whole suite": list(results),
         "bound by memory": [r for r in results if r.cell.bound == "memory"],
@@ -84,8 +89,10 @@ def groups(results: Sequence[CellResult]) -> Mapping[str, list[CellResult]]:
 
 
 def roofline_us(result: CellResult) -> float | None:
-    """By the copy bandwidth and the bf16 product of the same run on the same device; 8-bit operands go through at twice
-    the rate. None where these were not measured."""
+    """Return the roofline's time by the copy bandwidth and the bf16 product of the same run on the same device.
+
+    8-bit operands count at twice the rate. Returns None where these were not measured.
+    """
     if result.ceilings is None or not result.bytes:
         return None
     rate = result.ceilings.matmul_tflops * (2 if itemsize(result.flop_dtype) == 1 else 1)
@@ -95,6 +102,6 @@ def roofline_us(result: CellResult) -> float | None:
 
 
 def share(result: CellResult, name: str) -> float | None:
-    """The share of the roofline that a contender reaches."""
+    """Return the share of the roofline that a contender reaches."""
     bound, us = roofline_us(result), result.us(name)
     return bound / us if bound and us else None

@@ -1,4 +1,4 @@
-"""What became slower between two runs of the suite: ``python -m tileflow_benchmarks.suite.regression OLD NEW``.
+"""The cells that became slower between two runs: ``python -m tileflow_benchmarks.suite.regression OLD NEW``.
 
 A cell's time is divided by that of a yardstick in the same run (torch's eager mode), since two runs may be on two hosts
 or at two clocks. A cell is slower where the quotient grew by more than both intervals and the tolerance.
@@ -17,11 +17,11 @@ from pathlib import Path
 
 from .results import EAGER, OURS, CellResult, SuiteRun, run_from
 
-TOLERANCE = 0.02  # what a cell differs by from one run to the next (docs/measurements/benchmarks.md)
+TOLERANCE = 0.02  # usual difference of a cell between two runs (docs/measurements/benchmarks.md)
 
 
 class Verdict(Enum):
-    """What became of a cell. ``GONE`` and ``FAILED``: it had a time before and has none now."""
+    """How a cell changed. ``GONE`` and ``FAILED``: it had a time before and has none now."""
 
     SLOWER = "slower"
     FAILED = "failed"
@@ -36,7 +36,7 @@ WORSE = (Verdict.SLOWER, Verdict.FAILED, Verdict.GONE)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A cell in both runs. ``ratio``: how many times as fast it is now; ``interval``: half of it, in logarithms."""
+    """A cell in both runs. ``ratio``: how many times as fast it is now. ``interval``: half its width, in logarithms."""
 
     title: str
     verdict: Verdict
@@ -46,13 +46,14 @@ class Change:
 
     @property
     def line(self) -> str:
+        """The change as a line of text, with the ratio where there is one and the reason where not."""
         if self.ratio is None or self.interval is None:
             return f"{self.verdict.value:7} {self.title}{f': {self.why}' if self.why else ''}"
         return f"{self.verdict.value:7} {self.title}: {self.ratio:.3f}x ± {self.interval:.1%}"
 
 
 def compare(old: SuiteRun, new: SuiteRun, beside: str = EAGER, tolerance: float = TOLERANCE) -> list[Change]:
-    """Every cell of either run, the worst first. ``beside``: the yardstick; empty: microseconds as they are."""
+    """Return every cell of either run, the worst first. ``beside``: the yardstick; empty: compare microseconds."""
     before, after = ({result.cell.title: result for result in run.results} for run in (old, new))
     changes = [_change(title, before.get(title), after.get(title), beside, tolerance) for title in before | after]
     return sorted(changes, key=lambda change: ([*Verdict].index(change.verdict), change.ratio or 0.0, change.title))
@@ -74,7 +75,7 @@ def _change(title: str, old: CellResult | None, new: CellResult | None, beside: 
 
 
 def _measured(result: CellResult, beside: str) -> tuple[float, float] | None:
-    """Time over the yardstick's, and the relative half of its interval; None where one of the two has no time."""
+    """Return the time over the yardstick's, and the relative half-width of its interval; None where one has no time."""
     parts = [_timed(result, name) for name in ((OURS, beside) if beside else (OURS,))]
     if any(part is None for part in parts):
         return None
@@ -96,7 +97,7 @@ def _reason(result: CellResult, beside: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 where a cell is worse, 2 where there was nothing to compare."""
+    """Compare two runs and print the changes. Exit code 1 where a cell is worse, 2 where nothing could be compared."""
     parser = argparse.ArgumentParser(prog="scripts/regression", description="What became slower between two runs.")
     parser.add_argument("old", type=Path, help="bench.json of before")
     parser.add_argument("new", type=Path, help="bench.json of now")

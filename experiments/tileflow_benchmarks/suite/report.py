@@ -15,7 +15,10 @@ BEGIN, END = "<!-- begin: written by scripts/bench -->", "<!-- end: written by s
 def to_markdown(
     run: SuiteRun, plots: Sequence[str] = (), searches: Mapping[str, Mapping[str, Tuned]] | None = None
 ) -> str:
-    """``plots``: paths of pictures, relative to the page. ``searches``: peer -> cell's title -> its own search."""
+    """Return the report.
+
+    ``plots``: paths of pictures, relative to the page. ``searches``: peer -> cell's title -> its own search.
+    """
     parts = [
         _facts(run),
         _means(run.results),
@@ -31,7 +34,7 @@ def to_markdown(
 
 
 def into(page: str, figures: str) -> str:
-    """``page`` with what stands between its two marks replaced."""
+    """Return ``page`` with the text between its two marks replaced."""
     before, mark, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:
@@ -60,7 +63,7 @@ def _ceilings(limits: Ceilings) -> str:
 
 
 def _means(results: Sequence[CellResult]) -> list[str]:
-    """Each peer's row: the mean, of how many kernels, and the kernel where ours does worst."""
+    """Return each peer's row: the mean, over how many kernels, and the kernel where ours does worst."""
     subsets = groups(results)
     lines = ["| geometric mean of tileflow over | " + " | ".join(subsets) + " |", "|---|" + "---|" * len(subsets)]
     for peer in PEERS:
@@ -136,7 +139,7 @@ def _failures(run: SuiteRun) -> list[str]:
 
 
 def _notes(results: Sequence[CellResult]) -> list[str]:
-    """Each note once, with the cells that it is about."""
+    """Return each note once, with the cells that it is about."""
     about: dict[tuple[str, str], list[str]] = {}
     for r in results:
         for name, timing in r.timings.items():

@@ -1,4 +1,4 @@
-"""What a benchmark run finds, as plain values that cross processes and become JSON."""
+"""The results of a benchmark run, as plain values that cross processes and become JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What a card reaches in this run: bytes copied (read + written), and a bf16 product of 8192 cubed."""
+    """What a card reaches in this run: GB/s of copying (read + written), and TFLOP/s of a bf16 product of 8192
+    cubed."""
 
     copy_gbps: float
     matmul_tflops: float
@@ -50,15 +51,17 @@ class CellResult:
     device: str = ""
 
     def us(self, name: str) -> float | None:
-        """The contender's median, or None where it has none that counts."""
+        """Return the contender's median, or None where it has none that counts."""
         timing = self.timings.get(name)
         return timing.median_us if timing is not None and not timing.error else None
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A peer's own search for one cell. ``tried``: configs that it tested; ``error``: why it found none; ``effort``: as
-    the peer calls how thorough it was."""
+    """A peer's own search for one cell.
+
+    ``tried``: configs that it tested. ``error``: why it found none. ``effort``: the peer's name of its thoroughness.
+    """
 
     config: Mapping[str, Any] | None
     seconds: float
@@ -77,11 +80,12 @@ class SuiteRun:
     dispatch: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """Return plain data that :func:`run_from` reads back."""
         return asdict(self)
 
 
 def run_from(data: Mapping[str, Any]) -> SuiteRun:
-    """The inverse of :meth:`SuiteRun.to_json`, through JSON."""
+    """Read :meth:`SuiteRun.to_json` back, through JSON."""
     results = []
     for row in data["results"]:
         timings = {name: Timing(**timing) for name, timing in row["timings"].items()}

@@ -1,4 +1,4 @@
-"""What each slot's process of a benchmark run does: cells, the host's share of a call, and peers' own searches."""
+"""The work of a slot's process in a benchmark run: cells, the host's share of a call, and peers' own searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEERS = ("triton", "liger", "quack", "helion")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of a run. ``peers``: names in PEERS; ``compile_s``: see :class:`.measure.Bench`; ``effort``: Helion's."""
+    """A run's settings. ``peers``: names in PEERS; ``compile_s``: see :class:`.measure.Bench`; ``effort``: Helion's."""
 
     tables: Path | None = None
     peers: Sequence[str] = ()
@@ -32,7 +32,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class CellJob:
-    """``skip``: contenders that took their process with them -> how."""
+    """Measure a cell. ``skip``: contenders that ended their process -> how."""
 
     cell: Cell
     skip: Mapping[str, str] = field(default_factory=dict)
@@ -45,13 +45,13 @@ class HostCalls:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Shapes in turn -> contender -> microseconds, or why not."""
+    """The host's share of a call: shapes in turn -> contender -> microseconds, or why not."""
 
     table: Mapping[str, Mapping[str, float | str]]
 
 
 def measuring(settings: Settings, slot: Slot) -> Work:
-    """Ready a process to measure cells: tables loaded, peers imported, the device's ceilings known."""
+    """Prepare a process to measure cells: load tables, import peers, measure the device's ceilings."""
     from tileflow import runtime
 
     from .host_calls import host_calls
@@ -72,9 +72,9 @@ def measuring(settings: Settings, slot: Slot) -> Work:
 
 
 def lost(job: CellJob | HostCalls, phase: str, why: str) -> CellResult | Host | Retry[CellJob | HostCalls]:
-    """Without the contender that was at work, once more; where that was ours, or nobody's, the cell has failed.
+    """Return a retry without the contender that was at work; where that was ours, or unknown, the cell has failed.
 
-    A process that ends while all are timed in turn names nobody: then only ours and eager get another chance.
+    A process that ends while all are timed in turn names nobody: then ours and eager alone are tried again.
     """
     if isinstance(job, HostCalls):
         return Host({"1": {OURS: why}})
@@ -90,7 +90,7 @@ def lost(job: CellJob | HostCalls, phase: str, why: str) -> CellResult | Host | 
 
 
 def peers(settings: Settings) -> list[Peer]:
-    """Those asked for; an ImportError names the one that is not there."""
+    """Return the peers asked for. Raises ImportError, which names the one that is not there."""
     from . import triton_kernels
 
     found = []
@@ -111,14 +111,14 @@ def peers(settings: Settings) -> list[Peer]:
 
 
 def read_configs(path: Path | None) -> dict[str, Tuned]:
-    """What :mod:`.tune_peers` wrote for Helion, by a cell's title."""
+    """Return what ``tune-peers`` wrote for Helion, by a cell's title."""
     if path is None:
         return {}
     return {title: Tuned(**found) for title, found in json.loads(path.read_text())["helion"].items()}
 
 
 def tuning(settings: Settings, slot: Slot) -> Work:
-    """Ready a process to run Helion's own search."""
+    """Prepare a process to run Helion's own search."""
 
     def work(cell: Cell, tell: Callable[[str], None]) -> tuple[Cell, Tuned | None]:
         tell("helion")
@@ -128,4 +128,5 @@ def tuning(settings: Settings, slot: Slot) -> Work:
 
 
 def search_lost(cell: Cell, phase: str, why: str) -> tuple[Cell, Tuned | None]:
+    """Return a search without a config, whose error says in which phase its process ended."""
     return cell, Tuned(None, 0.0, 0, f"{phase}: {why}")

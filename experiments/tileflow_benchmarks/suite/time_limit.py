@@ -1,4 +1,4 @@
-"""A limit on the time of a block."""
+"""A limit on the time of a block of code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import FrameType
 
 @contextmanager
 def time_limit(seconds: float, what: str) -> Iterator[None]:
-    """Raise TimeoutError in the block once ``seconds`` are over.
+    """Raise TimeoutError in the block after ``seconds``.
 
-    By a signal, so in the main thread only; code that never comes back to Python is not interrupted.
+    It uses a signal, so it works in the main thread only; code that never returns to Python is not interrupted.
     """
     assert threading.current_thread() is threading.main_thread(), "signals go to the main thread"
 

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
 """Triton as one writes it by hand from the tutorials: one block a row, or one output tile a program, few fixed configs.
 
-They stand for what a user gets in an afternoon, without a search over structure: a sum, softmax, layer_norm, matmul
-and attention, with the arguments of our kernels.
+They show what a user gets in an afternoon, without a search over structure: a sum, softmax, layer_norm, matmul and
+attention, with the arguments of our kernels.
 """
 
 from __future__ import annotations
@@ -112,13 +112,14 @@ def _attention(q, k, v, out, n, scale, CAUSAL: tl.constexpr, D: tl.constexpr, BM
 
 
 def add(x: Tensor, y: Tensor) -> Tensor:
-    """For up to 2^31 elements."""
+    """Return ``x + y``, for up to 2^31 elements."""
     out = torch.empty_like(x)
     _add[(triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), BLOCK=1024, num_warps=4)
     return out
 
 
 def softmax(x: Tensor) -> Tensor:
+    """Return the softmax of each row, one program with the whole row in registers."""
     out, (m, n) = torch.empty_like(x), x.shape
     block = triton.next_power_of_2(n)
     _softmax[(m,)](x, out, n, BLOCK=block, num_warps=_warps(block))
@@ -126,7 +127,7 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Also inside of what torch.compile traces."""
+    """Return the RMS norm of each row; also used in what torch.compile traces."""
     out, (m, n) = torch.empty_like(x), x.shape
     block = 1 << (n - 1).bit_length()
     _rms_norm[(m,)](x, weight, out, n, eps, BLOCK=block, num_warps=4)
@@ -134,6 +135,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """Return the layer norm of each row, one program with the whole row in registers."""
     out, (m, n) = torch.empty_like(x), x.shape
     block = triton.next_power_of_2(n)
     _layer_norm[(m,)](x, weight, bias, out, n, eps, BLOCK=block, num_warps=_warps(block))
@@ -141,6 +143,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
+    """Return ``x @ y`` by one of two fixed tilings, for many rows or few."""
     (m, k), n = x.shape, y.size(1)
     out = torch.empty(m, n, dtype=x.dtype, device=x.device)
     bm, bn, bk, stages, warps = (128, 256, 64, 3, 8) if m >= 128 else (64, 64, 128, 4, 4)
@@ -150,6 +153,7 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, with_lse: bool) -> Tensor:
+    """Return attention's result alone, for as many keys as queries."""
     assert not with_lse and q.size(2) == k.size(2), "as the suite has it: the result alone, as many keys as queries"
     batch, heads, n, d = q.shape
     out = torch.empty_like(q)
@@ -180,4 +184,5 @@ def _make(cell: Cell, args: Sequence[Any]) -> Opponent | None:
 
 
 def peer() -> Peer:
+    """Return these kernels as a peer."""
     return Peer("triton", _make, triton.__version__)

@@ -1,4 +1,4 @@
-"""Whether a contender's result counts. Ours must meet the tolerance; a peer's own rounding is not our matter."""
+"""Whether a contender's result counts. Ours must meet the tolerance; a peer's own rounding does not matter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from .results import DEFAULT, EAGER, OURS
 ROUNDING = 8.0  # tolerances by which a peer may differ and still be taken to compute the same
 
 
-def judge(name: str, opponent: Opponent, args: tuple[Any, ...], reference: Reference) -> tuple[str, str, float | None]:
-    """(why it does not count or nothing, what to know of it or nothing, the largest error over the tolerance).
+def check_result(
+    name: str, opponent: Opponent, args: tuple[Any, ...], reference: Reference
+) -> tuple[str, str, float | None]:
+    """Return (why the result does not count, a note for the report, the largest error over the tolerance).
 
-    Eager always counts: others are compared with it. What the call raises comes through.
+    The first two are empty where there is nothing to say. Eager always counts: others are compared with it. Raises what
+    the call raises.
     """
     if opponent.is_random:
         return "", "", None
@@ -35,7 +38,7 @@ def judge(name: str, opponent: Opponent, args: tuple[Any, ...], reference: Refer
 
 
 def _alike(got: Any, expected: Any) -> Any:
-    """Lists as the tuples that references return, and the reverse: only their leaves matter."""
+    """Turn lists into the tuples that references return, and the reverse: only the leaves matter."""
     values = [leaf for _, leaf in leaves(got, "")]
     shape = [path for path, _ in leaves(expected, "")]
     return values[0] if shape == [""] and len(values) == 1 else type(expected)(values) if shape != [""] else got

@@ -1,1 +1,1 @@
-"""``kernel.tune`` as its users meet it: how long until the first trial, and kernels that nobody tuned before."""
+"""``kernel.tune`` as its users meet it: the time to the first trial, and kernels that were never tuned before."""

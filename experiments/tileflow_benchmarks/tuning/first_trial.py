@@ -3,8 +3,9 @@
     python -m tileflow_benchmarks.tuning.first_trial --out DIR [--budget 12] [--seeds 2]     on a GPU
     python -m tileflow_benchmarks.tuning.first_trial --out DIR --dry-run                     modelled, without one
 
-From the repository's root, over a few kernels of the gallery. Times are the journal's: an attempt ends its phases'
-seconds after it was asked for. DIR/first_trial.json has a row a run; a kernel's best known is that of all its runs.
+It runs from the repository's root, over a few kernels of the gallery. Times are the journal's: an attempt ends its
+phases' seconds after it was asked for. DIR/first_trial.json has a row per run; a kernel's best known is the best of all
+its runs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Row = dict[str, Any]
 
 
 def one(name: str, options: argparse.Namespace) -> Row:
-    """One call in this process; twice with ``--again``, the second with the workers of the first."""
+    """Time one call in this process; with ``--again`` twice, the second with the workers of the first."""
     from tileflow.api import load_kernel
 
     sys.path.insert(0, str(Path.cwd()))
@@ -58,7 +59,7 @@ def one(name: str, options: argparse.Namespace) -> Row:
 
 
 def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
-    """(seconds after the call, microseconds) of each trial, in the order in which they ended."""
+    """Return (seconds after the call, microseconds) of each trial, in the order in which they ended."""
     found = []
     for line in map(json.loads, journal.read_text().splitlines()):
         if line.get("kind") == "trial":
@@ -68,7 +69,7 @@ def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
 
 
 def digest(rows: list[Row]) -> Row:
-    """Medians over the runs."""
+    """Return the medians over the runs."""
     best: dict[str, float] = {}
     for row in rows:
         times = [us for _, us in row["ends"] if us is not None]
@@ -94,7 +95,7 @@ def digest(rows: list[Row]) -> Row:
 
 
 def main() -> int:
-    """Exit code 1 where a run failed."""
+    """Run every case. Exit code 1 where a run failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for first_trial.json")
     parser.add_argument("--only", default="", help="kernels, by semicolons")

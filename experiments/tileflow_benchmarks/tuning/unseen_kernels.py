@@ -1,11 +1,11 @@
-"""Kernels of others on this machine's GPU: the default config's time beside what a short tuning finds, values checked.
+"""Kernels of others on this machine's GPU: the default config's time beside a short tuning's best, values checked.
 
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR [--only WORDS] [--seconds 240] [--budget 3] on a GPU
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --dry-run [--only WORDS]               without one
 
-From the repository's root: the kernels are those of ``tests/strangers``, with not a word for the tuner in them. Each is
-called as it stands and its result compared with plain torch; then a group of them is tuned with everything default, and
-called again. DIR/strangers.json has a row a kernel, the geometric mean and the worst of ``best / default``.
+It runs from the repository's root. The kernels are those of ``tests/strangers``, without anything for the tuner in
+them. Each is called as it is and its result compared with plain torch; then a group of them is tuned with all defaults,
+and called again. DIR/strangers.json has a row per kernel, the geometric mean and the worst of ``best / default``.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tileflow.runtime.table import Entry
 from tileflow.target import target
 
 DRY_DEVICE = "nvidia-h200"
-GROUP = 10  # tuned at once: one start of workers for all, and each waits for nobody's references
-PER_CALL_S = 4.0  # beside the budget: references, races
+GROUP = 10  # kernels tuned at once, so that workers start once for all of them
+PER_CALL_S = 4.0  # seconds beyond the budget: references, races
 TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 2e-2, torch.float16: 5e-3, torch.float8_e4m3fn: 0.13}
 MISMATCHES = 1e-3  # share of integers and of float8 that rounding may move
 
 Row = dict[str, Any]
 
 
-def strangers() -> dict[str, Any]:
-    """By name."""
+def load_kernels() -> dict[str, Any]:
+    """Import the kernels of ``tests/strangers``, by name."""
     sys.path.insert(0, str(Path("tests").absolute()))
     from strangers import ALL  # type: ignore[import-not-found]  # below tests/, which no wheel holds
 
@@ -46,7 +46,7 @@ def strangers() -> dict[str, Any]:
 
 
 def wrong(got: Any, wanted: Any) -> str:
-    """What differs by more than rounding; empty where nothing does."""
+    """Return what differs by more than rounding; empty where nothing does."""
     found = []
     for n, (left, right) in enumerate(zip(tensors([got]), tensors([wanted]), strict=True)):
         if (left.shape, left.dtype) != (right.shape, right.dtype):
@@ -64,19 +64,20 @@ def wrong(got: Any, wanted: Any) -> str:
 
 
 def compiled(name: str, one: Any) -> Row:
-    """Of the small call: its space, and that the default builds."""
+    """Lower the small call and build its default config. Returns the size of its space and the build's facts."""
     lowered = one.kernel.lower(one.arguments("small"), target(DRY_DEVICE))
     spills = [build(source, lowered.target).resources.spills for source in lowered.emit(lowered.default)]
     return {"kernel": name, "status": "built", "space": lowered.space.size, "spills": max(spills, default=0)}
 
 
 def called(one: Any, args: Sequence[Any], wanted: Any) -> str:
+    """Call the kernel on copies of the arguments. Returns what is wrong with its result."""
     copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
     return wrong(one.kernel(*copies), wanted)
 
 
 def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> list[Row]:
-    """The rows of a few kernels, which are tuned together."""
+    """Tune a few kernels together and return their rows."""
     import tileflow
 
     rows: dict[str, Row] = {name: {"kernel": name, "status": "ok"} for name in some}
@@ -95,7 +96,7 @@ def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> lis
     wanted = [(some[name].kernel, args) for name, args in calls.items()]
     try:
         entries = tileflow.tune(wanted, budget_s=options.budget, tables=options.out / "tables", **dry)
-    except Exception:  # and neither must a group
+    except Exception:  # nor must a group
         failed = traceback.format_exc()[-800:]
         return [row | {"status": failed if row["status"] == "ok" else row["status"]} for row in rows.values()]
     spent = time.monotonic() - started
@@ -117,7 +118,7 @@ def _tuned(entry: Entry | None) -> Row:
 
 
 def summary(rows: Iterable[Row]) -> Row:
-    """The share of the best that the default reaches."""
+    """Return the share of the best that the default reaches."""
     ratios = {row["kernel"]: row["ratio"] for row in rows if "ratio" in row}
     bad = [
         r["kernel"]
@@ -135,7 +136,7 @@ def summary(rows: Iterable[Row]) -> Row:
 
 
 def main() -> int:
-    """Exit code 1 where a kernel failed or was wrong."""
+    """Run all kernels. Exit code 1 where one failed or was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for strangers.json")
     parser.add_argument("--only", default="", help="kernels whose name holds one of these words, by semicolons")
@@ -145,9 +146,9 @@ def main() -> int:
     options = parser.parse_args()
     options.out = options.out.absolute()
     options.out.mkdir(parents=True, exist_ok=True)
-    os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # what was tuned here before is no part of it
+    os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # ignore what was tuned here before
     words = [word for word in options.only.split(";") if word]
-    some = {name: one for name, one in strangers().items() if not words or any(word in name for word in words)}
+    some = {name: one for name, one in load_kernels().items() if not words or any(word in name for word in words)}
     begun, rows = time.monotonic(), list[Row]()
     names = sorted(some)
     if options.dry_run:

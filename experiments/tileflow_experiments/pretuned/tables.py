@@ -41,6 +41,7 @@ class State:
 
     @property
     def line(self) -> str:
+        """The state as a line of text."""
         found = self.why_stale or "matches"
         return f"{self.kernel}: {self.measured} rows measured, {self.modelled} modelled: {found}"
 

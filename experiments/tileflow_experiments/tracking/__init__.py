@@ -1,2 +1,5 @@
-"""A sweep in MLflow: what its runs say (names, runs, studies), the stores that take them (database, client), and what
-brings one up to date with a journal (replay). ``mlflow_log`` runs it beside a driver."""
+"""A sweep in MLflow.
+
+``names``, ``runs`` and ``study`` define what its runs say; ``database`` and ``client`` are the stores that take them;
+``replay`` brings one up to date with a journal. ``mlflow_log`` runs it beside a driver.
+"""

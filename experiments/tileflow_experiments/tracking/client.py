@@ -1,5 +1,7 @@
-"""MLflow by its own client: over HTTP, and for databases that :mod:`.database` does not know. Several requests are in
-flight, since a server answers each in milliseconds of its own."""
+"""MLflow by its own client: over HTTP, and for databases that :mod:`.database` does not know.
+
+Several requests are in flight, since a server takes milliseconds for each.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "MALFORMED_REQUEST", "INV
 
 
 class ClientStore:
-    """``artifacts``: where a new experiment keeps its artifacts, for a store that has no place of its own."""
+    """A store behind MLflow's client. ``artifacts``: where a new experiment keeps its artifacts, for a store without
+    a place."""
 
     changes_params = False
 
@@ -42,6 +45,7 @@ class ClientStore:
         self._written: dict[str, MlflowRun] = {}  # of studies: what MLflow has of them
 
     def known(self, sweep_id: str) -> KnownRuns:
+        """Return the runs of a sweep, found by its tag, page by page. Duplicates left by lost answers are deleted."""
         known, token = KnownRuns(), None
         while True:
             page = self._client.search_runs(
@@ -54,7 +58,7 @@ class ClientStore:
                 return known
 
     def _remember(self, known: KnownRuns, run_id: str, tags: Mapping[str, str]) -> None:
-        """A request whose answer was lost may have left a second run: it goes."""
+        """Record a run, and delete it where a request whose answer was lost has left a second one."""
         if TRIAL not in tags:
             if known.studies.setdefault(study_of(tags), run_id) != run_id:
                 self._client.delete_run(run_id)
@@ -67,6 +71,7 @@ class ClientStore:
         known.trials[tags[TRIAL]] = mine
 
     def write_study(self, run_id: str, run: MlflowRun) -> str | Refused:
+        """Write a study's run; Refused where MLflow refuses it. Returns its id."""
         return self._tried(lambda: self._write_study(run_id, run))
 
     def _write_study(self, run_id: str, run: MlflowRun) -> str:
@@ -92,10 +97,11 @@ class ClientStore:
         return run_id
 
     def write_trials(self, entries: Sequence[RunUpdate]) -> list[str | Refused]:
+        """Write trials' runs with several requests in flight. Returns their ids, or Refused, in order."""
         return list(self._pool.map(lambda entry: self._tried(lambda: self._write_trial(entry)), entries))
 
     def _write_trial(self, entry: RunUpdate) -> str:
-        """The tag that says which attempt this is comes last: without it the run is written again."""
+        """Write a trial's run, the tag of its attempt last: without that tag the run is written again."""
         run, run_id = entry.run, entry.run_id
         last = {ATTEMPT: run.tags[ATTEMPT]}
         if run_id:
@@ -122,7 +128,7 @@ class ClientStore:
         )
 
     def _tried(self, write: Any) -> str | Refused:
-        """Refused where MLflow refuses it for what it says, or fails with it twice while it answers all else."""
+        """Return Refused where MLflow refuses the content, or fails with it twice while it answers all else."""
         from mlflow.exceptions import MlflowException
 
         for again in (True, False):
@@ -138,12 +144,15 @@ class ClientStore:
         raise AssertionError("two tries either return or raise")
 
     def keep(self, run_id: str, folder: Path) -> None:
+        """Upload the files in ``folder`` as the run's artifacts."""
         self._client.log_artifacts(run_id, str(folder))
 
 
 def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) -> str:
-    """The experiment's id; it is made where there is none, and opens on its runs. Raises MlflowUnusable for one that
-    somebody deleted."""
+    """Return the experiment's id. It is made where there is none, and opens on its runs.
+
+    Raises MlflowUnusable for one that somebody deleted.
+    """
     known = client.get_experiment_by_name(name)
     if known is None:
         location = None if artifacts is None else artifacts.as_uri()
@@ -161,20 +170,22 @@ def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) ->
 
 
 def study_of(tags: Mapping[str, str]) -> StudyKey:
+    """Return the study that a run's tags name."""
     problem = tuple(sorted(json.loads(tags[PROBLEM]).items()))
     return StudyKey(tags[KERNEL], problem, tags[DEVICE])
 
 
 def attempt_of(tags: Mapping[str, str]) -> tuple[int, int]:
-    """The attempt that is logged whole; the earliest of all where none is."""
+    """Return the attempt that is logged whole; the earliest of all where none is."""
     started, _, attempt = tags.get(ATTEMPT, "0 0").partition(" ")
     return (int(started), int(attempt))
 
 
 def filled(tags: Mapping[str, str]) -> dict[str, str]:
-    """A new run needs no empty tags."""
+    """Return the tags without the empty ones, which a new run does not need."""
     return {name: value for name, value in tags.items() if value}
 
 
 def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its class name, at most 300 characters."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]

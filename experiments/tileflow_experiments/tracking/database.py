@@ -1,6 +1,6 @@
-"""MLflow's database, written in bulk: sqlite and PostgreSQL. The one file that knows MLflow from within.
+"""MLflow's database, written in bulk: sqlite and PostgreSQL. The one file that depends on MLflow's internals.
 
-Its store makes the tables and the studies' runs, its models name tables, columns and keys. A trial's row is a copy of
+Its store makes the tables and the studies' runs; its models name tables, columns and keys. A trial's row is a copy of
 its study's, so a version that adds columns is served. What is written is read back by MLflow's own client.
 """
 
@@ -32,13 +32,13 @@ Rows = dict[tuple[Any, ...], tuple[Any, ...]]  # by primary key, since a stateme
 
 
 def serves(uri: str) -> bool:
-    """This module writes there. With MLflow's workspaces its own client must choose the rows."""
+    """Whether this module writes to ``uri``. With MLflow's workspaces its own client must choose the rows."""
     workspaces = os.environ.get("MLFLOW_ENABLE_WORKSPACES", "").lower() in ("1", "true")
     return uri.partition(":")[0].partition("+")[0] in (SQLITE, POSTGRESQL) and not workspaces
 
 
 class DatabaseStore:
-    """``artifacts``: where a new experiment keeps its artifacts."""
+    """A store that writes rows. ``artifacts``: where a new experiment keeps its artifacts."""
 
     changes_params = True
 
@@ -53,6 +53,7 @@ class DatabaseStore:
         self._sweep_id = ""
 
     def known(self, sweep_id: str) -> KnownRuns:
+        """Return the runs of a sweep, found by their tags."""
         self._sweep_id = sweep_id
         known = KnownRuns()
         for run_id, tags in self._tags(sweep_id).items():
@@ -63,7 +64,7 @@ class DatabaseStore:
         return known
 
     def _tags(self, sweep_id: str) -> dict[str, dict[str, str]]:
-        """By run, the tags that say what it is of."""
+        """Return, by run, the tags that identify it."""
         import sqlalchemy as sa
 
         runs, tags = self._rows.table("runs"), self._rows.table("tags")
@@ -83,12 +84,14 @@ class DatabaseStore:
         return found
 
     def write_study(self, run_id: str, run: MlflowRun) -> str | Refused:
+        """Write a study's run, made by MLflow's client where it is new. Returns its id, or Refused."""
         if not run_id:
             made = self._client.create_run(self.experiment_id, run.started_ms, filled(run.tags), run.name)
             run_id = str(made.info.run_id)
         return self._write([(run_id, self._parent(run_id), run)])[0]
 
     def write_trials(self, entries: Sequence[RunUpdate]) -> list[str | Refused]:
+        """Write trials' runs in one transaction, split where the database refuses some. Returns ids, or Refused."""
         found = []
         for entry in entries:
             run_id = entry.run_id or self._new_id(entry)
@@ -97,13 +100,14 @@ class DatabaseStore:
         return self._write(found)
 
     def _new_id(self, entry: RunUpdate) -> str:
-        """The same whenever it is asked. A study's ids follow each other, so that a transaction's rows lie together."""
+        """Return a stable id for the update. A study's ids follow each other, so that a transaction's rows lie
+        together."""
         study = hashlib.sha256(f"{self._sweep_id} {entry.parent_id}".encode()).hexdigest()
         trial = hashlib.sha256(entry.trial_id.encode()).hexdigest()
         return f"{study[:12]}{entry.number % 2**32:08x}{trial[:12]}"
 
     def _parent(self, run_id: str) -> Mapping[str, Any]:
-        """The row of a study's run, as MLflow made it."""
+        """Return the row of a study's run, as MLflow made it."""
         if run_id not in self._parents:
             runs = self._rows.table("runs")
             with self._engine.connect() as connection:
@@ -112,7 +116,7 @@ class DatabaseStore:
         return self._parents[run_id]
 
     def _write(self, items: Sequence[_Item]) -> list[str | Refused]:
-        """All in one transaction; where the database refuses one of them, in halves until it stands alone."""
+        """Write all in one transaction; where the database refuses one, halve them until it stands alone."""
         from sqlalchemy import exc
 
         try:
@@ -131,11 +135,12 @@ class DatabaseStore:
         return [run_id for run_id, *_ in items]
 
     def keep(self, run_id: str, folder: Path) -> None:
+        """Store the files in ``folder`` as the run's artifacts."""
         self._client.log_artifacts(run_id, str(folder))
 
 
 class _Statements:
-    """Inserts that bring rows up to date, for MLflow's tables, by the columns and keys of its models."""
+    """Upserts for MLflow's tables, by the columns and keys of its models."""
 
     def __init__(self, engine: Any) -> None:
         from mlflow.store.db.base_sql_model import Base
@@ -172,7 +177,7 @@ class _Statements:
         self._insert(connection, "latest_metrics", point_columns, rows["latest_metrics"], *point_columns[1:5])
 
     def _insert(self, connection: Any, name: str, columns: tuple[str, ...], rows: Rows, *changed: str) -> None:
-        """Insert ``rows``; of those that are there already, ``changed`` columns become the new ones."""
+        """Insert ``rows``; of those that exist, the ``changed`` columns get the new values."""
         if not rows:
             return
         text = self._texts.get((name, columns))
@@ -184,7 +189,8 @@ class _Statements:
             connection.exec_driver_sql(text, tuple(list(column) for column in zip(*rows.values(), strict=True)))
 
     def _text(self, name: str, columns: tuple[str, ...], changed: Sequence[str]) -> str:
-        """sqlite takes a row at a time; PostgreSQL a column at a time, as arrays, which costs it one statement."""
+        """Return the statement: sqlite takes a row at a time, PostgreSQL a column at a time as arrays in one
+        statement."""
         table, quote = self._tables[name], self._dialect.identifier_preparer.quote
         if self._dialect.name == SQLITE:
             values = f"VALUES ({', '.join('?' for _ in columns)})"
@@ -202,7 +208,7 @@ class _Statements:
 
 
 def _row(run_id: str, parent: Mapping[str, Any], run: MlflowRun) -> dict[str, Any]:
-    """The row of ``runs``: the study's own, but for what is the trial's."""
+    """Return the row of ``runs``: the study's own, except for the trial's values."""
     return dict(parent) | {
         "run_uuid": run_id,
         "name": run.name,
@@ -217,8 +223,11 @@ def _row(run_id: str, parent: Mapping[str, Any], run: MlflowRun) -> dict[str, An
 
 
 def _open(uri: str, artifacts: Path | None) -> Any:
-    """MLflow's own store. A new sqlite file is made beside its place and moved there whole, so that no kill leaves half
-    of one; half of one that holds nothing yet is set aside. Raises MlflowUnusable for every other that is not whole."""
+    """Return MLflow's own store.
+
+    A new sqlite file is made beside its place and moved there whole, so that a kill leaves no half-made one. A
+    half-made one without runs is set aside. Raises MlflowUnusable for every other that is not whole.
+    """
     path = _sqlite_path(uri)
     if path is None:
         return _whole(lambda: _store(uri, artifacts), uri)
@@ -250,7 +259,7 @@ def _store(uri: str, artifacts: Path | None) -> Any:
 
 
 def _whole(make: Callable[[], Any], uri: str) -> Any:
-    """Raises MlflowUnusable where the schema is not what this version of MLflow writes."""
+    """Raise MlflowUnusable where the schema is not what this version of MLflow writes."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy import exc
 
@@ -274,15 +283,16 @@ def _unusable(uri: str, got: str) -> MlflowUnusable:
 
 
 def _sqlite_path(uri: str) -> Path | None:
-    """The file of an sqlite URI; None for another database, and for one in memory."""
+    """Return the file of an sqlite URI; None for another database, and for one in memory."""
     name = uri.partition(":///")[2].partition("?")[0]
     return Path(name) if uri.startswith(SQLITE) and name and name != ":memory:" else None
 
 
 def _half_made(path: Path, uri: str) -> bool:
-    """A process died while it made the tables: they are not those of one version, and nobody's runs are in them.
+    """Whether a process died while it made the tables: they are of no one version, and hold no runs.
 
-    Raises MlflowUnusable for a file that is no database."""
+    Raises MlflowUnusable for a file that is no database.
+    """
     with path.open("rb") as file:
         begun = file.read(len(_SQLITE_MAGIC))
     if begun != _SQLITE_MAGIC:

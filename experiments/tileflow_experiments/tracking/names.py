@@ -1,4 +1,4 @@
-"""Names for people: of a study (``softmax 64x8192 bf16 h200``) and of a trial (``#07 3.09 us 64x16x16 w4``)."""
+"""Names to show: of a study (``softmax 64x8192 bf16 h200``) and of a trial (``#07 3.09 us 64x16x16 w4``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEW = 4  # knobs that still read as a name
 
 
 def study_name(key: StudyKey) -> str:
-    """``softmax 64x8192 bf16 h200``: kernel, sizes, what else tells the problem apart, device."""
+    """Return ``softmax 64x8192 bf16 h200``: kernel, sizes, what else tells the problem apart, device."""
     problem = dict(key.problem)
     sizes = "x".join(str(problem[name]) for name in _by_axis(n for n, v in problem.items() if type(v) is int))
     others = [_word(name, value) for name, value in problem.items() if type(value) is not int]
@@ -34,14 +34,14 @@ def study_name(key: StudyKey) -> str:
 
 
 def device_name(device_class: str) -> str:
-    """The card without its vendor."""
+    """Return the device class without its vendor."""
     for vendor in _VENDORS:
         device_class = device_class.removeprefix(vendor)
     return device_class
 
 
 def trial_name(record: TrialRecord, number: int) -> str:
-    """``#07 3.09 us 64x16x16 w4``; a failed trial has how it ended in the place of its time."""
+    """Return ``#07 3.09 us 64x16x16 w4``; a failed trial has its status in place of the time."""
     if record.time_us is None:
         ended = record.status.value
     else:
@@ -50,7 +50,7 @@ def trial_name(record: TrialRecord, number: int) -> str:
 
 
 def config_words(config: Config) -> str:
-    """``64x16x16 w4``: blocks and warps; of a kernel without blocks its first knobs."""
+    """Return ``64x16x16 w4``: blocks and warps; of a kernel without blocks its first knobs."""
     knobs: dict[str, Any] = config.to_dict()
     blocks = {name.removeprefix(_BLOCK): value for name, value in knobs.items() if name.startswith(_BLOCK)}
     warps = [f"w{knobs['num_warps']}"] if "num_warps" in knobs else []
@@ -62,17 +62,17 @@ def config_words(config: Config) -> str:
 
 @functools.cache
 def key_name(name: str) -> str:
-    """A name as MLflow takes it for a parameter or a metric: letters, digits, ``_-./: `` only."""
+    """Return the name as MLflow takes it for a parameter or a metric: letters, digits, ``_-./: `` only."""
     return re.sub(r"[^\w\-./: ]", ".", name, flags=re.ASCII)
 
 
 def problem_words(problem: Mapping[str, Any]) -> str:
-    """``m=64 n=8192 dtype=bfloat16``"""
+    """Return ``m=64 n=8192 dtype=bfloat16``."""
     return " ".join(f"{name}={problem[name]}" for name in [*_by_axis(problem)])
 
 
 def _by_axis(names: Iterable[str]) -> list[str]:
-    """In the order of their names, but the axis that is summed over behind the two of the result: m, n, k."""
+    """Sort axes by name, but put the reduced axis after the two of the result: m, n, k."""
     return sorted(names, key=lambda name: (name.rpartition("_")[2] == "k", name))
 
 

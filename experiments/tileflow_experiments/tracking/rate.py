@@ -42,7 +42,7 @@ KNOBS: dict[str, tuple[Any, ...]] = {
 
 
 def write_journal(path: Path, name: str, trials: int) -> None:
-    """A sweep of one study, whose trials are all distinct."""
+    """Write a journal of a sweep of one study, whose trials are all distinct."""
     draw = random.Random(0)
     journal = Journal.create(path, {"sweep_id": f"{name}-{uuid.uuid4().hex[:6]}", "spec": {"name": name}})
     begun = time.time() - trials
@@ -84,7 +84,7 @@ def _record(sweep_id: str, number: int, config: Config, at: float, draw: random.
 
 
 def read_back(uri: str, name: str) -> int:
-    """The children that MLflow's client finds, each with its parameters and metrics."""
+    """Return how many of the sweep's trials MLflow's client finds whole, with parameters and metrics."""
     from mlflow.tracking import MlflowClient
 
     client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
@@ -99,6 +99,7 @@ def read_back(uri: str, name: str) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Log a generated journal, print the rate, and return 0 where every trial was read back."""
     parser = argparse.ArgumentParser(description="How many trials a second MLflow takes.")
     parser.add_argument("uri", nargs="?", help="MLflow's tracking URI; an sqlite file of its own where not given")
     parser.add_argument("--trials", type=int, default=10_000)

@@ -1,5 +1,8 @@
-"""Brings MLflow up to date with a journal. What MLflow has is found by its tags, so that replaying again, also after a
-kill, leaves the same runs. Lines that MLflow would refuse are set aside, and hold up nothing."""
+"""Brings MLflow up to date with a journal.
+
+What MLflow has is found by its tags, so that replaying again, also after a kill, leaves the same runs. Lines that
+MLflow would refuse are set aside, and hold up nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +28,28 @@ CHUNK_BYTES = 2 << 20  # of the journal; about a transaction of a thousand trial
 
 
 class OnProgress(Protocol):
-    def __call__(self, state: LogState) -> None: ...
+    """A callback that is given the log's state after every chunk."""
+
+    def __call__(self, state: LogState) -> None:
+        """Take in how far the log is."""
 
 
 def open_store(uri: str, experiment: str, artifacts: Path | None) -> Store:
-    """``artifacts``: where a new experiment keeps its artifacts, but for a server, which has a place of its own.
+    """Open the store at ``uri`` with its experiment.
 
-    Raises MlflowUnusable, and whatever MLflow's transport does where it is away."""
+    ``artifacts``: where a new experiment keeps its artifacts; a server has a place of its own. Raises MlflowUnusable,
+    and whatever MLflow's transport raises where it does not answer.
+    """
     if serves(uri):
         return DatabaseStore(uri, experiment, artifacts)
     return ClientStore(uri, experiment, None if uri.startswith("http") else artifacts)
 
 
 class Replay:
-    """From the beginning of ``journal``. Raises whatever the store does; a new Replay goes on from there.
+    """Logs ``journal`` from its beginning. ``progress`` is called after every chunk.
 
-    ``progress`` is told after every chunk."""
+    Raises whatever the store does; a new Replay continues from there.
+    """
 
     def __init__(self, uri: str, journal: Path, artifacts: Path | None, progress: OnProgress) -> None:
         self._journal = journal
@@ -64,6 +73,7 @@ class Replay:
             self._progress(self.state())
 
     def state(self, complete: bool = False) -> LogState:
+        """Return how far the log is."""
         return LogState(
             self._uri, complete, "", self._tail.offset, len(self._known.trials), tuple(self._aside), self._page
         )
@@ -105,7 +115,8 @@ class Replay:
             pending[record.trial_id] = _Pending(found.number, number, study, run, attempt)
 
     def _is_news(self, record: TrialRecord) -> bool:
-        """A trial's first verdict stands, and a trial has one config. Raises Unloggable for another."""
+        """Whether the record adds to its trial: the first verdict stands. Raises Unloggable for another config of
+        the trial."""
         config = record.config.key
         known, completed = self._verdicts.get(record.trial_id, (config, False))
         if completed and known != config:
@@ -136,7 +147,7 @@ class Replay:
     # ---- runs ---------------------------------------------------------------------------------------------------
 
     def _write_study(self, study: _Study, result: StudyResult | None, at: float, *, done: bool = False) -> str:
-        """The id of its run; empty where MLflow refused it."""
+        """Write the study's run and return its id; empty where MLflow refused it."""
         key, log = study.log.key, study.log
         try:
             run = log.run(study.name, result, at, done=done, best_params=done and study.ended_for_good)
@@ -175,7 +186,8 @@ class Replay:
     # ---- the end ------------------------------------------------------------------------------------------------
 
     def close(self, tables: Sequence[Path] = ()) -> LogState:
-        """Each study's result, figures and files on its run, which then ends. ``tables``: of the sweep's kernels."""
+        """Write each study's result, figures and files to its run, and end the run. ``tables``: of the sweep's
+        kernels."""
         folded = journals.fold(journals.read(self._journal))
         for study in self._studies.values():
             ended = _Ending.of(folded, study.log)
@@ -198,7 +210,8 @@ class Replay:
 
 @dataclass(slots=True)
 class _Study:
-    """``last_at``: of its latest line. ``ended_for_good``: its best config will be no other."""
+    """A study being logged. ``last_at``: the time of its latest line. ``ended_for_good``: its best config will not
+    change."""
 
     log: StudyLog
     name: str
@@ -208,7 +221,7 @@ class _Study:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """``number``: of the trial in its study."""
+    """A trial's run to write. ``number``: of the trial in its study."""
 
     line: int
     number: int
@@ -242,7 +255,7 @@ class _Ending:
 
 
 def _draw(folded: journals.Folded, log: StudyLog, folder: Path, tables: Sequence[Path]) -> None:
-    """The files of one study alone: its figures, its trials, its kernel's tables."""
+    """Write the files of one study: its figures, its trials, its kernel's tables."""
     from tileflow.runtime.table import load_table
 
     from .. import parquet
@@ -263,7 +276,7 @@ def _draw(folded: journals.Folded, log: StudyLog, folder: Path, tables: Sequence
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A line of the journal, from 1: a trial's, an event, or one that cannot be read."""
+    """A numbered line of the journal, from 1: a trial's, an event, or one that cannot be read."""
 
     number: int
     record: TrialRecord | None = None
@@ -273,18 +286,19 @@ class Numbered:
 
 @dataclass
 class Tail:
-    """Reads what a journal has gained since the last time."""
+    """Reads what a journal has gained since the last read."""
 
     path: Path
     offset: int = 0
     _lines: int = field(default=0, init=False)
 
     def header(self) -> Line:
+        """Return the header line. Raises JournalError where it is missing or of a newer schema."""
         with self.path.open("rb") as file:
             return journals.header(journals.parse(file.readline()).lines)
 
     def chunks(self) -> Iterator[list[Numbered]]:
-        """Whole lines, some megabytes at a time."""
+        """Yield whole lines, some megabytes at a time."""
         with self.path.open("rb") as file:
             while True:
                 file.seek(self.offset)

@@ -31,7 +31,7 @@ class Unloggable(ValueError):
 
 
 class Metric(NamedTuple):
-    """``at_ms``: milliseconds since 1970."""
+    """One value of a metric. ``at_ms``: milliseconds since 1970."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MlflowRun:
-    """``tags``, ``params``, ``metrics``: all that MLflow is to have of it, but for its parent."""
+    """A run's content. ``tags``, ``params``, ``metrics``: all that MLflow gets of it, except its parent."""
 
     name: str
     status: str
@@ -52,7 +52,7 @@ class MlflowRun:
     metrics: Sequence[Metric]
 
     def checked(self) -> MlflowRun:
-        """Itself. Raises Unloggable for text and numbers that no store takes."""
+        """Return the run itself. Raises Unloggable for text and numbers that no store takes."""
         texts = [self.name, *self.tags, *self.tags.values(), *self.params, *self.params.values()]
         try:
             "".join(texts).encode()
@@ -65,7 +65,7 @@ class MlflowRun:
 
 
 def milliseconds(seconds: float) -> int:
-    """Whole milliseconds. Raises Unloggable for what is no time, and for more than a store's columns hold."""
+    """Return whole milliseconds. Raises Unloggable for a value that is no time or does not fit a store's columns."""
     try:
         found = int(seconds * 1000)
     except (OverflowError, ValueError, TypeError) as error:
@@ -76,7 +76,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def trial_run(record: TrialRecord, number: int) -> MlflowRun:
-    """The run of ``record``'s trial, the ``number``-th of its study. Raises Unloggable."""
+    """Return the run of ``record``'s trial, the ``number``-th of its study. Raises Unloggable."""
     try:
         return _trial_run(record, number).checked()
     except Unloggable:
@@ -109,17 +109,17 @@ def _values(record: TrialRecord) -> dict[str, float]:
 
 
 def study_tags(sweep_id: str, study: StudyKey) -> dict[str, str]:
-    """What tells the runs of one study from all others."""
+    """Return the tags that tell the runs of one study from all others."""
     return {SWEEP: sweep_id, KERNEL: study.kernel, DEVICE: study.device_class}
 
 
 def mark(record: TrialRecord) -> tuple[int, int]:
-    """Orders the attempts at a trial. Raises Unloggable."""
+    """Return a pair that orders the attempts at a trial. Raises Unloggable."""
     return (milliseconds(record.started_at), record.result.attempt)
 
 
 def _verdict(record: TrialRecord) -> dict[str, str]:
-    """Empty where there is nothing, so that a later attempt clears what an earlier one said."""
+    """Return the verdict's tags, empty where there is nothing, so that a later attempt clears an earlier one's."""
     columns = record.columns()
     error = ": ".join(filter(None, (columns["error_class"], columns["error_digest"])))
     return {
@@ -135,5 +135,5 @@ def _verdict(record: TrialRecord) -> dict[str, str]:
 
 
 def as_text(values: Mapping[str, Any]) -> str:
-    """Canonical JSON, as much of it as MLflow takes."""
+    """Return canonical JSON, cut to what MLflow takes."""
     return json.dumps(dict(values), sort_keys=True)[:MOST_TEXT]

@@ -1,4 +1,4 @@
-"""OUT/mlflow-log.json: how far MLflow is, and which lines of the journal it was spared."""
+"""OUT/mlflow-log.json: how far MLflow is, and which lines of the journal were set aside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """``line``: of the journal, from 1; 0 for what was made of several. ``what``: the trial or study."""
+    """A line that MLflow refused. ``line``: of the journal, from 1; 0 for what was made of several. ``what``: the
+    trial or study."""
 
     line: int
     what: str
@@ -25,15 +26,18 @@ class SetAside:
 
     @property
     def place(self) -> str:
+        """The line and the trial or study, for a message."""
         return " ".join(filter(None, (f"line {self.line}" if self.line else "", self.what)))
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """``complete``: MLflow has all but ``set_aside``; ``why``: what it lacks the rest for, where somebody knows.
+    """How far a log is.
 
-    ``logged_bytes``: of the journal. ``trials``: runs of trials that MLflow has. ``page``: where its interface shows
-    them, behind its server's address where that is not known."""
+    ``complete``: MLflow has all but ``set_aside``. ``why``: why it lacks the rest, where that is known.
+    ``logged_bytes``: of the journal. ``trials``: how many trials' runs MLflow has. ``page``: where its interface shows
+    them; the path alone where its server's address is unknown.
+    """
 
     uri: str
     complete: bool = False
@@ -44,13 +48,15 @@ class LogState:
     page: str = ""
 
     def write(self, folder: Path) -> None:
+        """Write the state to ``folder``, atomically."""
         write_atomically(folder / NAME, json.dumps(asdict(self), indent=1).encode())
 
     def incomplete(self, why: str) -> LogState:
+        """Return the state marked as incomplete, with the reason."""
         return replace(self, complete=False, why=why)
 
     def lines(self) -> list[str]:
-        """For people: nothing where MLflow has everything."""
+        """Return the state as lines of text; none where MLflow has everything."""
         said = []
         if not self.complete:
             because = f" ({self.why})" if self.why else ""
@@ -62,7 +68,8 @@ class LogState:
 
 
 def read(folder: Path) -> LogState | None:
-    """None where nothing was ever logged, and for a file that somebody changed: a replay writes it again."""
+    """Return the state in ``folder``; None where nothing was ever logged, or the file cannot be read: a replay
+    writes it again."""
     try:
         data = json.loads((folder / NAME).read_bytes())
         return LogState(**data | {"set_aside": tuple(SetAside(**item) for item in data["set_aside"])})

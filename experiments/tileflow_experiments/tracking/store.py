@@ -1,4 +1,4 @@
-"""What a store of MLflow must do for a replay, whatever it is."""
+"""What a replay requires of a store of MLflow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARENT = "mlflow.parentRunId"
 
 
 class MlflowUnusable(TileflowError):
-    """The store will take nothing until somebody mends it; trying again does not help."""
+    """The store takes nothing until somebody mends it; trying again does not help."""
 
 
 class MlflowAway(TileflowError):
@@ -35,7 +35,7 @@ class MlflowAway(TileflowError):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """MLflow takes all but this one. ``why``: in its own words."""
+    """MLflow takes all runs but this one. ``why``: its own words."""
 
     why: str
 
@@ -60,34 +60,38 @@ class KnownRuns:
 
 
 class Store(Protocol):
-    """``changes_params``: a parameter may get another value, which MLflow's own interface refuses.
+    """A place that runs are written to.
 
-    All raise MlflowUnusable, and whatever their transport does where they are away."""
+    ``changes_params``: a parameter may get another value, which MLflow's own interface refuses. All methods raise
+    MlflowUnusable, and whatever their transport raises where the store does not answer.
+    """
 
     changes_params: bool
     experiment_id: str
 
-    def known(self, sweep_id: str) -> KnownRuns: ...
+    def known(self, sweep_id: str) -> KnownRuns:
+        """Return the runs that the store has of a sweep."""
 
     def write_study(self, run_id: str, run: MlflowRun) -> str | Refused:
-        """Make the run, or bring it up to date. Returns its id."""
+        """Make the run, or bring it up to date. Returns its id, or Refused."""
         ...
 
     def write_trials(self, entries: Sequence[RunUpdate]) -> list[str | Refused]:
-        """The same of many trials; each is there whole or not at all, or is written again by the next replay."""
+        """Write many trials' runs. Each is written whole or not at all; the next replay writes what is missing."""
         ...
 
     def keep(self, run_id: str, folder: Path) -> None:
-        """The files in ``folder`` become the run's artifacts."""
+        """Store the files in ``folder`` as the run's artifacts."""
         ...
 
 
 def page(uri: str, experiment_id: str) -> str:
-    """The address of the runs in MLflow's interface; of a database behind that of whichever server shows it."""
+    """Return the address of the runs in MLflow's interface; for a database only the path on whichever server shows
+    it."""
     place = f"#/experiments/{experiment_id}/runs?workflowType=machine_learning"
     return f"{masked(uri).rstrip('/')}/{place}" if uri.startswith("http") else place
 
 
 def masked(uri: str) -> str:
-    """``uri`` without a password, for people and logs."""
+    """Return ``uri`` without a password, for messages and logs."""
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)

@@ -1,4 +1,4 @@
-"""A study as one run of MLflow: what it is named, its parameters and metrics so far, and its summary at the end."""
+"""A study as one run of MLflow: its name, its parameters and metrics so far, and its summary at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_SECOND = "_by_second"
 
 @dataclass(frozen=True, slots=True)
 class StudyResult:
-    """The best so far, or what the study ends with. ``roofline_us``: what the card could do at best."""
+    """The best so far, or the study's winner. ``roofline_us``: the least time that the card allows."""
 
     config: Config
     measured: bool
@@ -34,12 +34,13 @@ class StudyResult:
 
     @staticmethod
     def of(won: Winner) -> StudyResult:
+        """Return the result of a winner."""
         build = won.record.result.build
         roofline_us = build.roofline_us if build is not None else None
         return StudyResult(won.record.config, won.record.measured, won.time_us, won.default_us, roofline_us)
 
     def values(self) -> dict[str, float]:
-        """The metrics of the parent run; times that the model made up have names of their own."""
+        """Return the metrics of the parent run; modelled times have names of their own."""
         named = {"best_us": self.best_us, "default_us": self.default_us}
         if self.default_us is not None:
             named["speedup"] = self.default_us / self.best_us
@@ -51,8 +52,11 @@ class StudyResult:
 
 @dataclass
 class StudyLog:
-    """One study, as far as the journal tells. ``default``: the config that was tried first; ``mode``: what is searched.
-    ``curve``: points of the best time so far that no store has yet."""
+    """One study, as far as the journal tells.
+
+    ``default``: the config that was tried first. ``mode``: the shape mode that is searched. ``curve``: points of the
+    best time so far that no store has yet.
+    """
 
     key: StudyKey
     sweep_id: str
@@ -68,11 +72,11 @@ class StudyLog:
     _defaults: dict[bool, float] = field(default_factory=dict)
 
     def number(self, trial_id: str) -> int:
-        """Which of the study's trials it is, in the order of the journal."""
+        """Return the trial's number in the study, in the order of the journal."""
         return self._numbers.get(trial_id, len(self._numbers) + 1)
 
     def add(self, record: TrialRecord) -> None:
-        """A trial's first verdict, or an attempt before it."""
+        """Take in a trial's first verdict, or an attempt before it."""
         self._numbers.setdefault(record.trial_id, len(self._numbers) + 1)
         if record.completed:
             self._count(record)
@@ -92,15 +96,16 @@ class StudyLog:
 
     @property
     def measured(self) -> bool:
-        """One measured time replaces all that the model made up."""
+        """Whether any time was measured; one such replaces all modelled ones."""
         return True in self._best
 
     @property
     def completed(self) -> int:
+        """How many trials have a verdict."""
         return self.ended.total()
 
     def best(self) -> StudyResult | None:
-        """Of the search so far, without the race at its end. None where no config works yet."""
+        """Return the best of the search so far, without the race at its end. None where no config works yet."""
         record = self._best.get(self.measured)
         if record is None or record.time_us is None:
             return None
@@ -111,8 +116,10 @@ class StudyLog:
     def run(
         self, name: str, result: StudyResult | None, at: float, *, done: bool = False, best_params: bool = False
     ) -> MlflowRun:
-        """The study's run. ``at``: since when ``result`` holds. ``best_params``: the best config's knobs are parameters
-        too, which MLflow never changes. Raises Unloggable."""
+        """Return the study's run. ``at``: since when ``result`` holds.
+
+        ``best_params``: the best config's knobs are parameters too, which MLflow never changes. Raises Unloggable.
+        """
         times = "" if result is None else "measured" if result.measured else MODELLED
         at_ms = milliseconds(at)
         values = {"trials_ok": float(self.ended["ok"]), "trials": float(self.completed)}
@@ -148,7 +155,7 @@ class StudyLog:
         self.curve.append(Metric(f"{name}{BY_SECOND}", best_us, at_ms, int(seconds)))
 
     def _note(self, result: StudyResult | None) -> str:
-        """Markdown, which MLflow shows as the run's description; of a long one its first lines."""
+        """Return the run's description in Markdown, of which MLflow shows the first lines."""
         what = f"`{self.key.kernel}`, {problem_words(dict(self.key.problem))} on {self.key.device_class}"
         ended = ", ".join(f"{count} {status}" for status, count in self.ended.most_common())
         trials = f"{self.completed} trials: {ended}." if ended else "No trial ended yet."
@@ -162,7 +169,7 @@ class StudyLog:
 
 
 def unique_name(key: StudyKey, taken: Mapping[str, StudyKey]) -> str:
-    """The study's name, in full where another study has the short one."""
+    """Return the study's name, in full where another study has the short one."""
     name = study_name(key)
     if taken.get(name, key) == key:
         return name
@@ -170,7 +177,7 @@ def unique_name(key: StudyKey, taken: Mapping[str, StudyKey]) -> str:
 
 
 def _gain(result: StudyResult) -> str:
-    """``**3.09 us**, 1.33x the default's speed (4.10 us), 85% of the roofline``"""
+    """Return ``**3.09 us**, 1.33x the default's speed (4.10 us), 85% of the roofline``."""
     values = result.values()
     gain = ""
     if result.default_us is not None:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.bmm:bmm (bmm.py:25), launch 0, static sizes
+# examples.bmm:bmm (bmm.py:27), launch 0, static sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
 #   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1,
 #   store:out#0.access=descriptor

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.concat:concat (concat.py:21), launch 0, static sizes
+# examples.concat:concat (concat.py:23), launch 0, static sizes
 #   block:tile_m=1, block:tile_n=2048
 @triton.jit
 def concat_0(

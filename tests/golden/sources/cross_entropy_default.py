@@ -18,7 +18,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.cross_entropy:cross_entropy (cross_entropy.py:31), launch 0, static sizes
+# examples.cross_entropy:cross_entropy (cross_entropy.py:32), launch 0, static sizes
 #   block:tile_m=1, block:tile_v=4096, num_stages=3
 @triton.jit
 def cross_entropy_0(

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.physarum:diffuse (physarum.py:106), launch 0, static sizes
+# examples.physarum:diffuse (physarum.py:108), launch 0, static sizes
 #   block:tile_x=2048, block:tile_y=1
 @triton.jit
 def diffuse_0(

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.dropout:dropout_bwd (dropout.py:38), launch 0, static sizes
+# examples.dropout:dropout_bwd (dropout.py:39), launch 0, static sizes
 #   block:tile=1, block:tile#1=2048
 @triton.jit
 def dropout_bwd_0(

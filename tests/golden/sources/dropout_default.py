@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.dropout:dropout (dropout.py:28), launch 0, static sizes
+# examples.dropout:dropout (dropout.py:29), launch 0, static sizes
 #   block:tile=1, block:tile#1=2048
 @triton.jit
 def dropout_0(

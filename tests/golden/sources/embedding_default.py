@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.embedding:embedding (embedding.py:22), launch 0, static sizes
+# examples.embedding:embedding (embedding.py:24), launch 0, static sizes
 #   block:tile_m=1, block:tile_n=1024
 @triton.jit
 def embedding_0(

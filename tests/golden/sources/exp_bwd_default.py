@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.exp:exp_bwd (exp.py:40), launch 0, static sizes
+# examples.exp:exp_bwd (exp.py:44), launch 0, static sizes
 #   block:tile=1, block:tile#1=2048
 @triton.jit
 def exp_bwd_0(

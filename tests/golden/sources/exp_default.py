@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 
-# examples.exp:exp (exp.py:19), launch 0, static sizes
+# examples.exp:exp (exp.py:21), launch 0, static sizes
 #   block:tile=1, block:tile#1=4096
 @triton.jit
 def exp_0(

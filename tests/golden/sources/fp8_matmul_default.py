@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 
-# examples.fp8_matmul:fp8_matmul (fp8_matmul.py:33), launch 0, static sizes
+# examples.fp8_matmul:fp8_matmul (fp8_matmul.py:34), launch 0, static sizes
 #   block:tile_k=128, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
 #   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1,
 #   store:out#0.access=descriptor, store:out#0.subtile=2

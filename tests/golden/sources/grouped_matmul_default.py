@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.grouped_matmul:grouped_matmul (grouped_matmul.py:31), launch 0, static sizes
+# examples.grouped_matmul:grouped_matmul (grouped_matmul.py:35), launch 0, static sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
 #   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1
 @triton.jit

@@ -21,7 +21,7 @@ def settled(x):
         return tl.inline_asm_elementwise("", "=f,0", [x], dtype=x.dtype, is_pure=True, pack=1)
 
 
-# examples.int4_matmul:int4_matmul (int4_matmul.py:37), launch 0, static sizes
+# examples.int4_matmul:int4_matmul (int4_matmul.py:38), launch 0, static sizes
 #   block:block_k=32, block:tile_m=128, block:tile_n=128, group=8, load:packed#0.access=descriptor,
 #   num_stages=4, num_warps=8, product:dot#0.transposed=True, store:sums#0.access=descriptor,
 #   tunable:split_k=1

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.jagged:jagged_mean (jagged.py:27), launch 0, static sizes
+# examples.jagged:jagged_mean (jagged.py:28), launch 0, static sizes
 #   block:tile_m=32, block:tile_n=128, num_stages=3
 @triton.jit
 def jagged_mean_0(

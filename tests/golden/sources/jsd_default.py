@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.jsd:jsd (jsd.py:35), launch 0, static sizes
+# examples.jsd:jsd (jsd.py:37), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def jsd_0(

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.kl_div:kl_div (kl_div.py:23), launch 0, static sizes
+# examples.kl_div:kl_div (kl_div.py:25), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def kl_div_0(

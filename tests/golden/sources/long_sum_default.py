@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 
-# examples.long_sum:long_sum (long_sum.py:24), launch 0, static sizes
+# examples.long_sum:long_sum (long_sum.py:26), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def long_sum_0(

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 
-# examples.long_sum:long_sum_looped (long_sum.py:32), launch 0, static sizes
+# examples.long_sum:long_sum_looped (long_sum.py:34), launch 0, static sizes
 #   block:block_n=4096, block:tile_m=1, num_stages=3
 @triton.jit
 def long_sum_looped_0(

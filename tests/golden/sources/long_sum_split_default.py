@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 
-# examples.long_sum:long_sum_split (long_sum.py:45), launch 0, static sizes
+# examples.long_sum:long_sum_split (long_sum.py:47), launch 0, static sizes
 #   block:part=4096, block:tile_m=1
 @triton.jit
 def long_sum_split_0(

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.matmul:matmul_epilogue (matmul.py:70), launch 0, static sizes
+# examples.matmul:matmul_epilogue (matmul.py:72), launch 0, static sizes
 #   block:tile_k=32, block:tile_m=32, block:tile_n=16, flatten=True, group=4,
 #   load:epilogue.cell:bias#0.eviction=evict_last, load:x#0.access=descriptor,
 #   load:y#0.access=descriptor, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor

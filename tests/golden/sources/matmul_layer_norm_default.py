@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 
-# examples.matmul_layer_norm:matmul_layer_norm (matmul_layer_norm.py:26), launch 0, static sizes
+# examples.matmul_layer_norm:matmul_layer_norm (matmul_layer_norm.py:28), launch 0, static sizes
 #   block:tile_k=64, block:tile_m=64, load:x#0.access=descriptor, load:y#0.access=descriptor,
 #   num_stages=4, store:out#0.access=descriptor
 @triton.jit

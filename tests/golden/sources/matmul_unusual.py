@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.matmul:matmul (matmul.py:31), launch 0, static sizes
+# examples.matmul:matmul (matmul.py:33), launch 0, static sizes
 #   block:tile_k=32, block:tile_m=32, block:tile_n=16, flatten=True, group=4,
 #   load:x#0.access=descriptor, load:y#0.access=descriptor, num_warps=8, order=1,0, persistent=2,
 #   store:out#0.access=descriptor

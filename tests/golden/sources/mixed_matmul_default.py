@@ -21,7 +21,7 @@ def settled(x):
         return tl.inline_asm_elementwise("", "=f,0", [x], dtype=x.dtype, is_pure=True, pack=1)
 
 
-# examples.mixed_matmul:mixed_matmul (mixed_matmul.py:22), launch 0, static sizes
+# examples.mixed_matmul:mixed_matmul (mixed_matmul.py:24), launch 0, static sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=128, group=8, load:x#0.access=descriptor,
 #   load:y#0.access=descriptor, num_stages=4, num_warps=8, product:dot#0.transposed=True,
 #   store:out#0.access=descriptor

@@ -26,7 +26,7 @@ def _remainder(a, b):
     return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
-# examples.physarum:move (physarum.py:72), launch 0, static sizes
+# examples.physarum:move (physarum.py:73), launch 0, static sizes
 #   block:tile=512
 @triton.jit
 def move_0(

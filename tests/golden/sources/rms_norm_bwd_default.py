@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, static sizes
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:78), launch 0, static sizes
 #   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def rms_norm_bwd_0(

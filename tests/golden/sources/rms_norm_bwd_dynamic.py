@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, run-time sizes
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:78), launch 0, run-time sizes
 #   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def rms_norm_bwd_0(
@@ -118,7 +118,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, run-time sizes
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:78), launch 0, run-time sizes
 #   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def rms_norm_bwd_0(
@@ -214,7 +214,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, run-time sizes
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:78), launch 0, run-time sizes
 #   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def rms_norm_bwd_0(

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, static sizes
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:78), launch 0, static sizes
 #   block:block_m=32, block:tile_m=16, load:grad#0.eviction=evict_last,
 #   load:inv_rms#0.eviction=evict_last, load:weight#0.eviction=evict_last, load:x#0.eviction=evict_last,
 #   num_stages=1, num_warps=16, persistent=2

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, static sizes
+# examples.rms_norm:rms_norm (rms_norm.py:30), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def rms_norm_0(

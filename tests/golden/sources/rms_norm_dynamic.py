@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, run-time sizes
+# examples.rms_norm:rms_norm (rms_norm.py:30), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def rms_norm_0(
@@ -76,7 +76,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, run-time sizes
+# examples.rms_norm:rms_norm (rms_norm.py:30), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def rms_norm_0(
@@ -135,7 +135,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, run-time sizes
+# examples.rms_norm:rms_norm (rms_norm.py:30), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def rms_norm_0(

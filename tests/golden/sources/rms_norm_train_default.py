@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm_train (rms_norm.py:44), launch 0, static sizes
+# examples.rms_norm:rms_norm_train (rms_norm.py:47), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def rms_norm_train_0(

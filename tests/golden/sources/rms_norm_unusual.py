@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, static sizes
+# examples.rms_norm:rms_norm (rms_norm.py:30), launch 0, static sizes
 #   block:tile_m=32, load:weight#0.eviction=evict_last, load:x#0.eviction=evict_last, num_warps=8,
 #   persistent=2, reduce:sum#0=512
 @triton.jit

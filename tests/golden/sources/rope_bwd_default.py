@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 
-# examples.rope:rope_bwd (rope.py:67), launch 0, static sizes
+# examples.rope:rope_bwd (rope.py:72), launch 0, static sizes
 #   block:tile_h=1, block:tile_h#1=1, block:tile_s=32, num_stages=3
 @triton.jit
 def rope_bwd_0(

@@ -15,7 +15,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax (softmax.py:23), launch 0, static sizes
+# examples.softmax:softmax (softmax.py:25), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def softmax_0(

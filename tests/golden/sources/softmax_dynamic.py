@@ -19,7 +19,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax (softmax.py:23), launch 0, run-time sizes
+# examples.softmax:softmax (softmax.py:25), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def softmax_0(
@@ -71,7 +71,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax (softmax.py:23), launch 0, run-time sizes
+# examples.softmax:softmax (softmax.py:25), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def softmax_0(
@@ -123,7 +123,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax (softmax.py:23), launch 0, run-time sizes
+# examples.softmax:softmax (softmax.py:25), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def softmax_0(

@@ -15,7 +15,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax_online (softmax.py:31), launch 0, static sizes
+# examples.softmax:softmax_online (softmax.py:33), launch 0, static sizes
 #   block:block_n=4096, block:tile_m=1, num_stages=3
 @triton.jit
 def softmax_online_0(

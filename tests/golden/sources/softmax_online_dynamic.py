@@ -19,7 +19,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax_online (softmax.py:31), launch 0, run-time sizes
+# examples.softmax:softmax_online (softmax.py:33), launch 0, run-time sizes
 #   block:block_n=4096, block:tile_m=1, num_stages=3
 @triton.jit
 def softmax_online_0(
@@ -101,7 +101,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax_online (softmax.py:31), launch 0, run-time sizes
+# examples.softmax:softmax_online (softmax.py:33), launch 0, run-time sizes
 #   block:block_n=4096, block:tile_m=1, num_stages=3
 @triton.jit
 def softmax_online_0(
@@ -183,7 +183,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax_online (softmax.py:31), launch 0, run-time sizes
+# examples.softmax:softmax_online (softmax.py:33), launch 0, run-time sizes
 #   block:block_n=4096, block:tile_m=1, num_stages=3
 @triton.jit
 def softmax_online_0(

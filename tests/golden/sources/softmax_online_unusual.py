@@ -15,7 +15,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax_online (softmax.py:31), launch 0, static sizes
+# examples.softmax:softmax_online (softmax.py:33), launch 0, static sizes
 #   block:block_n=32, block:tile_m=16, load:x#0.eviction=evict_last, load:x#1.eviction=evict_last,
 #   num_warps=8, persistent=2
 @triton.jit

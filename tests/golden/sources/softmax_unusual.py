@@ -15,7 +15,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.softmax:softmax (softmax.py:23), launch 0, static sizes
+# examples.softmax:softmax (softmax.py:25), launch 0, static sizes
 #   block:tile_m=32, load:x#0.eviction=evict_last, num_warps=8, persistent=2, reduce:max#0=512
 @triton.jit
 def softmax_0(

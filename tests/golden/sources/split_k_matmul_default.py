@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.split_k:split_k_matmul (split_k.py:27), launch 0, static sizes
+# examples.split_k:split_k_matmul (split_k.py:29), launch 0, static sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
 #   load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=4
 @triton.jit

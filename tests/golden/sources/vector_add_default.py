@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.vector_add:vector_add (vector_add.py:19), launch 0, static sizes
+# examples.vector_add:vector_add (vector_add.py:21), launch 0, static sizes
 #   block:tile=2048
 @triton.jit
 def vector_add_0(

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 
-# examples.vector_add:vector_add (vector_add.py:19), launch 0, run-time sizes
+# examples.vector_add:vector_add (vector_add.py:21), launch 0, run-time sizes
 #   block:tile=2048
 @triton.jit
 def vector_add_0(
@@ -49,7 +49,7 @@ import triton
 import triton.language as tl
 
 
-# examples.vector_add:vector_add (vector_add.py:19), launch 0, run-time sizes
+# examples.vector_add:vector_add (vector_add.py:21), launch 0, run-time sizes
 #   block:tile=2048
 @triton.jit
 def vector_add_0(
