@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 import ray
-from cluster_fakes import FILL_BYTES, GPU, MODELLED, FakeStages, fake_binary, request
-from conftest import NODE
 from ray import exceptions
 from ray._private.utils import get_system_memory, get_used_memory
-from test_evaluators import run
+from tile_testing.fakes.cluster_fakes import FILL_BYTES, GPU, MODELLED, NODE, FakeStages, fake_binary, request
+from tile_testing.fakes.cluster_runs import run
 from tileflow_cluster.binary_cache import BinaryCache
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS

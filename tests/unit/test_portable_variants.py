@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from compiler_gallery import GALLERY, kernel, meta, problem
+from tile_testing.compiler_gallery import GALLERY, kernel, meta, problem
 
 import tileflow
 import tileflow.language as tfl

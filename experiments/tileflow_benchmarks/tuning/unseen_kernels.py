@@ -3,9 +3,10 @@
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR [--only WORDS] [--seconds 240] [--budget 3] on a GPU
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --dry-run [--only WORDS]               without one
 
-From the repository's root: the kernels are those of ``tests/strangers``, with not a word for the tuner in them. Each is
-called as it stands and its result compared with plain torch; then a group of them is tuned with everything default, and
-called again. DIR/strangers.json has a row a kernel, the geometric mean and the worst of ``best / default``.
+From the repository's root: the kernels are those of ``tests/tile_testing/strangers``, with not a word for the tuner in
+them. Each is called as it stands and its result compared with plain torch; then a group of them is tuned with
+everything default, and called again. DIR/strangers.json has a row a kernel, the geometric mean and the worst of
+``best / default``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Row = dict[str, Any]
 def strangers() -> dict[str, Any]:
     """By name."""
     sys.path.insert(0, str(Path("tests").absolute()))
-    from strangers import ALL  # type: ignore[import-not-found]  # below tests/, which no wheel holds
+    from tile_testing.strangers import ALL  # type: ignore[import-not-found]  # below tests/, which no wheel holds
 
     return dict(ALL)
 
