@@ -6,15 +6,18 @@ A config's time follows from ``x`` and ``y``; ``inert`` changes nothing, so that
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import KernelRef, Mode, TrialRequest, source_hash, trial_id
 from tileflow_cluster.trial import Build, DeviceIdentity, Facts
+from tileflow_experiments import journal as journals
 from tileflow_experiments.portable import BuiltRow, Order
-from tileflow_experiments.records import StudyKey
+from tileflow_experiments.records import StudyKey, TrialRecord
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.tuning_task import TuningTask
 from tileflow_experiments.work import Tools
@@ -174,3 +177,12 @@ def tools(run: Run = lambda request, outcome: outcome) -> Tools:
 def quick_tools(run: Run = lambda request, outcome: outcome) -> Tools:
     """As :func:`tools`, without MLflow, whose store takes seconds to make."""
     return replace(tools(run), to_mlflow=False)
+
+
+def trials(out: Path) -> list[TrialRecord]:
+    return list(journals.attempts(journals.read(out / "journal.jsonl")))
+
+
+def completed(out: Path) -> Counter[tuple[str, str]]:
+    """(study, trial id) of each verdict line, counted."""
+    return Counter((r.study.id, r.trial_id) for r in trials(out) if r.completed)

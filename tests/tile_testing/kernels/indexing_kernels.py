@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.language_kernels import Case, ints, rand
+from tile_testing.kernels.cases import Case, ints, rand
 
 CASES: dict[str, Case] = {}
 

@@ -8,7 +8,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.language_kernels import Case, ints, rand
+from tile_testing.kernels.cases import Case, ints, rand
 
 CASES: dict[str, Case] = {}
 

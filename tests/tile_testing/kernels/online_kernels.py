@@ -9,7 +9,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.language_kernels import Case
+from tile_testing.kernels.cases import Case
 
 CASES: dict[str, Case] = {}
 INF, NAN = float("inf"), float("nan")

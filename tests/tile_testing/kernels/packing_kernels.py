@@ -9,7 +9,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.language_kernels import SHORT_TILES, Case, ints, rand
+from tile_testing.kernels.cases import SHORT_TILES, Case, ints, rand
 from tileflow.language.scaled import widened
 
 CASES: dict[str, Case] = {}

@@ -80,7 +80,7 @@ def test_the_heading_says_whose_the_kernel_is_and_the_config(source: TritonSourc
     text = lines(source)
     at = text.index("@triton.jit")
     line = Path(__file__).read_text().splitlines().index("def norms(x: torch.Tensor, scale: float) -> torch.Tensor:")
-    assert f"norms (test_emit_text.py:{line}), launch 0, static sizes" in text[at - 2], "from its decorator on"
+    assert f"norms ({Path(__file__).name}:{line}), launch 0, static sizes" in text[at - 2], "from its decorator on"
     assert text[at - 1] == "#   block:cols=32, block:cols#1=128, block:rows=4, num_stages=3, num_warps=2"
 
 

@@ -11,7 +11,7 @@ import pytest
 from tile_testing.fakes.experiments_fakes import GPU, KERNEL, sweep_spec, tools
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import journal as journals
-from tileflow_experiments import mlflow_log, sweep
+from tileflow_experiments import sweep
 
 from tileflow.config import Config
 from tileflow.errors import SlowProblem, SpecError
@@ -22,10 +22,7 @@ OTHERS = tuple(range(1, 8))
 HASTY_S, PATIENT_S, TRIAL_S = 0.05, 0.1, 0.005
 
 
-@pytest.fixture(autouse=True)
-def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
-    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+pytestmark = pytest.mark.usefixtures("no_mlflow")
 
 
 class Device:
