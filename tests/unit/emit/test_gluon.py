@@ -51,8 +51,8 @@ def written(lowered: Lowered, keys: int = 64, stages: int = 2) -> TritonSource:
 
 def schedule_of(lowered: Lowered, keys: int = 64, stages: int = 2) -> Schedule:
     config = specialised(lowered, block_tile_m=128, block_block_n=keys, num_stages=stages)
-    (ir,) = lowered._regions_under(config)
-    kernel = GluonKernel(lowered._variant(ir, config), config, H200, "all")
+    (ir,) = lowered.specialised_regions(config)
+    kernel = GluonKernel(ir, config, H200, "all")
     kernel.run()
     return kernel.specialised
 
@@ -65,9 +65,9 @@ def role(text: str, name: str) -> str:
 
 def under(config: Config, lowered: Lowered) -> tuple[Schedule, str]:
     """The schedule of a config and the text that is written from it."""
-    (ir,) = lowered._regions_under(config)
+    (ir,) = lowered.specialised_regions(config)
     kind = ProductKernel if lowered.problem.kernel.endswith(":matmul") else GluonKernel
-    kernel = kind(lowered._variant(ir, config), config, H200, "all")
+    kernel = kind(ir, config, H200, "all")
     text = kernel.run().text
     return kernel.specialised, text
 
@@ -237,7 +237,7 @@ def gradient_source(lowered: Lowered, launch: int, turn: int = 64) -> TritonSour
 @pytest.mark.parametrize("launch", [1, 2])
 def test_gradients_text_has_each_step_of_the_schedule_that_was_executed(launch: int) -> None:
     lowered, config = gradients_of(), gradient_config(gradients_of(), launch)
-    kernel = GradientsKernel(lowered._variant(lowered._regions_under(config)[launch], config), config, H200, "all")
+    kernel = GradientsKernel(lowered.specialised_regions(config)[launch], config, H200, "all")
     text = kernel.run().text
     for name in ("consumer", "producer"):
         steps, lines = list(steps_of(getattr(kernel.specialised, name).program)), role(text, name)

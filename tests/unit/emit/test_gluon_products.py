@@ -46,8 +46,8 @@ def written(lowered: Lowered, **choices: Choice) -> tuple[TritonSource, Schedule
     """The text, and the schedule that it was written from."""
     config = config_of(lowered, **choices)
     assert not lowered.space.violations(config)
-    (ir,) = lowered._regions_under(config)
-    kernel = ProductKernel(lowered._variant(ir, config), config, H200, "all")
+    (ir,) = lowered.specialised_regions(config)
+    kernel = ProductKernel(ir, config, H200, "all")
     return kernel.run(), kernel.specialised
 
 

@@ -44,11 +44,11 @@ def test_a_search_ends_with_its_gpu_seconds_and_goes_on_from_the_journals(tmp_pa
     journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
     studies, trials = search(journal, spec)
     journal.close()
-    assert all(6 * EACH_S < study.gpu_s < 16 * EACH_S for study in studies) and 6 <= trials <= 16
+    assert studies and all(6 * EACH_S < study.gpu_s < 16 * EACH_S for study in studies) and 6 <= trials <= 16
     again = Journal.resume(tmp_path / "journal.jsonl")
     resumed, more = search(again, spec)
     again.close()
-    assert more <= 2 and all(study.gpu_s > 6 * EACH_S for study in resumed), "what was used is not given again"
+    assert more <= 2 and resumed and all(study.gpu_s > 6 * EACH_S for study in resumed), "what was used is not given again"
 
 
 def test_a_sweep_ends_with_its_gpu_seconds(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_where_the_model_stands_in_the_wall_clock_counts(tmp_path: Path) -> None
     journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
     studies, _ = search(journal, spec)
     journal.close()
-    assert all(study.gpu_s == 0 and 0.1 < study.spent_s < 2.0 for study in studies)
+    assert studies and all(study.gpu_s == 0 and 0.1 < study.spent_s < 2.0 for study in studies)
 
 
 def test_the_spec_keeps_them() -> None:

@@ -84,6 +84,7 @@ def test_the_knob_that_decides_explains_the_most(folded: Folded, key: StudyKey) 
 def test_the_page_says_what_the_report_says(out: Path, folded: Folded) -> None:
     text = (out / "report.html").read_text()
     body = text.partition("</style>")[2]
+    assert len(folded.trials) == 4
     for key in folded.trials:
         assert key.title in body
     assert "2.30x" in body and "50%" in body and "modelled" in body and f"x={BAD}" in body

@@ -104,7 +104,9 @@ def test_the_counts_agree_across_journal_mlflow_and_parquet(finished: Path) -> N
 
 def test_a_child_run_carries_its_trial(finished: Path) -> None:
     trials = journals.trials(journals.read(finished / "journal.jsonl"))
-    for run in children(sweep.Outputs(finished).mlflow_uri):
+    found = list(children(sweep.Outputs(finished).mlflow_uri))
+    assert len(found) == len(trials) > 0
+    for run in found:
         record = trials[run.data.tags["tileflow.trial_id"]]
         assert run.data.params == {k: str(v) for k, v in (record.config.to_dict() | {"n": 64}).items()}
         assert run.data.tags["tileflow.status"] == record.status
@@ -174,6 +176,7 @@ def test_a_parent_carries_curves_figures_and_its_own_artifacts(finished: Path) -
     client = MlflowClient(tracking_uri=uri)
     parents = [run for run in runs(uri) if "tileflow.trial_id" not in run.data.tags]
     by_id = Counter(run.data.tags["mlflow.parentRunId"] for run in children(uri))
+    assert len(parents) == len(by_id) > 0
     for parent in parents:
         assert by_id[parent.info.run_id] == 6 and parent.info.status == "FINISHED"
         modelled = "" if parent.data.tags[DEVICE] == GPU else "modelled_"

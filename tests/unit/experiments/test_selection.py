@@ -98,7 +98,9 @@ def lucky(request: TrialRequest, outcome: Outcome) -> Outcome:
 def test_a_lucky_measurement_does_not_win(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
     sweep.run(spec, tmp_path, quick_tools(lucky))
-    for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
+    entries = load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert len(entries) == 2
+    for entry in entries:
         assert (entry.config["x"], entry.config["y"]) == (6, 2) and entry.best_us == 10.0
         assert entry.default_us == pytest.approx(fakes.time_us(fakes.SPACE.default))
 
@@ -119,7 +121,9 @@ def test_a_candidate_found_wrong_in_the_race_does_not_win(tmp_path: Path) -> Non
 
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
     sweep.run(spec, tmp_path, replace(quick_tools(), evaluator=lambda spec: fakes.evaluator(Stages(lucky))))
-    for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
+    entries = load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert len(entries) == 2
+    for entry in entries:
         assert (entry.config["x"], entry.config["y"]) != (6, 2)
     again = list(journals.attempts(journals.read(tmp_path / "journal.jsonl"), "remeasure"))
     assert {r.result.outcome.error_digest for r in again if r.status is Status.INCORRECT} == {"on the other seed"}

@@ -288,8 +288,9 @@ def test_what_runs_where(binary: str, device: str, runs: bool) -> None:
 
 
 def test_each_catalogue_entry_runs_its_siblings_code() -> None:
-    for entry in CATALOGUE.values():
-        assert all(runs_on(target(name).arch, entry.arch) for name in entry.siblings)
+    pairs = [(target(name).arch, entry.arch) for entry in CATALOGUE.values() for name in entry.siblings]
+    assert len(pairs) > len(CATALOGUE) / 2
+    assert all(runs_on(theirs, ours) for theirs, ours in pairs)
 
 
 @pytest.mark.parametrize(

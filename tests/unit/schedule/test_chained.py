@@ -37,8 +37,8 @@ def region(kernel: Kernel, args: tuple[Any, ...], choices: Mapping[str, Any]) ->
     """The region of a call with its masks in place, and its config."""
     lowered = kernel.lower(tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in args), H200)
     config = lowered.default.with_(choices)
-    (ir,) = lowered._regions_under(config)
-    return lowered._variant(ir, config), config
+    (ir,) = lowered.specialised_regions(config)
+    return ir, config
 
 
 def run(

@@ -62,7 +62,7 @@ def region(
     """A region of a call with its masks in place, its structure, and its config."""
     lowered = kernel.lower(tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in args), H200)
     config = lowered.default.with_(choices)
-    ir = lowered._variant(lowered._regions_under(config)[number], config)
+    ir = lowered.specialised_regions(config)[number]
     found = find_gradient_loop(ir)
     assert isinstance(found, GradientLoop), found
     return ir, found, config

@@ -35,8 +35,7 @@ def run(kernel: Kernel, args: tuple[Any, ...], tensors: dict[str, torch.Tensor],
     choices: dict[str, Choice] = {"block:tile_m": 64 if ping_pong else 128, "block:tile_n": 128, "block:tile_k": 64}
     known = {k.name for k in lowered.space.knobs}
     config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
-    (region,) = lowered._regions_under(config)
-    ir = lowered._variant(region, config)
+    (ir,) = lowered.specialised_regions(config)
     found = find_single(ir)
     assert isinstance(found, Single), found
     left = (64, 64)

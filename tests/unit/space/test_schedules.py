@@ -72,8 +72,8 @@ def test_the_constraint_counts_the_memory_that_the_schedule_has(d: int, stages: 
     """One number, before anything is compiled: a block with that much fits, one byte less does not."""
     it = lowered(d)
     config = choose(it, block_tile_m=128, block_block_n=32, num_stages=stages)
-    (ir,) = it._regions_under(config)
-    kernel = GluonKernel(it._variant(ir, config), config, H200, "all")
+    (ir,) = it.specialised_regions(config)
+    kernel = GluonKernel(ir, config, H200, "all")
     kernel.run()
     needed = shared_bytes(kernel.specialised)
     (constraint,) = (c for c in it.space.constraints if c.name == "warp_specialised: buffers fit shared memory")
