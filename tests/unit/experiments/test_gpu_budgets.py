@@ -48,7 +48,8 @@ def test_a_search_ends_with_its_gpu_seconds_and_goes_on_from_the_journals(tmp_pa
     again = Journal.resume(tmp_path / "journal.jsonl")
     resumed, more = search(again, spec)
     again.close()
-    assert more <= 2 and resumed and all(study.gpu_s > 6 * EACH_S for study in resumed), "what was used is not given again"
+    assert len(resumed) == len(studies) and more <= 2
+    assert all(study.gpu_s > 6 * EACH_S for study in resumed), "what was used is not given again"
 
 
 def test_a_sweep_ends_with_its_gpu_seconds(tmp_path: Path) -> None:
