@@ -19,7 +19,9 @@ LEAST = 0.9  # of the faults, before a table
 def documented(rows: list[Row]) -> None:
     page = PAGE.read_text()
     missing = [row for row in rows if planted_faults.table([row]).splitlines()[-1] not in page]
-    assert not missing, "run PYTHONPATH=tests python -m tile_testing.runs.planted_faults --write docs/guides/checking.md"
+    assert not missing, (
+        "run PYTHONPATH=tests python -m tile_testing.runs.planted_faults --write docs/guides/checking.md"
+    )
 
 
 @pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=[s.kernel.rpartition(":")[2] for s in SUBJECTS])

@@ -1,13 +1,13 @@
 """``scripts/regression``: what became slower between two runs of the suite."""
 
 from __future__ import annotations
-from tile_testing import ROOT
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tile_testing import ROOT
 from tileflow_benchmarks.suite.regression import Change, Verdict, compare, main
 from tileflow_benchmarks.suite.results import DEFAULT, EAGER, OURS, CellResult, SuiteRun, run_from
 

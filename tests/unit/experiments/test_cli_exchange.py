@@ -1,7 +1,6 @@
 """The commands for other projects' formats, and what they refuse."""
 
 from __future__ import annotations
-from tile_testing import DATA
 
 import json
 import shutil
@@ -9,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tile_testing import DATA
 from tileflow_experiments import cli
 from tileflow_experiments.spec import read
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-
 from tile_testing.fakes.experiments_fakes import GPU, sweep_spec, tools
 from tileflow_experiments import closing, journal, mlflow_log, sweep
 from tileflow_experiments.journal import Folded

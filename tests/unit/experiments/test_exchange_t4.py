@@ -1,7 +1,6 @@
 """A journal's trials as T4 results, which auto-tuners share."""
 
 from __future__ import annotations
-from tile_testing import DATA
 
 import importlib.resources
 import json
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tile_testing import DATA
 from tileflow_experiments import journal as journals
 from tileflow_experiments.exchange import t4
 

@@ -1,14 +1,13 @@
 """Pictures: labels inside, levels named, and a style that a light and a dark page both carry."""
 
 from __future__ import annotations
-from tile_testing import ROOT
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tile_testing import ROOT
 
 pytest.importorskip("matplotlib")
 

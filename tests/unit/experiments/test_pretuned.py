@@ -1,7 +1,6 @@
 """The tables that ship: which kernels their rows are still rows of, how they are made, and their distribution."""
 
 from __future__ import annotations
-from tile_testing import ROOT
 
 import importlib.util
 import json
@@ -16,8 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-
-
+from tile_testing import ROOT
 from tile_testing.fakes import experiments_fakes as fakes
 from tileflow_experiments import sweep
 from tileflow_experiments.exchange import vllm_moe

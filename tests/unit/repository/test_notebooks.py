@@ -4,7 +4,6 @@
 """
 
 from __future__ import annotations
-from tile_testing import ROOT
 
 import json
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tile_testing import ROOT
 
 TREE = ROOT
 NOTEBOOKS = sorted((TREE / "examples/notebooks").glob("*.ipynb"))

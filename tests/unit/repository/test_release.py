@@ -1,7 +1,6 @@
 """``scripts/release``: what keeps two wheels from being released, and the whole of it once."""
 
 from __future__ import annotations
-from tile_testing import ROOT
 
 import importlib.util
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tile_testing import ROOT
 
 TREE = ROOT
 CHANGES = "# Changes\n\n## 1.2.0, 2026-12-01\n"
