@@ -1,4 +1,4 @@
-"""Kernels of others (tile_testing.strangers): right under the default and under random configs, and their defaults build."""
+"""Kernels of others (tile_testing.strangers): right under the default and random configs, and their defaults build."""
 
 from __future__ import annotations
 
