@@ -43,7 +43,7 @@ def test_a_portable_row_is_built_for_any_vendor() -> None:
         assert {b.format for b in row.binaries} == {format_} and {b.mode for b in row.binaries} == {"dynamic"}
         assert row.problem == vectors(1000) and row.modelled_us is None
         symbols = {s for r in row.requirements for s in r.check.symbols()}
-        assert symbols and all(s.startswith("target.") for s in symbols)  # guards decide about sizes
+        assert symbols == set()  # a sum asks nothing of its device, and guards decide about sizes
         assert row.fallback().launches[0].variants[0].sha256 == row.binaries[0].sha256
 
 
