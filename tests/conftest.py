@@ -24,7 +24,8 @@ RAY_ENVIRONMENT = {
     "RAY_health_check_initial_delay_ms": "0",
 }
 
-GOLDEN = Path(__file__).parent / "golden"
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
 
 # Folders whose tests want the one Ray, or the GPU's time, to themselves.
 ALONE = ("tests/cluster/", "tests/gpu/")
@@ -40,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, value in RAY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("DO_NOT_TRACK", "true")
+    # Processes that a test starts, Ray's workers too, find ``tile_testing`` as pytest does (``pythonpath``).
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
     os.environ["TILEFLOW_VERIFY"] = "1"  # in every process that a test starts too: each pass gives a region that holds
     os.environ["TILEFLOW_TABLES"] = ""  # what somebody has tuned on this machine is no part of a test
     # A busy machine is no reason to fail, and a run that gates a change draws the same examples each time.

@@ -174,15 +174,18 @@ class Lowered:
                 "; ".join(c.reason for c in broken), got=str(config), hint="space.repair(config) mends it"
             )
         sources: dict[str, TritonSource] = {}
-        for region in self._regions_under(config):
-            ir = self._variant(region, config)
+        for ir in self.specialised_regions(config):
             for divisible in DIVISIBLE[self.mode]:
                 if SCHEDULE.chosen(config, ir) == "warp_specialised":
                     source = emit_specialised(ir, config, self.target, divisible)
                 else:
-                    source = emit(ir, config, self.target, divisible, self._origin(region.region))
+                    source = emit(ir, config, self.target, divisible, self._origin(ir.region))
                 sources[source.hash] = source
         return tuple(sources.values())
+
+    def specialised_regions(self, config: Config) -> tuple[KernelIR, ...]:
+        """The regions that a valid ``config`` chooses, each with its structure and its masks in place, as written."""
+        return tuple(self._variant(ir, config) for ir in self._regions_under(config))
 
     def _origin(self, region: int) -> Origin:
         """What a generated kernel says of the author's function."""

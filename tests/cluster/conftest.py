@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-HERE = str(Path(__file__).parent)
-sys.path.insert(0, HERE)
-
-from cluster_fakes import GPU, FakeStages  # noqa: E402 (found on the path above)
-from tileflow_cluster.labels import DEVICE_CLASS  # noqa: E402
+from tile_testing.fakes.cluster_fakes import GPU, NODE, FakeStages
+from tileflow_cluster.labels import DEVICE_CLASS
 
 # Ray reads its environment when it is imported, which must be after the conftest above this one has set it.
 if TYPE_CHECKING:
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
 MARK = f"TILEFLOW_TEST_RAY_{os.getpid()}"
-OBJECT_STORE = 100 * 2**20
-NODE = {"object_store_memory": OBJECT_STORE, "include_dashboard": False}
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +27,6 @@ def ray_cluster() -> Iterator[Any]:
 
     # Every process that comes from this Ray inherits the mark, orphans too.
     os.environ[MARK] = "1"
-    # Ray's workers import the fakes by name.
-    path = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = HERE if path is None else f"{HERE}{os.pathsep}{path}"
     head = NODE | {"num_cpus": 2, "num_gpus": 2, "labels": {DEVICE_CLASS: GPU}}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     ray.init(address=cluster.address, log_to_driver=False)
@@ -44,10 +34,6 @@ def ray_cluster() -> Iterator[Any]:
     ray.shutdown()
     cluster.shutdown()
     del os.environ[MARK]
-    if path is None:
-        del os.environ["PYTHONPATH"]
-    else:
-        os.environ["PYTHONPATH"] = path
     deadline = time.monotonic() + 15
     while (left := marked_processes()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -90,3 +76,11 @@ def start(ray_cluster: Any, tmp_path: Path) -> Iterator[Callable[..., RayEvaluat
     yield make
     for evaluator in started:
         evaluator.close()
+
+
+@pytest.fixture
+def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileflow_experiments import mlflow_log
+
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HERE
 from tileflow_experiments import journal as journals
 
 from tileflow.runtime.table import load_table
@@ -21,9 +20,8 @@ LIMIT_S = 120.0
 
 def start(tmp_path: Path, *how: str, device_s: float = 0.1) -> subprocess.Popen[str]:
     (tmp_path / "scratch").mkdir(exist_ok=True)
-    paths = os.pathsep.join([HERE, *(path for path in sys.path if path)])
-    environment = os.environ | {"PYTHONPATH": paths, "SCRATCH": str(tmp_path / "scratch"), "DEVICE_S": str(device_s)}
-    command = [sys.executable, str(Path(HERE) / "sweep_alone.py"), str(tmp_path / "out"), *how]
+    environment = os.environ | {"SCRATCH": str(tmp_path / "scratch"), "DEVICE_S": str(device_s)}
+    command = [sys.executable, "-m", "tile_testing.programs.sweep_alone", str(tmp_path / "out"), *how]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 

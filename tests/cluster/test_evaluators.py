@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fakes import GPU, MODELLED, FakeStages, fake_binary, median_us, request
+from tile_testing.fakes.cluster_fakes import GPU, MODELLED, FakeStages, fake_binary, median_us, request
+from tile_testing.fakes.cluster_runs import run
 from tileflow_cluster.devices import VisibleGpu
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.local_evaluator import LocalEvaluator
 from tileflow_cluster.local_pool import LocalPool
-from tileflow_cluster.protocol import Evaluator, TrialRequest
+from tileflow_cluster.protocol import Evaluator
 from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_cluster.replay import ReplayEvaluator
 from tileflow_cluster.trial import TrialResult
@@ -21,7 +22,6 @@ from tileflow_cluster.trial import TrialResult
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Status
 
-LIMIT_S = 60.0
 RECORDED = [
     *(request(f"r{x}", x) for x in range(12)),
     *(request(f"s{x}", x, inert=1) for x in range(12)),
@@ -29,19 +29,6 @@ RECORDED = [
     *(request(f"i{x}", x, "device_incorrect") for x in range(12)),
     *(request(f"m{x}", x, device_class=MODELLED) for x in range(12)),
 ]
-
-
-def run(evaluator: Evaluator, requests: list[TrialRequest], limit_s: float = LIMIT_S) -> dict[str, list[TrialResult]]:
-    """Everything that comes back, by request; fails where that takes too long."""
-    for each in requests:
-        evaluator.submit(each)
-    results: dict[str, list[TrialResult]] = {each.request_id: [] for each in requests}
-    deadline = time.monotonic() + limit_s
-    while evaluator.pending():
-        assert time.monotonic() < deadline, f"pending after {limit_s:g} s: {evaluator.pending()}"
-        for result in evaluator.poll(1.0):
-            results[result.request_id].append(result)
-    return results
 
 
 @pytest.fixture(scope="module")

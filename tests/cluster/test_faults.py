@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 import ray
-from cluster_fakes import FILL_BYTES, GPU, MODELLED, FakeStages, fake_binary, request
-from conftest import NODE
 from ray import exceptions
 from ray._private.utils import get_system_memory, get_used_memory
-from test_evaluators import run
+from tile_testing.fakes.cluster_fakes import FILL_BYTES, GPU, MODELLED, NODE, FakeStages, fake_binary, request
+from tile_testing.fakes.cluster_runs import run
 from tileflow_cluster.binary_cache import BinaryCache
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
@@ -128,8 +127,8 @@ def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path)
     assert statuses(results["hangs"]) == [Status.WORKER_LOST, Status.COMPILE_TIMEOUT]
     assert all(statuses(results[f"q{x}"]) == [Status.OK] for x in range(1, 7))
     assert results["q6"][0].phases.queue_s > 1.0
-    for _, _, pid in log_of(tmp_path, "compile")[:1]:
-        assert not _running(pid)
+    (_, _, pid), *_ = log_of(tmp_path, "compile")
+    assert not _running(pid)
 
 
 @pytest.mark.slow

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from test_evaluators import run
+from tile_testing import ROOT
+from tile_testing.fakes.cluster_runs import run
 from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items
 
 from tileflow.measure.types import Status
 
 pytestmark = pytest.mark.gpu
-ROOT = Path(__file__).parents[2]
 SIZES = problem_items({"n": 1 << 24, "dtype": "float32"})
 
 

@@ -9,74 +9,30 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fakes import GPU, MODELLED, FakeCompiler, FakeDevice, FakeStages, request
-from test_evaluators import run
+from tile_testing.fakes.child_stages import CARD, ChildDevice, ChildStages
+from tile_testing.fakes.cluster_fakes import GPU, MODELLED, FakeCompiler, FakeStages, request
+from tile_testing.fakes.cluster_runs import run
 from tileflow_cluster import local_evaluator, local_pool
 from tileflow_cluster.devices import VisibleGpu, selectors
 from tileflow_cluster.local_evaluator import LocalEvaluator
 from tileflow_cluster.local_pool import LocalPool, LocalWorker
-from tileflow_cluster.protocol import Evaluator, TrialRequest
-from tileflow_cluster.trial import Build, TrialResult
+from tileflow_cluster.protocol import Evaluator
+from tileflow_cluster.trial import TrialResult
 
-from tileflow.config import Config
 from tileflow.errors import ClusterError, InternalError
-from tileflow.measure.request import Candidate, Limits, MeasureRequest
-from tileflow.measure.server import MeasureProcess
-from tileflow.measure.types import Outcome, Status
-from tileflow.runtime.abi import Binary
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-HERE = str(Path(__file__).parent)
-UNIT = str(Path(__file__).parents[1] / "unit")
-LIMITS = Limits(prepare=0.5, floor=0.3, unknown=0.5)
-CARD = VisibleGpu("0", "NVIDIA H200", GPU)
-
-
-class ChildDevice(FakeDevice):
-    """A real measuring process, whose child does what the config's fault says (``measure_kernels.stand_in``)."""
-
-    def __init__(self, stages: FakeStages, device_class: str, gpu: str) -> None:
-        super().__init__(stages, device_class, measured=True, gpu=gpu)
-        self.process = MeasureProcess(runs="measure_kernels:stand_in")
-
-    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
-        self.stages.note("device", request)
-        config = Config.of({"what": str(request.config["fault"]).removeprefix("child_") or "ok"})
-        return self.process.run(
-            MeasureRequest("measure_kernels:add", request.problem, (Candidate(config, ()),), limits=LIMITS)
-        )
-
-    def rest(self) -> None:
-        (Path(self.stages.scratch) / "rested").touch()
-
-    def close(self) -> None:
-        self.process.close()
-
-
-@dataclass(frozen=True, slots=True)
-class ChildStages(FakeStages):
-    """``paths``: where a worker of another process finds these modules."""
-
-    paths: tuple[str, ...] = ()
-
-    def open_device(self, device_class: str, gpu: str = "") -> FakeDevice:
-        sys.path.extend(path for path in self.paths if path not in sys.path)
-        return ChildDevice(self, device_class, gpu)
+from tileflow.measure.types import Status
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[LocalPool]:
     made = LocalPool()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(UNIT)
-        made.begin()
-        yield made
-        made.close()
+    made.begin()
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -116,7 +72,7 @@ def evaluator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         request.getfixturevalue("ray_cluster")
         from tileflow_cluster.ray_evaluator import RayEvaluator
 
-        made = RayEvaluator(replace(stages, paths=(HERE, UNIT)), (GPU,))
+        made = RayEvaluator(stages, (GPU,))
     yield made
     made.close()
 
@@ -246,11 +202,10 @@ def test_a_worker_that_ends_in_the_midst_of_a_call_leaves_no_child(pool: LocalPo
 
 SCRIPT = """
 import os, signal, sys
-sys.path[:0] = {paths!r}
-from cluster_fakes import GPU, request
+from tile_testing.fakes.cluster_fakes import GPU, request
 from tileflow_cluster.local_evaluator import LocalEvaluator
 from tileflow_cluster.local_pool import pool_here
-from test_local_evaluator import CARD, ChildStages
+from tile_testing.fakes.child_stages import CARD, ChildStages
 if __name__ == "__main__":
     evaluator = LocalEvaluator(ChildStages({scratch!r}), (GPU,), compilers=1, gpus=[CARD])
     evaluator.submit(request("r", 1))
@@ -264,11 +219,10 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["os.kill(os.getpid(), signal.SIGKILL)", "sys.exit(0)", "raise SystemError"])
 def test_all_ends_with_the_process(ending: str, tmp_path: Path) -> None:
-    from build_faults import has_gone
+    from tile_testing.fakes.build_faults import has_gone
 
-    paths = [str(Path(__file__).parent), UNIT, *sys.path]
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(paths=paths, scratch=str(tmp_path), ending=ending))
+    script.write_text(SCRIPT.format(scratch=str(tmp_path), ending=ending))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2, done.stderr

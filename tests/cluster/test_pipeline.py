@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_evaluators import run
+from tile_testing import ROOT
+from tile_testing.fakes.cluster_runs import run
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.pipeline import TileflowStages, check_identity, own_cache, sweep_caches
 from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items
@@ -21,7 +22,6 @@ from tileflow.measure.device import DeviceInfo
 from tileflow.measure.types import Status
 from tileflow.target import target
 
-ROOT = Path(__file__).parents[2]
 H200, MI300X = "nvidia-h200", "amd-mi300x"
 SIZES = problem_items({"n": 1 << 20, "dtype": "float32"})
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fakes import GPU, FakeStages, numbered_space
+from tile_testing.fakes.cluster_fakes import GPU, FakeStages, numbered_space
 from tileflow_cluster.protocol import KernelRef
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 import ray
-from cluster_fakes import GPU, MODELLED, FakeStages, request
-from conftest import NODE
-from test_evaluators import run
-from test_sweep_on_ray import no_mlflow, spec, tools
+from tile_testing.fakes.cluster_fakes import GPU, MODELLED, NODE, FakeStages, request
+from tile_testing.fakes.cluster_runs import run, spec, tools
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.sweep_registry import list_sweeps, send_order
@@ -27,8 +25,7 @@ from typer.testing import CliRunner
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Status
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-__all__ = ["no_mlflow"]  # a fixture that every test here uses
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.usefixtures("no_mlflow")]
 Start = Callable[..., RayEvaluator]
 B200 = "nvidia-b200"
 QUICK = Timeouts(answer_s=5.0, start_s=60.0, replan_s=0.3, drain_s=0.3)

@@ -4,62 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fakes import GPU, KERNEL, MODELLED
+from tile_testing.fakes.cluster_fakes import GPU, KERNEL, MODELLED
+from tile_testing.fakes.cluster_runs import Prepare, spec, tools
 from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_experiments import journal as journals
-from tileflow_experiments import mlflow_log, sweep
+from tileflow_experiments import sweep
 from tileflow_experiments.records import StudyKey, TrialRecord
-from tileflow_experiments.spec import parse
 from tileflow_experiments.tuning_task import TuningTask
 from tileflow_experiments.work import Tools
 
 from tileflow.config import ConfigSpace, Knob
-from tileflow.measure.types import Outcome, Status
-from tileflow.runtime.problem import Problem, TensorSpec
 from tileflow.runtime.table import load_table
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("no_mlflow")]
 
 FAULTS = ("", "device_incorrect", "device_kill_once", "compile_error", "compile_kill_once", "device_worker_lost_once")
-
-
-@dataclass(frozen=True)
-class Prepare:
-    """A space whose ``fault`` knob says what goes wrong."""
-
-    faults: tuple[str, ...]
-
-    def __call__(self, key: StudyKey, mode: Any) -> TuningTask:
-        space = ConfigSpace((
-            Knob("x", "block:x", (0, 1, 2, 3), "block", 0),
-            Knob("inert", "load:a", (0, 1), "access", 0),
-            Knob("fault", "tunable:fault", self.faults, "tunable", ""),
-        ))  # fmt: skip
-        sizes = (int(dict(key.problem)["m"]),)
-        problem = Problem(KERNEL.name, (("a", TensorSpec("float32", sizes, (1,))),))
-        return TuningTask(key, KERNEL, problem, space, space.default, mode)
-
-
-@pytest.fixture(autouse=True)
-def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
-    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
-
-
-def spec(budget: int, *sizes: int) -> Any:
-    return parse({
-        "name": "ray",
-        "kernels": [{"kernel": KERNEL.name, "problems": [{"m": m} for m in sizes or (64,)]}],
-        "device_classes": [GPU, MODELLED],
-        "strategy": {"name": "exhaustive"},
-        "budget": {"trials": budget},
-        "modes": ["static"],
-    })  # fmt: skip
 
 
 def verdicts(out: Path) -> Counter[tuple[str, str, str]]:
@@ -71,13 +35,6 @@ def verdicts(out: Path) -> Counter[tuple[str, str, str]]:
 def _source(record: TrialRecord) -> str:
     assert record.result.build is not None
     return record.result.build.source_hash
-
-
-def tools(start: Callable[..., RayEvaluator], faults: tuple[str, ...], **options: Any) -> Tools:
-    def checked(request: Any) -> Outcome:
-        return Outcome(Status.OK, measured=False)
-
-    return Tools(lambda spec: start((GPU, MODELLED), **options), Prepare(faults), checked)
 
 
 @pytest.mark.slow

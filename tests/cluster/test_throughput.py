@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tile_testing import ROOT
 
-ROOT = Path(__file__).parents[2]
 SPEC = """
 name: throughput
 kernels:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from compiler_gallery import GALLERY, kernel, meta
+from tile_testing.compiler_gallery import GALLERY, kernel, meta
 
 from tileflow.config import Choice, Config, ConfigSpace
 from tileflow.emit.source import TritonSource

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -14,12 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "interpreter"), str(HERE.parent / "unit")]
-
 if TYPE_CHECKING:
-    from cells import Cell
-    from crew import Crew
+    from tile_testing.runs.cells import Cell
+    from tile_testing.runs.crew import Crew
 
 REPORT = "TILEFLOW_GALLERY_REPORT"  # a path: where the gallery's cells go as JSON
 PROCESS_BYTES = 4 << 30  # of a device's memory: each process holds a context on it, some 600 MB, and a call's tensors
@@ -29,7 +25,7 @@ CELLS: pytest.StashKey[list[Cell]] = pytest.StashKey()
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     """A process a core, the GPUs shared out between them, in which nothing compiled before is found again."""
-    from crew import Crew
+    from tile_testing.runs.crew import Crew
 
     folders = {name: str(tmp_path_factory.mktemp(name.lower())) for name in ("TILEFLOW_CACHE", "TRITON_CACHE_DIR")}
     asked = os.environ.get("CUDA_VISIBLE_DEVICES", "")

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels.atomic_kernels import CASES as ATOMICS
+from tile_testing.kernels.scan_kernels import CASES as SCANS
+from tile_testing.runs.interpreted import close
 
 from tileflow.runtime.describe import device_class
 from tileflow.target import target
 
 pytestmark = pytest.mark.gpu
-
-HERE = Path(__file__).parent.parent
-sys.path[:0] = [str(HERE / "interpreter"), str(HERE / "unit")]
-
-from atomic_kernels import CASES as ATOMICS  # noqa: E402
-from interpreted import close  # noqa: E402
-from scan_kernels import CASES as SCANS  # noqa: E402
-
 CASES = {**ATOMICS, **SCANS}
 
 

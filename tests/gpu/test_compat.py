@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "interpreter"))
-from compat_runs import UNMOVED, cases, check
+from tile_testing.runs.compat_runs import UNMOVED, cases, check
 
 pytestmark = pytest.mark.gpu
 

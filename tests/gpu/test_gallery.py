@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from tile_testing.compiler_gallery import GALLERY
+from tile_testing.runs.gallery_cells import jobs
 
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "gpu"), str(TESTS / "interpreter"), str(TESTS / "unit")]
-
-from compiler_gallery import GALLERY  # noqa: E402
-from gallery_cells import jobs  # noqa: E402
-
-import tileflow  # noqa: E402
-from examples import physarum  # noqa: E402
+import tileflow
+from examples import physarum
 
 if TYPE_CHECKING:
-    from cells import Cell
-    from crew import Crew
+    from tile_testing.runs.cells import Cell
+    from tile_testing.runs.crew import Crew
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1200)]
 
@@ -48,7 +42,7 @@ def test_cells(pending: Pending, gallery_cells: list[Cell], name: str) -> None:
 
 @pytest.fixture(scope="module")
 def eager(crew: Crew) -> Iterator[dict[str, Future[str]]]:
-    yield {name: crew.ask("gallery_cells:check_eagerly", name) for name in GALLERY}
+    yield {name: crew.ask("tile_testing.runs.gallery_cells:check_eagerly", name) for name in GALLERY}
 
 
 @pytest.mark.parametrize("name", GALLERY)

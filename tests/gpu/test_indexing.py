@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels.indexing_kernels import CASES
+from tile_testing.kernels.wide_kernels import LONG, end_of_a_vector
+from tile_testing.runs.interpreted import close
 
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "interpreter"), str(TESTS / "unit")]
-
-from indexing_kernels import CASES  # noqa: E402
-from interpreted import close  # noqa: E402
-from wide_kernels import LONG, end_of_a_vector  # noqa: E402
-
-import tileflow  # noqa: E402
-import tileflow.language as tfl  # noqa: E402
-from tileflow.lowered import Lowered  # noqa: E402
-from tileflow.runtime.describe import device_class  # noqa: E402
-from tileflow.target import target  # noqa: E402
+import tileflow
+import tileflow.language as tfl
+from tileflow.lowered import Lowered
+from tileflow.runtime.describe import device_class
+from tileflow.target import target
 
 pytestmark = pytest.mark.gpu
 

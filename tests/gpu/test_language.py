@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import Future
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "gpu"), str(TESTS / "interpreter"), str(TESTS / "unit")]
-
-from construct_cells import MODULES, ConstructJob, cases  # noqa: E402
-from descriptor_kernels import REFERENCES  # noqa: E402
+from tile_testing.kernels.descriptor_kernels import REFERENCES
+from tile_testing.runs.construct_cells import MODULES, ConstructJob, cases
 
 if TYPE_CHECKING:
-    from cells import Cell
-    from crew import Crew
+    from tile_testing.runs.cells import Cell
+    from tile_testing.runs.crew import Crew
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1200)]
 
@@ -40,7 +34,7 @@ def test_construct(pending: dict[ConstructJob, Future[list[Cell]]], job: Constru
 
 @pytest.fixture(scope="module")
 def boxes(crew: Crew) -> dict[str, Future[list[str]]]:
-    return {name: crew.ask("descriptor_kernels:check", name) for name in REFERENCES}
+    return {name: crew.ask("tile_testing.kernels.descriptor_kernels:check", name) for name in REFERENCES}
 
 
 @pytest.mark.parametrize("name", REFERENCES)

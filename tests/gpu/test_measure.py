@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,18 +24,15 @@ from tileflow.target import Target, target
 
 pytestmark = pytest.mark.gpu
 
-HERE = str(Path(__file__).parent.parent / "unit")
+KERNELS = "tile_testing.kernels.measure_kernels"
 N = 1 << 24
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(HERE)
-        import measure_kernels
+def kernels() -> Any:
+    from tile_testing.kernels import measure_kernels
 
-        yield measure_kernels
-        sys.modules.pop("measure_kernels", None)
+    return measure_kernels
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +52,7 @@ def candidate(kernels: Any, device: Target) -> Callable[[str], Candidate]:
 
 
 def request(found: Candidate, kernel: str = "add", n: int = N) -> MeasureRequest:
-    return MeasureRequest(
-        f"measure_kernels:{kernel}", (("n", n),), (found,), sys_path=(HERE,), loader="measure_kernels:load"
-    )
+    return MeasureRequest(f"{KERNELS}:{kernel}", (("n", n),), (found,), loader=f"{KERNELS}:load")
 
 
 @pytest.fixture
@@ -162,7 +155,7 @@ def test_the_authors_mistakes_are_raised(ask: Any) -> None:
     with pytest.raises(InternalError, match="the author's inputs fail"):
         ask("right", kernel="broken")
     with pytest.raises(SpecError, match="importable"):
-        ask("right", loader="measure_kernels:no_such_loader")
+        ask("right", loader=f"{KERNELS}:no_such_loader")
 
 
 def test_a_race_ranks_what_is_right(ask: Any, candidate: Callable[[str], Candidate]) -> None:

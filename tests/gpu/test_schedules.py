@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-from schedule_kernels import grouped_queries, inputs, softmax_reference, windowed, windowed_reference
+from tile_testing.kernels.schedule_kernels import (
+    grouped_queries,
+    inputs,
+    softmax_reference,
+    windowed,
+    windowed_reference,
+)
 
 import examples.fp8_matmul
 import examples.matmul

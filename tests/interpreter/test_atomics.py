@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from interpreted import Call, close, load_module, run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import Call, close, load_module, run_eagerly
 
 Interpreter = Callable[..., Any]
-HERE = Path(__file__).parent
-KERNELS = str(HERE / "atomic_kernels.py")
+KERNELS = path_of("atomic_kernels")
 CASES = load_module(KERNELS).CASES
 MODES = ("static", "dynamic")
 
@@ -110,7 +109,7 @@ def test_index_mixes(interpreter: Interpreter, tmp_path_factory: pytest.TempPath
         wanted.append(updated(out.clone(), v, named, fn))
         eager.append((out.clone(), v, *gathered))
     path.write_text("\n\n".join(parts))
-    results = interpreter("interpreted:run_all", calls)
+    results = interpreter("runs.interpreted:run_all", calls)
     module = load_module(str(path))
     wrong = []
     for number, (got, right) in enumerate(zip(results, wanted, strict=True)):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from interpreted import load_module, run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import load_module, run_eagerly
 
 Interpreter = Callable[..., Any]
-KERNELS = str(Path(__file__).parent / "bounds_kernels.py")
+KERNELS = path_of("bounds_kernels")
 CASES = load_module(KERNELS).CASES
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compat_runs import cases, check
+from tile_testing.runs.compat_runs import cases, check
 
 Interpreter = Callable[..., Any]
 
@@ -38,7 +38,9 @@ def parameters(expected_failures: dict[str, str]) -> list[Any]:
 def interpreted(interpreter: Interpreter) -> dict[str, str]:
     """What is wrong with each case; few enough in one call of the process that interprets for its limit."""
     groups = [NAMES[n : n + 25] for n in range(0, len(NAMES), 25)]
-    return {n: r for group in groups for n, r in zip(group, interpreter("compat_runs:check_all", group), strict=True)}
+    return {
+        n: r for group in groups for n, r in zip(group, interpreter("runs.compat_runs:check_all", group), strict=True)
+    }
 
 
 def test_there_are_enough_kernels_that_run() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from control_kernels import CASES
-from interpreted import run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.kernels.control_kernels import CASES
+from tile_testing.runs.interpreted import run_eagerly
 
 import tileflow
 import tileflow.language as tfl
@@ -20,7 +20,7 @@ from tileflow.target import target
 
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
 Interpreter = Callable[..., Any]
-KERNELS = str(Path(__file__).parent / "control_kernels.py")
+KERNELS = path_of("control_kernels")
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])

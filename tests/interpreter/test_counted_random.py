@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import counted_kernels as kernels
 import pytest
 import torch
+from tile_testing.kernels import counted_kernels as kernels
 
 import tileflow
 import tileflow.language as tfl
@@ -42,8 +42,8 @@ def ints(word: torch.Tensor, low: int, high: int) -> torch.Tensor:
 def test_the_numbers_are_those_of_triton(interpreter: Interpreter, seed: int) -> None:
     """Finding of the peer's suite: the same numbers as ``tl.rand`` for the same seed and offset, bit for bit."""
     for offsets in (OFFSETS, torch.tensor([0, 5, -1, 2**31 - 1], dtype=torch.int32)):
-        out, bits = interpreter("counted_kernels:of_triton", seed, offsets)
-        ours = interpreter("counted_kernels:run", "at_offsets", (offsets, seed), {"block:tile": 4})
+        out, bits = interpreter("kernels.counted_kernels:of_triton", seed, offsets)
+        ours = interpreter("kernels.counted_kernels:run", "at_offsets", (offsets, seed), {"block:tile": 4})
         assert torch.equal(ours[:4], out[1:]) and torch.equal(ours[0], out[0])
         assert torch.equal(ours, kernels.at_offsets.run_eagerly(offsets, seed))
         if offsets.dtype == torch.int64:
@@ -59,7 +59,7 @@ def test_positions_are_counted_over_the_whole_whatever_the_blocks(
     (word, *_) = words(42, POSITIONS)
     wanted = uniform(word), ints(word, -5, 17)
     for got in (
-        interpreter("counted_kernels:run", "at_positions", (X, 42), config, mode),
+        interpreter("kernels.counted_kernels:run", "at_positions", (X, 42), config, mode),
         kernels.at_positions.run_eagerly(X, 42, config=config),
     ):
         assert torch.equal(got[0], wanted[0]) and torch.equal(got[1], wanted[1])
@@ -69,7 +69,7 @@ def test_positions_of_bare_dimensions_shifted_tiles_and_given_sizes(interpreter:
     seed = torch.tensor([2**40 + 9])
     shifted = torch.arange(3, 16)[:, None] * 1000 + torch.arange(37)
     wanted = torch.stack([uniform(words(2**40 + 9, at)[0]) for at in (POSITIONS, shifted)])
-    got = interpreter("counted_kernels:run", "at_positions_of_rows", (X, seed), {"block:tile": 4})
+    got = interpreter("kernels.counted_kernels:run", "at_positions_of_rows", (X, seed), {"block:tile": 4})
     assert torch.equal(got, wanted)
     assert torch.equal(kernels.at_positions_of_rows.run_eagerly(X, seed), wanted)
 
@@ -81,16 +81,16 @@ def test_the_dialects_functions_give_its_numbers(interpreter: Interpreter) -> No
     wanted = uniform(word), ints(word, -5, 17), uniform(words(1337, torch.arange(13))[0]), four[0], four
     with tileflow.interpret():
         eager = kernels.of_the_dialect(*args)
-    for got in (interpreter("counted_kernels:called", "of_the_dialect", args), eager):
+    for got in (interpreter("kernels.counted_kernels:called", "of_the_dialect", args), eager):
         assert [torch.equal(a, b) for a, b in zip(got, wanted, strict=True)] == [True] * 5
 
 
 def test_torchs_functions_follow_its_generator(interpreter: Interpreter) -> None:
     """The same after the same ``manual_seed`` whatever the blocks, others after another and in the next call."""
     args = X, kernels.half_numbers
-    plain, again, other, later = interpreter("counted_kernels:seeded", {}, args, (5, 5, 6))
+    plain, again, other, later = interpreter("kernels.counted_kernels:seeded", {}, args, (5, 5, 6))
     config = {"block:tile_m": 8, "block:tile_n": 16, "block:tile@1": 2}
-    (cut, _) = interpreter("counted_kernels:seeded", config, args, (5,))
+    (cut, _) = interpreter("kernels.counted_kernels:seeded", config, args, (5,))
     torch.manual_seed(5)
     eager = kernels.by_torch.run_eagerly(*args)
     for a, b, c, e in zip(plain, again, cut, eager, strict=True):

@@ -15,4 +15,4 @@ CASES = (
 
 @pytest.mark.parametrize("name", CASES)
 def test_descriptors_agree_with_torch(interpreter: Callable[..., Any], name: str) -> None:
-    assert interpreter("descriptor_kernels:check", name) == []
+    assert interpreter("kernels.descriptor_kernels:check", name) == []

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import yaml
-from interpreted import load_module
+from tile_testing import ROOT
+from tile_testing.runs.interpreted import load_module
 from tileflow_experiments.spec import parse
 
 import tileflow
 import tileflow.language
 from tileflow.frontend.language_registry import DEVICE
 
-PAGES = Path(__file__).parent.parent.parent / "docs"
+PAGES = ROOT / "docs"
 TEXT = (PAGES / "guides/kernels.md").read_text()
 
 
@@ -43,7 +44,7 @@ def test_as_python(path: str) -> None:
 
 
 def test_through_the_interpreter(interpreter: Callable[..., Any], path: str) -> None:
-    assert interpreter("interpreted:run_file", path) == ""
+    assert interpreter("runs.interpreted:run_file", path) == ""
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_the_tutorial_as_python(tutorial: str, capsys: pytest.CaptureFixture[str
 
 
 def test_the_tutorial_through_the_interpreter(interpreter: Callable[..., Any], tutorial: str) -> None:
-    assert interpreter("interpreted:run_file", tutorial) == ""
+    assert interpreter("runs.interpreted:run_file", tutorial) == ""
 
 
 def test_the_tutorial_shows_a_spec_that_can_be_read() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import escape_kernels as kernels
 import pytest
 import torch
 import triton
-from escape_kernels import CASES, N, V
-from interpreted import Call, run_eagerly
+from tile_testing.kernels import escape_kernels as kernels
+from tile_testing.kernels import path_of
+from tile_testing.kernels.escape_kernels import CASES, N, V
+from tile_testing.runs.interpreted import Call, run_eagerly
 
 import tileflow
 import tileflow.language as tfl
@@ -20,7 +20,7 @@ from tileflow.errors import CallError, ConfigError, TraceError
 from tileflow.target import target
 
 Interpreter = Callable[..., Any]
-KERNELS = str(Path(__file__).parent / "escape_kernels.py")
+KERNELS = path_of("escape_kernels")
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
 ASSEMBLY = ("reverse_bytes", "two_results")
 H200 = target("nvidia-h200")
@@ -67,7 +67,7 @@ def test_impure_assembly_stays() -> None:
 def test_without_a_reference_python_says_what_is_missing(interpreter: Interpreter) -> None:
     with pytest.raises(CallError, match="reference="):
         kernels.without_a_reference.run_eagerly(N.clone())
-    (said,) = interpreter("interpreted:run_all", [Call(KERNELS, "without_a_reference", (N.clone(),))])
+    (said,) = interpreter("runs.interpreted:run_all", [Call(KERNELS, "without_a_reference", (N.clone(),))])
     assert "needs a GPU: give it a reference=" in said
 
 
@@ -84,7 +84,7 @@ def test_prints(interpreter: Interpreter, capfd: pytest.CaptureFixture[str]) -> 
     lowered = kernels.prints.lower((N,), H200)
     text = lowered.emit(lowered.default)[0].text
     assert "tl.device_print('values '," in text and "tl.device_print('id and size'," in text
-    (got,) = interpreter("interpreted:run_all", [Call(KERNELS, "prints", (N,))])
+    (got,) = interpreter("runs.interpreted:run_all", [Call(KERNELS, "prints", (N,))])
     assert torch.equal(got, N)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from compiler_gallery import GALLERY, discovered, kernel
-from interpreted import LAYOUTS, Case, arguments
+from tile_testing.compiler_gallery import GALLERY, discovered, kernel
+from tile_testing.runs.interpreted import LAYOUTS, Case, arguments
 
 import tileflow
 from tileflow.measure.check import check_call, make_reference
@@ -55,7 +55,7 @@ def test_interpreted(interpreter: Interpreter, name: str, dtype: str, mode: str)
         for n, sizes in enumerate(it.rows("odd"))
     ]
     cases += [Case(name, sizes, dtype, mode, option=way) for sizes in it.rows("empty")]
-    assert interpreter("interpreted:check_all", cases) == []
+    assert interpreter("runs.interpreted:check_all", cases) == []
 
 
 @pytest.mark.parametrize(("name", "layout"), EACH_LAYOUT)
@@ -68,13 +68,13 @@ def test_strides(interpreter: Interpreter, name: str, layout: str) -> None:
         for mode in ("static", "dynamic")
         for sizes in it.rows("layout")
     ]
-    assert interpreter("interpreted:check_all", cases) == []
+    assert interpreter("runs.interpreted:check_all", cases) == []
 
 
 @pytest.mark.parametrize("name", [name for name, it in GALLERY.items() if it.rows("elsewhere")])
 def test_a_dynamic_variant_serves_other_sizes(interpreter: Interpreter, name: str) -> None:
     here, there = (Case(name, sizes, GALLERY[name].dtypes[0]) for sizes in GALLERY[name].rows("elsewhere"))
-    assert interpreter("interpreted:check_elsewhere", here, there) == ""
+    assert interpreter("runs.interpreted:check_elsewhere", here, there) == ""
 
 
 @pytest.mark.parametrize(("name", "dtype"), EACH_DTYPE)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "gpu"))
-
-from compiler_gallery import GALLERY
-from construct_cells import ConstructJob
-from crew import Crew
-from gallery_cells import MODES, GalleryJob, jobs
-from interpreted import Case
-from planted_jobs import ENDS, Planted
+from tile_testing.compiler_gallery import GALLERY
+from tile_testing.runs.construct_cells import ConstructJob
+from tile_testing.runs.crew import Crew
+from tile_testing.runs.gallery_cells import MODES, GalleryJob, jobs
+from tile_testing.runs.interpreted import Case
+from tile_testing.runs.planted_jobs import ENDS, Planted
 
 SMALL = GalleryJob(Case("examples.vector_add:vector_add", (37,), seeds=(1,)))
 
@@ -48,8 +43,8 @@ def test_cells_are_tried_and_judged(crew: Crew) -> None:
     assert [cell.status for cell in crew.cells(ConstructJob("language", "index_plus", "dynamic")).result()] == [
         "ok"
     ] * 2
-    assert crew.ask("gallery_cells:check_eagerly", "examples.softmax:softmax").result() == ""
-    assert crew.ask("descriptor_kernels:check", "product").result() == []
+    assert crew.ask("tile_testing.runs.gallery_cells:check_eagerly", "examples.softmax:softmax").result() == ""
+    assert crew.ask("tile_testing.kernels.descriptor_kernels:check", "product").result() == []
 
 
 @pytest.mark.parametrize("end", ENDS)

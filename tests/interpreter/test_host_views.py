@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from interpreted import Call, close, load_module
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import Call, close, load_module
 
 Interpreter = Callable[..., Any]
-KERNELS = str(Path(__file__).parent / "view_kernels.py")
+KERNELS = path_of("view_kernels")
 CASES = load_module(KERNELS).CASES
 
 
@@ -20,7 +20,7 @@ def results(interpreter: Interpreter) -> dict[tuple[str, str], Any]:
     """Of the arguments themselves, not of copies, which would start elsewhere."""
     names = [(name, mode) for name in CASES for mode in ("static", "dynamic")]
     found = interpreter(
-        "interpreted:run_all", [Call(KERNELS, name, CASES[name].args, (), mode) for name, mode in names]
+        "runs.interpreted:run_all", [Call(KERNELS, name, CASES[name].args, (), mode) for name, mode in names]
     )
     return dict(zip(names, found, strict=True))
 
@@ -36,5 +36,5 @@ def test_view(results: dict[tuple[str, str], Any], name: str, mode: str) -> None
 def test_portable_variants_of_views(interpreter: Interpreter, name: str) -> None:
     """The variants that take any alignment, lowered for a call and called with it."""
     case = CASES[name]
-    (got,) = interpreter("portable_runs:run", KERNELS, name, case.args, [case.args])
+    (got,) = interpreter("runs.portable_runs:run", KERNELS, name, case.args, [case.args])
     assert close(got, case.wanted(*case.args)) == ""

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from indexing_mixes import HEAD, arguments, mix, wanted
-from interpreted import Call, close, load_module, run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.kernels.indexing_mixes import HEAD, arguments, mix, wanted
+from tile_testing.runs.interpreted import Call, close, load_module, run_eagerly
 
 Interpreter = Callable[..., Any]
-KERNELS = str(Path(__file__).parent / "indexing_kernels.py")
+KERNELS = path_of("indexing_kernels")
 CASES = load_module(KERNELS).CASES
 
 
@@ -46,7 +47,7 @@ def test_mixes(interpreter: Interpreter, tmp_path: Path) -> None:
         block = (("block:b", (1, 4, 8)[n % 3] if len(index.loops) < 3 else 8),)
         calls.append(Call(str(path), f"k{n}", args, block, ("static", "dynamic")[n // 2 % 2]))
     path.write_text("\n".join(text))
-    results = interpreter("interpreted:run_all", calls)
+    results = interpreter("runs.interpreted:run_all", calls)
     wrong = {
         text[n + 1]: found
         for n, (given, got) in enumerate(zip(made, results, strict=True))
@@ -58,5 +59,5 @@ def test_mixes(interpreter: Interpreter, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 def test_beyond_32_bits(interpreter: Interpreter, mode: str) -> None:
     """Ends of tensors of more than 2**31 elements."""
-    for name, (got, expected) in interpreter("wide_kernels:far", mode).items():
+    for name, (got, expected) in interpreter("kernels.wide_kernels:far", mode).items():
         assert torch.equal(got, expected), f"{name}: {got} not {expected}"

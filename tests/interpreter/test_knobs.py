@@ -22,13 +22,15 @@ CASES = [
 def test_every_choice_gives_the_same(
     interpreter: Callable[..., Any], name: str, sizes: tuple[int, ...], option: int, device: str
 ) -> None:
-    runs, wrong = interpreter("knob_runs:check", name, sizes, option, device)
+    runs, wrong = interpreter("runs.knob_runs:check", name, sizes, option, device)
     assert runs > 8 and wrong == []
 
 
 def test_long_rows(interpreter: Callable[..., Any]) -> None:
     """Of layer_norm's gradient, which has launches of its own for them."""
     assert (
-        interpreter("knob_runs:check_first", "examples.layer_norm:layer_norm_bwd", "nvidia-h200", {"m": 5, "n": 8200})
+        interpreter(
+            "runs.knob_runs:check_first", "examples.layer_norm:layer_norm_bwd", "nvidia-h200", {"m": 5, "n": 8200}
+        )
         == ""
     )

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from interpreted import Call, close, load_module, run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import Call, close, load_module, run_eagerly
 
 import tileflow
 
 Interpreter = Callable[..., Any]
-HERE = Path(__file__).parent
-KERNELS = str(HERE / "language_kernels.py")
+KERNELS = path_of("language_kernels")
 
 HEAD = """\
 import torch
@@ -92,7 +92,7 @@ def test_reductions(interpreter: Interpreter, tmp_path: Path, dtype: str, n: int
         if config or not looped:
             calls.append((i, Call(str(path), f"k{i}", (x,), (*config, ("block:tile_m", 2)))))
     assert not looped or n <= 128 or len(calls) >= 8
-    results = interpreter("interpreted:run_all", [call for _, call in calls])
+    results = interpreter("runs.interpreted:run_all", [call for _, call in calls])
     wrong = {
         expressions[i]: text for (i, _), got in zip(calls, results, strict=True) if (text := close(got, wanted[i]))
     }

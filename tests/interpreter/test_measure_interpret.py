@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +17,12 @@ from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
 from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
 
-HERE = str(Path(__file__).parent.parent / "unit")
+KERNELS = "tile_testing.kernels.measure_kernels"
 
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InterpreterProcess]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(HERE)
         patch.setenv("TILEFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
         with InterpreterProcess() as process:
             yield process
@@ -33,8 +31,8 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InterpreterPro
 def check(process: InterpreterProcess, variant: str, kernel: str = "add", n: int = 777, limit_s: float = 60) -> Outcome:
     return process.check(
         InterpretRequest(
-            f"measure_kernels:{kernel}", (("n", n),), Config.of({"variant": variant}),
-            loader="measure_kernels:load", limit_s=limit_s,
+            f"{KERNELS}:{kernel}", (("n", n),), Config.of({"variant": variant}),
+            loader=f"{KERNELS}:load", limit_s=limit_s,
         )
     )  # fmt: skip
 
@@ -98,16 +96,12 @@ def test_an_endless_kernel_is_killed(process: InterpreterProcess) -> None:
     reason="Triton 3.6's interpreter needs numpy < 2.4 for loops to a run-time bound",
 )
 def test_a_bfloat16_dot_is_mended(process: InterpreterProcess) -> None:
-    outcome = process._child.call("measure_kernels:bfloat16_dot_error", (), limit_s=60)
+    outcome = process._child.call(f"{KERNELS}:bfloat16_dot_error", (), limit_s=60)
     assert outcome.value < 0.02
 
 
 def test_this_process_does_not_interpret() -> None:
-    import importlib.util
+    from tile_testing.fakes import build_sources as sources
 
-    spec = importlib.util.spec_from_file_location("build_sources", Path(HERE) / "build_sources.py")
-    assert spec is not None and spec.loader is not None
-    sources = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sources)
     with pytest.raises(LaunchError, match="process of its own"):
         interpreter_launcher(sources.vector_add())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from interpreted import Call
+from tile_testing.runs.interpreted import Call
 
 import tileflow
 import tileflow.language as tfl
@@ -74,7 +74,7 @@ KERNELS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernel(interpreter: Callable[..., Any], name: str, mode: str) -> None:
     args = KERNELS[name]
-    found = interpreter("interpreted:run", Call(__file__, name, args, mode=mode))
+    found = interpreter("runs.interpreted:run", Call(__file__, name, args, mode=mode))
     torch.testing.assert_close(found, globals()[name].run_eagerly(*args), rtol=1e-4, atol=1e-4)
 
 

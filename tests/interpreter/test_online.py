@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
-from interpreted import load_module
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import load_module
 
 from tileflow.passes import specialise
 from tileflow.passes.roll import rollable
 from tileflow.passes.structural_choice import StructuralChoice
 from tileflow.target import target
 
-KERNELS = str(Path(__file__).parent / "online_kernels.py")
+KERNELS = path_of("online_kernels")
 CASES = load_module(KERNELS).CASES
 LOOPS = {"softmax": 2, "softmax_of_halves": 2, "log_softmax": 2, "logsumexp": 1, "with_a_sum_beside": 1,
          "another_exponent": 2, "along_the_first_axis": 2}  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 
 
 def test_calls_whose_arguments_share_memory(interpreter: Callable[..., Any]) -> None:
-    found = interpreter("overlap_kernels:one_after_the_other")
+    found = interpreter("kernels.overlap_kernels:one_after_the_other")
     ones, counted = torch.ones(4, 8), torch.arange(8.0).expand(4, 8)
     ones[:, 0] = 0
     assert torch.equal(found["apart"], ones) and torch.equal(found["warm"], ones)

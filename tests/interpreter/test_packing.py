@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from interpreted import load_module, run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import load_module, run_eagerly
 
 from tileflow.target import CATALOGUE
 
-KERNELS = str(Path(__file__).parent / "packing_kernels.py")
+KERNELS = path_of("packing_kernels")
 CASES = load_module(KERNELS).CASES
 
 

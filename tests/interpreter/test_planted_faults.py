@@ -5,26 +5,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import planted_faults
 import pytest
-from planted_faults import LARGE, SUBJECTS, Row
+from tile_testing import ROOT
+from tile_testing.runs import planted_faults
+from tile_testing.runs.planted_faults import LARGE, SUBJECTS, Row
 
-PAGE = Path(__file__).parents[2] / "docs/guides/checking.md"
+PAGE = ROOT / "docs/guides/checking.md"
 LEAST = 0.9  # of the faults, before a table
 
 
 def documented(rows: list[Row]) -> None:
     page = PAGE.read_text()
     missing = [row for row in rows if planted_faults.table([row]).splitlines()[-1] not in page]
-    assert not missing, "run python tests/interpreter/planted_faults.py --write docs/guides/checking.md"
+    assert not missing, (
+        "run PYTHONPATH=tests python -m tile_testing.runs.planted_faults --write docs/guides/checking.md"
+    )
 
 
 @pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=[s.kernel.rpartition(":")[2] for s in SUBJECTS])
 def test_faults_in_generated_text(interpreter: Callable[..., Any], number: int) -> None:
-    rows = interpreter("planted_faults:planted", number)
+    rows = interpreter("runs.planted_faults:planted", number)
     assert [row.fault for row in rows] == [*SUBJECTS[number].changes, *SUBJECTS[number].around]
     documented(rows)
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from compiler_pointwise import BINARY, MODULAR, POWERS, SUMS, TERNARY, UNARY
-from interpreted import Call
+from tile_testing.kernels.compiler_pointwise import BINARY, MODULAR, POWERS, SUMS, TERNARY, UNARY
+from tile_testing.runs.interpreted import Call
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 SIZE = 29  # of the conversions' tiles
@@ -127,7 +127,9 @@ def compare(
     path = folder / "pointwise.py"
     path.write_text(module(cases, b))
     second, block = y if isinstance(y, torch.Tensor) else x, 1 << max(len(x) - 1, 0).bit_length()
-    (got,) = interpreter("interpreted:run_all", [Call(str(path), "subject", (x, second), (("block:tile", block),))])
+    (got,) = interpreter(
+        "runs.interpreted:run_all", [Call(str(path), "subject", (x, second), (("block:tile", block),))]
+    )
     assert differences(cases, got, x, y) == []
     return len(cases)
 
@@ -222,7 +224,7 @@ def test_conversions(interpreter: Callable[..., Any], tmp_path: Path, dtype: str
     path.write_text(HEAD + "\n".join([*lines, f"    return {', '.join(views)},\n"]))
     bits = BITS[getattr(torch, dtype).itemsize]
     args = tuple(cast_operand(getattr(torch, dtype), to_floats).view(bits) for to_floats in (True, False))
-    (got,) = interpreter("interpreted:run_all", [Call(str(path), "subject", args, (("block:tile", 16),))])
+    (got,) = interpreter("runs.interpreted:run_all", [Call(str(path), "subject", args, (("block:tile", 16),))])
     assert not isinstance(got, str), got
     for (name, (_, _, wanted)), ours in zip(cases.items(), got, strict=True):
         found = ours.view(wanted.dtype).double().nan_to_num(7e7).tolist()

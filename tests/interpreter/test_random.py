@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import random_kernels as kernels
 import torch
-from interpreted import Call
+from tile_testing.kernels import path_of
+from tile_testing.kernels import random_kernels as kernels
+from tile_testing.runs.interpreted import Call
 
 from tileflow.build.compile import build
 from tileflow.errors import CallError, ShapeError, TraceError
@@ -17,7 +17,7 @@ from tileflow.language.random import philox
 from tileflow.target import target
 
 Interpreter = Callable[..., Any]
-PATH = str(Path(__file__).parent / "random_kernels.py")
+PATH = path_of("random_kernels")
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
 X, EVEN = kernels.X, kernels.EVEN
 SEEDS = (0, 1, 7, -3, 2**40 + 9)
@@ -50,7 +50,7 @@ CALLS = {
 
 @pytest.fixture(scope="module")
 def results(interpreter: Interpreter) -> dict[str, Any]:
-    return dict(zip(CALLS, interpreter("interpreted:run_all", list(CALLS.values())), strict=True))
+    return dict(zip(CALLS, interpreter("runs.interpreted:run_all", list(CALLS.values())), strict=True))
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -96,11 +96,11 @@ def test_ints_fill_their_range() -> None:
 def test_dropout_drops_the_same_both_ways(interpreter: Interpreter) -> None:
     """Forward and backward under different configs and loop orders; and no other seed gives that mask."""
     ones = torch.ones(29, 50)
-    forward = interpreter("interpreted:run_all", [
+    forward = interpreter("runs.interpreted:run_all", [
         Call(PATH, "dropout_forward", (ones, 0.4, seed), (("block:tile_m", 8), ("block:tile_n", 16))) for seed in (3, 4)
     ])  # fmt: skip
     config = (("block:tile_m", 32), ("block:tile_n", 4))
-    (backward,) = interpreter("interpreted:run_all", [Call(PATH, "dropout_backward", (ones, 0.4, 3), config)])
+    (backward,) = interpreter("runs.interpreted:run_all", [Call(PATH, "dropout_backward", (ones, 0.4, 3), config)])
     assert torch.equal(forward[0], backward) and not torch.equal(forward[1], backward)
     assert 0.5 < (backward > 0).float().mean() < 0.7
     assert torch.equal(kernels.dropout_forward.run_eagerly(ones, 0.4, 3), backward)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from interpreted import load_module, run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import load_module, run_eagerly
 
-KERNELS = str(Path(__file__).parent / "register_kernels.py")
+KERNELS = path_of("register_kernels")
 CASES = load_module(KERNELS).CASES
 
 

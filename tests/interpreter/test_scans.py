@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from interpreted import Call, close, load_module, run_eagerly
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import Call, close, load_module, run_eagerly
 
 Interpreter = Callable[..., Any]
-HERE = Path(__file__).parent
-KERNELS = str(HERE / "scan_kernels.py")
+KERNELS = path_of("scan_kernels")
 CASES = load_module(KERNELS).CASES
 MODES = ("static", "dynamic")
 
@@ -116,7 +115,7 @@ def test_functions(interpreter: Interpreter, tmp_path_factory: pytest.TempPathFa
     path.write_text("\n\n".join(parts))
     module = load_module(str(path))
     wrong = []
-    for call, got, right in zip(calls, interpreter("interpreted:run_all", calls), wanted, strict=True):
+    for call, got, right in zip(calls, interpreter("runs.interpreted:run_all", calls), wanted, strict=True):
         here = getattr(module, call.name).run_eagerly(*call.args)
         wrong += [(parts[int(call.name[1:]) + 1], text) for text in (close(got, right), close(here, right)) if text]
     assert wrong == []

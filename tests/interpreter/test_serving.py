@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from serving_gallery import SERVING, discovered
+from tile_testing.serving_gallery import SERVING, discovered
 
 from tileflow.api import load_kernel
 from tileflow.measure.check import check_call, reference_of
@@ -24,7 +24,7 @@ def test_every_serving_kernel_is_here() -> None:
 
 @pytest.mark.parametrize("name", EACH)
 def test_interpreted(interpreter: Callable[..., Any], name: str) -> None:
-    assert interpreter("interpreted:check_problems", name, SERVING[name]) == []
+    assert interpreter("runs.interpreted:check_problems", name, SERVING[name]) == []
 
 
 @pytest.mark.parametrize("name", sorted(SERVING))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from interpreted import close, load_module
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import close, load_module
 
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import SplitError
 from tileflow.runtime.argtree import flatten, unflatten
 
-KERNELS = str(Path(__file__).parent / "signature_kernels.py")
+KERNELS = path_of("signature_kernels")
 MODULE = load_module(KERNELS)
 MODES = ("static", "dynamic")
 
@@ -34,7 +34,7 @@ def test_arguments_eagerly(name: str) -> None:
 
 
 def test_an_int_may_select_other_code_later(interpreter: Callable[..., Any]) -> None:
-    assert interpreter("signature_kernels:other_ints") == []
+    assert interpreter("kernels.signature_kernels:other_ints") == []
 
 
 def test_keywords_are_still_keywords() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from interpreted import close, load_module
+from tile_testing.kernels import path_of
+from tile_testing.runs.interpreted import close, load_module
 
-KERNELS = {file: str(Path(__file__).parent / f"{file}.py") for file in ("stepped_kernels", "workload_kernels")}
+KERNELS = {file: path_of(file) for file in ("stepped_kernels", "workload_kernels")}
 CASES = {(file, name): case for file, path in KERNELS.items() for name, case in load_module(path).CASES.items()}
 MODES = ("static", "dynamic")
 
@@ -19,7 +19,7 @@ def interpreted(interpreter: Callable[..., Any]) -> dict[tuple[str, str, str], s
     found = {}
     for file, path in KERNELS.items():
         names = [(name, mode) for of, name in CASES if of == file for mode in MODES]
-        reasons = interpreter("interpreted:run_cases", path, names)
+        reasons = interpreter("runs.interpreted:run_cases", path, names)
         found |= {(file, *name): reason for name, reason in zip(names, reasons, strict=True)}
     return found
 

@@ -1,20 +1,16 @@
-"""Kernels of others (tests/strangers): right under the default and under random configs, and their defaults build."""
+"""Kernels of others (tile_testing.strangers): right under the default and random configs, and their defaults build."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tile_testing.strangers import ALL
 
 from tileflow.build.compile import build
 from tileflow.target import target
-
-sys.path.append(str(Path(__file__).parents[1]))
-from strangers import ALL
 
 Interpreter = Callable[..., Any]
 
@@ -26,14 +22,14 @@ def test_there_are_many_and_each_is_short() -> None:
 
 
 def test_some_are_right_under_any_config(interpreter: Interpreter) -> None:
-    found = dict(zip(QUICK, interpreter("stranger_runs:check_all", QUICK), strict=True))
+    found = dict(zip(QUICK, interpreter("runs.stranger_runs:check_all", QUICK), strict=True))
     assert {name: text for name, text in found.items() if text} == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(ALL) - set(QUICK)))
 def test_each_is_right_under_any_config(interpreter: Interpreter, name: str) -> None:
-    (found,) = interpreter("stranger_runs:check_all", [name])
+    (found,) = interpreter("runs.stranger_runs:check_all", [name])
     assert found == ""
 
 

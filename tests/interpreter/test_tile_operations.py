@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from interpreted import Call, close, load_module
+from tile_testing.runs.interpreted import Call, close, load_module
 
 from tileflow.errors import TileflowError
 
@@ -109,7 +109,7 @@ def test_operations(interpreter: Callable[..., Any], tmp_path: Path, name: str) 
     path.write_text(kernel_text(expressions, wanted))
     names = [e for e, values in zip(expressions, wanted, strict=True) for _ in values]
     flat = [v for values in wanted for v in values]
-    (got,) = interpreter("interpreted:run_all", [Call(str(path), "subject", (x, y), (("block:tile", 8),))])
+    (got,) = interpreter("runs.interpreted:run_all", [Call(str(path), "subject", (x, y), (("block:tile", 8),))])
     assert not isinstance(got, str), got
     eager = load_module(str(path)).subject.run_eagerly(x, y, config={"block:tile": 8})
     for mine in (got, eager):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from interpreted import Call
+from tile_testing.runs.interpreted import Call
 
 ROWS = 5  # a tail in blocks of 2; no other size is odd
 MOST = 256  # elements a row
@@ -64,7 +64,7 @@ def test_chains(interpreter: Callable[..., Any], tmp_path: Path, seed: int) -> N
         )
         calls.append(Call(str(tmp_path / "chains.py"), f"k{n}", (x,), (("block:tile", 2),)))
     (tmp_path / "chains.py").write_text("\n".join(text))
-    results = interpreter("interpreted:run_all", calls)
+    results = interpreter("runs.interpreted:run_all", calls)
     wrong = [
         (lines, got if isinstance(got, str) else "other elements")
         for (lines, wanted), got in zip(chains, results, strict=True)

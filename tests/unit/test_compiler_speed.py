@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from tile_testing import ROOT
 
 FIRST, FURTHER = 0.120, 0.008  # seconds that a kernel of some 40 operations may take: its first config, each other one
 PATIENCE = 3  # for slower machines than the one that the limits are of
@@ -46,7 +46,7 @@ print(json.dumps([first, further, "torch._dynamo" in sys.modules]))
 )
 def test_lowering_and_emitting(name: str, sizes: dict[str, int]) -> None:
     command = [sys.executable, "-c", PROGRAM, f"examples.{name}", name, json.dumps(sizes)]
-    root = Path(__file__).parent.parent.parent
+    root = ROOT
     environment = {name: value for name, value in os.environ.items() if name != "TILEFLOW_VERIFY"}
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root, timeout=120, env=environment)
     output = run.stdout

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import pytest
 import torch
+from tile_testing.kernels import scan_kernels
 from tileflow_experiments.cli import app
 from typer.testing import CliRunner
 
@@ -66,10 +64,8 @@ def test_a_kernel_by_name(name: str, problem: str, shown: str) -> None:
     assert shown in result.output.partition("Launch 0")[2]
 
 
-def test_functions_of_scans_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "interpreter"))
-    kernels = importlib.import_module("scan_kernels")
-    text = kernels.recurrence.explain(*(torch.empty(4, 64, device="meta") for _ in range(2)))
+def test_functions_of_scans_are_listed() -> None:
+    text = scan_kernels.recurrence.explain(*(torch.empty(4, 64, device="meta") for _ in range(2)))
     assert "takes %" in text
 
 

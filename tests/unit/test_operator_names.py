@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing import ROOT
+from tile_testing.operator_names import FIXED, WHAT, Side, cast, minus, named, names, plus, plus_again, takes
 
 import tileflow
 import tileflow.language as tfl
-from tests.unit.operator_names import FIXED, WHAT, Side, cast, minus, named, names, plus, plus_again, takes
 from tileflow.errors import CallError
 from tileflow.runtime.handles import graph_handle, register, registered
 
 Tensor = torch.Tensor
-ROOT = Path(__file__).parents[2]
 
 
 def run(*words: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.unit.operator_names", *words],
+        [sys.executable, "-m", "tile_testing.operator_names", *words],
         cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from compiler_gallery import GALLERY, kernel, meta
+from tile_testing.compiler_gallery import GALLERY, kernel, meta
 
 from tileflow.target import CATALOGUE, Target
 

@@ -5,34 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels import program_kernels as kernels
 
 import tileflow
 from tileflow import operators
 from tileflow.errors import CallError
 from tileflow.programs import FILE
 
-HERE = Path(__file__).parent
 Tensor = torch.Tensor
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Iterator[Any]:
-    """As other processes import them: by the name of their module."""
-    sys.path.insert(0, str(HERE))
-    import program_kernels
-
-    yield program_kernels
-    sys.path.remove(str(HERE))
-
-
-@pytest.fixture(scope="module")
-def program(kernels: Any) -> torch.export.ExportedProgram:
+def program() -> torch.export.ExportedProgram:
     found: torch.export.ExportedProgram = kernels.program()
     return found
 
@@ -47,7 +36,7 @@ def nothing_traced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_program_loads_in_a_process_without_a_compiler(program: torch.export.ExportedProgram, tmp_path: Path) -> None:
     file = tmp_path / "model.pt2"
     torch.export.save(program, file, extra_files=tileflow.saved_operators(program))
-    command = [sys.executable, str(HERE / "program_kernels.py"), str(file)]
+    command = [sys.executable, "-m", kernels.__name__, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -59,7 +48,7 @@ def declared(program: torch.export.ExportedProgram) -> tuple[dict[str, Any], lis
 
 def test_what_is_saved_of_a_program(program: torch.export.ExportedProgram) -> None:
     _, found = declared(program)
-    assert [one["kernel"] for one in found] == ["program_kernels:into", "program_kernels:scaled"]
+    assert [one["kernel"] for one in found] == [f"{kernels.__name__}:into", f"{kernels.__name__}:scaled"]
     assert found[0]["stored"] == [0]
     assert found[1]["template"] == ["tuple", [
         ["leaf", "Tensor", "x"], ["leaf", "Tensor", "y"], ["leaf", "float", "times"], ["dtype", "torch.float32"],
@@ -80,8 +69,8 @@ def test_a_program_without_kernels_has_none() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kernel": "program_kernels:mapped"}, "the one that it was exported with"),
-        ({"kernel": "program_kernels:gone"}, "kernels are here.*'gone'"),
+        ({"kernel": f"{kernels.__name__}:mapped"}, "the one that it was exported with"),
+        ({"kernel": f"{kernels.__name__}:gone"}, "kernels are here.*'gone'"),
         ({"kernel": "no_such_module_here:gone"}, "kernels are here.*no_such_module_here"),
         ({"stored": [1]}, "the one that it was exported with"),
         ({"template": ["tuple", [["set", 3]]]}, "what tileflow.saved_operators wrote"),
@@ -108,7 +97,7 @@ def test_a_file_that_says_nothing_of_kernels(program: torch.export.ExportedProgr
         tileflow.load_operators(tmp_path / "other.json")
 
 
-def test_kernels_that_no_other_process_finds(kernels: Any) -> None:
+def test_kernels_that_no_other_process_finds() -> None:
     @tileflow.kernel
     def inner(x: Tensor) -> Tensor:
         out = torch.empty_like(x)
@@ -130,7 +119,7 @@ def test_kernels_that_no_other_process_finds(kernels: Any) -> None:
 
 
 def test_a_loaded_operator_is_traced_as_the_kernel_s_own_call(
-    program: torch.export.ExportedProgram, kernels: Any, nothing_traced: None, monkeypatch: pytest.MonkeyPatch
+    program: torch.export.ExportedProgram, nothing_traced: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a compiler sees, and how it is differentiated, a file does not say: a call that is traced here has an
     operator of its own beside the loaded one."""

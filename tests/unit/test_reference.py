@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tile_testing import ROOT
 
 from tileflow import language
 from tileflow.frontend import operations
@@ -15,7 +16,7 @@ from tileflow.frontend.language_registry import DEVICE
 from tileflow.frontend.torch_registry import METHODS
 from tileflow.reference import page
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "language.md"
+PAGE = ROOT / "docs" / "reference" / "language.md"
 _COUNTS = """
 import tileflow.frontend.lower  # which traces
 from tileflow.frontend.language_registry import DEVICE

@@ -6,9 +6,9 @@ import ast
 import pickle
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
-from pathlib import Path
 
 import pytest
+from tile_testing import ROOT
 
 from tileflow.errors import SpecError
 from tileflow.expr import Expr
@@ -130,7 +130,7 @@ def compared(tree: ast.AST) -> Iterator[int]:
 
 
 def test_no_file_but_the_catalogue_compares_architectures() -> None:
-    root = Path(__file__).parents[2]
+    root = ROOT
     files = [f for folder in ("tileflow", "search", "cluster", "experiments") for f in (root / folder).rglob("*.py")]
     assert len(files) > 300
     found = [f"{f.name}:{n}" for f in sorted(files) if f != root / "tileflow/target.py"

@@ -3,7 +3,7 @@
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR [--only WORDS] [--seconds 240] [--budget 3] on a GPU
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --dry-run [--only WORDS]               without one
 
-It runs from the repository's root. The kernels are those of ``tests/strangers``, without anything for the tuner in
+It runs from the repository's root. The kernels are those of ``tests/tile_testing/strangers``, without anything for the tuner in
 them. Each is called as it is and its result compared with plain torch; then a group of them is tuned with all defaults,
 and called again. DIR/strangers.json has a row per kernel, the geometric mean and the worst of ``best / default``.
 """
@@ -38,9 +38,9 @@ Row = dict[str, Any]
 
 
 def load_kernels() -> dict[str, Any]:
-    """Import the kernels of ``tests/strangers``, by name."""
+    """Import the kernels of ``tests/tile_testing/strangers``, by name."""
     sys.path.insert(0, str(Path("tests").absolute()))
-    from strangers import ALL  # type: ignore[import-not-found]  # below tests/, which no wheel holds
+    from tile_testing.strangers import ALL  # type: ignore[import-not-found]  # below tests/, which no wheel holds
 
     return dict(ALL)
 

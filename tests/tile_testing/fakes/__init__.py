@@ -1,0 +1,1 @@
+"""Stand-ins for stages, devices, drivers and servers, and made-up data."""

@@ -1,0 +1,62 @@
+"""Slices of tensors with a step, with what they must give: ``CASES``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tile_testing.kernels.control_kernels import Case, rand
+
+CASES: dict[str, Case] = {}
+
+
+def case(*args: Any, wanted: Any) -> Any:
+    def register(kernel: Any) -> Any:
+        CASES[kernel.__name__] = Case(kernel, args, wanted)
+        return kernel
+
+    return register
+
+
+@case(rand(9, 22), wanted=lambda x: torch.cat([x[:, 0::2], x[:, 1::2]], 1))
+@tileflow.kernel
+def apart(x: torch.Tensor) -> torch.Tensor:
+    half = x.size(1) // 2
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :half] = x[tile, 0::2]
+        out[tile, half:] = x[tile, 1::2]
+    return out
+
+
+@case(rand(5, 14), wanted=lambda x: torch.stack([x[:, :7], x[:, 7:]], 2).reshape(5, 14))
+@tileflow.kernel
+def together(x: torch.Tensor) -> torch.Tensor:
+    """Written with a step."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, ::2] = x[tile, : x.size(1) // 2]
+        out[tile, 1 : x.size(1) : 2] = x[tile, x.size(1) // 2 :]
+    return out
+
+
+@case(rand(3, 13, 11), wanted=lambda x: x[:, 1:12:3, ::2].sum(1))
+@tileflow.kernel
+def two_steps(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), (x.size(2) + 1) // 2)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, 1:12:3, ::2].sum(1)
+    return out
+
+
+@case(rand(2, 8, 8), wanted=lambda x: x[:, ::2, ::2])
+@tileflow.kernel
+def equal_steps(x: torch.Tensor) -> torch.Tensor:
+    """Two slices of one length are two dimensions."""
+    out = torch.empty(x.size(0), 4, 4)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :, :] = x[tile, ::2, ::2]
+    return out

@@ -1,0 +1,519 @@
+"""Mistakes of indices, captured values, host code and knobs; see table.py."""
+
+# Code as a user would mistype it.
+# ruff: noqa: B007, F841
+
+from __future__ import annotations
+
+import torch
+
+import tileflow.language as tfl
+from tile_testing.mistakes.table import V, X, mistake
+from tileflow.errors import (
+    CallError,
+    HostDataError,
+    MissingAttribute,
+    ShapeError,
+    TraceError,
+)
+
+
+def XX(x):
+    return x[0, 0].int()
+
+
+# ---- indices -------------------------------------------------------------------------------------
+
+
+@mistake(
+    TraceError,
+    ("an index is a tile, a slice, an int", "but got 1.5", "write x[tile, 0]; convert floats by"),
+    "x[tile, 1.5]",
+)
+def float_index(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[tile, 1.5]  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile of indices holds ints", "but got float32", "boolean masks select with torch.where or"),
+    "x[tile, v[0]",
+    X,
+    V,
+)
+def float_index_tile(x, v):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[tile, v[0]]  # <-
+
+
+@mistake(
+    TraceError,
+    ("an index is a tile, a slice, an int", "but got 'a'", "write x[tile, 0]; convert floats by"),
+    'x[tile, "a"]',
+)
+def str_index(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[tile, "a"]  # <-
+
+
+@mistake(
+    TraceError,
+    ("an index is a tile, a slice, an int", "but got [0, 1]", "load several elements by a slice"),
+    "x[tile, [0, 1]",
+)
+def list_index(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[tile, [0, 1]].sum(1)  # <-
+
+
+@mistake(
+    ShapeError,
+    ("an index must lie inside x", "but got 200 in a dimension of 96", "count from 0, or from -1"),
+    "x[tile, 200]",
+)
+def too_few_scalar_index_neg(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[tile, 200]  # <-
+
+
+@mistake(
+    TraceError,
+    ("a slice has a length in sizes and block", "but got tile int32[] : 5", "loop over what only the kernel"),
+    "x[tile, XX(x) : 5]",
+)
+def slice_unknown(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[tile, XX(x) : 5].sum(1)  # <-
+
+
+@mistake(
+    TraceError,
+    ("a slice has a length in sizes and block", "but got 0 : tile int32[]", "loop over what only the kernel"),
+    "x[tile, 0:n]",
+)
+def slice_unknown2(x):
+    for tile in tfl.tile(64):
+        n = x[0, 0].int()
+        x[tile, 0] = x[tile, 0:n].sum(1)  # <-
+
+
+@mistake(
+    TraceError,
+    ("a slice is between ints, sizes and integer scalars", "but got 1.5", "divide sizes by //, convert a"),
+    "x[tile, 0:1.5]",
+)
+def slice_float(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[tile, 0:1.5].sum(1)  # <-
+
+
+@mistake(
+    ShapeError,
+    ("a tile must not run past the end of", "loop over tfl.tile(x.size(...)), or use extra_mask="),
+    "x[tile, :] = 0",
+)
+def tile_too_long(x):
+    for tile in tfl.tile(100):
+        x[tile, :] = 0  # <-
+
+
+@mistake(
+    ShapeError,
+    (
+        "a stored tile must broadcast to the index",
+        "but got [tile, 96, 1] for [tile, 96]",
+        "reduce it with .sum(dim), take an",
+    ),
+    "x[tile, :] = x[tile, :]",
+)
+def store_rank(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x[tile, :][:, :, None]  # <-
+
+
+@mistake(
+    ShapeError,
+    ("dimensions that meet must have the same size", "but got 96 and 64", "shapes align at the right: ["),
+    "x[tile, :] = x[:, 0]",
+    X,
+    V,
+)
+def store_shape(x, v):
+    for tile in tfl.tile(64):
+        x[tile, :] = x[:, 0]  # <-
+
+
+@mistake(
+    TraceError,
+    ("an operand must be a tile, a size or", "but got str 'a'", "combine tiles with tiles, sizes and"),
+    "x[tile, :]",
+)
+def store_str(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = "a"  # <-
+
+
+@mistake(
+    TraceError,
+    ("an operand must be a tile, a size or", "but got NoneType None", "choose by `if x is not"),
+    "x[tile, :] = None",
+)
+def store_none(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = None  # <-
+
+
+@mistake(
+    TraceError,
+    ("a captured tensor is read in a tile loop", "but got tensor x: float32[64, 96]", "load a tile first: x[...]"),
+    "x[tile, :] = x",
+)
+def store_captured(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x  # <-
+
+
+@mistake(
+    TraceError,
+    ("an operand must be a tile, a size or", "but got list [1, 2]", "pass the numbers to the kernel"),
+    "x[tile, 0:2]",
+)
+def store_list(x):
+    for tile in tfl.tile(64):
+        x[tile, 0:2] = [1, 2]  # <-
+
+
+@mistake(
+    ShapeError,
+    ("an index of x has at most 2 items", "but got 3", "index each dimension once; [:, None]"),
+    "x[*[tile, 0, 0]",
+)
+def starred_index(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x[*[tile, 0, 0]]  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile's indices are tile.index", "but got tile as a value", "tile.index is the 1-D tile of"),
+    "x[tile, :] = tile",
+)
+def tile_as_value(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = tile  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile's indices are tile.index", "but got tile as a value", "tile.index is the 1-D tile of"),
+    "x[tile, :] * tile",
+)
+def tile_plus(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x[tile, :] * tile  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile of a loop is an index and", "but got __lt__ of tile", "tile.index is the 1-D tile of"),
+    "tile < 3",
+)
+def tile_compare(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.where(tile < 3, 0, 1)  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile of a loop is an index and", "but got __mul__ of tile", "tile.index is the 1-D tile of"),
+    "tile * 2",
+)
+def tile_times(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x[tile * 2, :]  # <-
+
+
+@mistake(
+    MissingAttribute,
+    ("a tile of a loop has index, begin, end", "but got tile.start", "torch's methods are those of what"),
+    "tile.start",
+)
+def unknown_attr_tile(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = tile.start  # <-
+
+
+@mistake(
+    MissingAttribute,
+    ("a tile has torch's methods that tileflow implements", "but got .dims", "near it: dist, swapdims"),
+    "tfl.load",
+)
+def load_tile(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = tfl.load(x[tile, :], [tile, 0])  # <-
+
+
+@mistake(
+    MissingAttribute,
+    ("a tile has torch's methods that tileflow implements", "but got .dims", "near it: dist, swapdims"),
+    "tfl.store",
+)
+def store_register(x):
+    for tile in tfl.tile(64):
+        tfl.store(x[tile, :], [tile, 0], 1)  # <-
+
+
+@mistake(ShapeError, ("a dimension must lie in [-2, 1]", "but got 5", "count dimensions from 0, or from"), "x.size")
+def captured_shape_bad(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x.size(5)  # <-
+
+
+@mistake(
+    TraceError,
+    (
+        "device code runs to its end while it is",
+        "but got IndexError: tuple index out of range",
+        "it runs once, while the kernel",
+    ),
+    "x.shape[5]",
+)
+def captured_shape_bad2(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x.shape[5]  # <-
+
+
+@mistake(
+    MissingAttribute,
+    ("a name of a module or an object in", "see docs/reference/language.md for what there is"),
+    "x.foo = 1",
+)
+def captured_assign_attr(x):
+    for tile in tfl.tile(64):
+        x.foo = 1  # <-
+
+
+# ---- host code and knobs -------------------------------------------------------------------------
+
+
+@mistake(HostDataError, ("host code of a kernel that is lowered without", "lower it from real example inputs"), "x.sum")
+def host_if_tile(x):
+    if x.sum() > 0:  # <-
+        x = x + 1
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = 0
+
+
+@mistake(
+    HostDataError, ("host code of a kernel that is lowered without", "lower it from real example inputs"), "x[0, 0]"
+)
+def host_item(x):
+    n = int(x[0, 0].item())  # <-
+    for tile in tfl.tile(n):
+        x[tile, :] = 0
+
+
+@mistake(HostDataError, ("host code of a kernel that is lowered without", "lower it from real example inputs"), "x[0]")
+def host_tolist(x):
+    n = x[0].tolist()  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = n[0]
+
+
+@mistake(
+    HostDataError, ("host code of a kernel that is lowered without", "lower it from real example inputs"), "x.nonzero"
+)
+def host_nonzero(x):
+    n = x.nonzero()  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = n.size(0)
+
+
+@mistake(
+    HostDataError, ("host code of a kernel that is lowered without", "lower it from real example inputs"), "x.numpy"
+)
+def host_numpy(x):
+    n = x.numpy()  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = n[0]
+
+
+@mistake(
+    CallError,
+    (
+        "tileflow.language.full works inside a @tileflow.kernel function only",
+        "decorate the function, or use tileflow.interpret()",
+    ),
+    "tfl.zeros",
+)
+def host_tfl(x):
+    z = tfl.zeros([4, 4])  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = 0
+
+
+@mistake(
+    TraceError,
+    ("a block size has no Python number: the config", "but got block:tile", "use it in shapes, bounds and"),
+    "tfl.static_range",
+)
+def static_range_block(x):
+    for tile in tfl.tile(64):
+        for i in tfl.static_range(tile.block_size):  # <-
+            x[i, :] = 0
+
+
+@mistake(
+    TraceError,
+    ("device code runs to its end while it is", "but got KeyError: block:tile", "it runs once, while the kernel"),
+    "{16: 1,",
+)
+def dict_block(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = {16: 1, 32: 2}[tile.block_size]  # <-
+
+
+@mistake(
+    TraceError,
+    (
+        "the config is asked in host code",
+        "but got register_block_size inside a tile loop",
+        "call it before the loop, and",
+    ),
+    "tfl.register_block_size",
+)
+def reg_block_device(x):
+    for tile in tfl.tile(64):
+        b = tfl.register_block_size(16)  # <-
+        for tile_k in tfl.tile(96, block_size=b):
+            x[tile, tile_k] = 0
+
+
+@mistake(
+    CallError,
+    (
+        "a block size lies between two ints, the lower",
+        "but got 1, 32.5",
+        "tfl.register_block_size(high), tfl.register_block_size(low, high)",
+    ),
+    "tfl.register_block_size",
+)
+def reg_block_float(x):
+    b = tfl.register_block_size(32.5)  # <-
+    for tile in tfl.tile(64, block_size=b):
+        x[tile, :] = 0
+
+
+@mistake(
+    CallError,
+    (
+        "tfl.register_block_size must be called as it is defined",
+        "but got missing a required argument: 'low'",
+        "tfl.register_block_size(low: 'int', high: 'int | None'",
+    ),
+    "tfl.register_block_size",
+)
+def reg_block_none(x):
+    b = tfl.register_block_size()  # <-
+    for tile in tfl.tile(64, block_size=b):
+        x[tile, :] = 0
+
+
+@mistake(
+    TraceError,
+    ("the config is asked in host code", "but got register_tunable inside a tile loop", "call it before the loop, and"),
+    "tfl.register_tunable",
+)
+def tun_device(x):
+    for tile in tfl.tile(64):
+        b = tfl.register_tunable("a", [1, 2])  # <-
+        x[tile, :] = b
+
+
+@mistake(
+    CallError,
+    ("the tunable a is one of some ints, some", "but got ()", 'tfl.register_tunable("a", [1, 2]); choose floats by'),
+    "tfl.register_tunable",
+)
+def tun_empty(x):
+    b = tfl.register_tunable("a", [])  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = b
+
+
+@mistake(
+    CallError,
+    (
+        "the tunable a is one of some ints, some",
+        "but got (1.5, 2.5)",
+        'tfl.register_tunable("a", [1, 2]); choose floats by',
+    ),
+    "tfl.register_tunable",
+)
+def tun_float(x):
+    b = tfl.register_tunable("a", [1.5, 2.5])  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = b
+
+
+@mistake(
+    CallError,
+    (
+        "the tunable a is one of some ints, some",
+        "but got (1, 'a')",
+        'tfl.register_tunable("a", [1, 2]); choose floats by',
+    ),
+    "tfl.register_tunable",
+)
+def tun_mixed(x):
+    b = tfl.register_tunable("a", [1, "a"])  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = 1
+
+
+@mistake(
+    CallError,
+    ("a tunable has a name and a list of", "but got 3, [1, 2]", 'tfl.register_tunable("name", [1, 2, 4])'),
+    "tfl.register_tunable",
+)
+def tun_name(x):
+    b = tfl.register_tunable(3, [1, 2])  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = 1
+
+
+@mistake(
+    CallError,
+    ("a tunable has one set of choices", "but got tunable:a: (1, 2) and (3, 4)", "give the second another name"),
+    "tfl.register_tunable",
+)
+def tun_twice(x):
+    b = tfl.register_tunable("a", [1, 2])
+    c = tfl.register_tunable("a", [3, 4])  # <-
+    for tile in tfl.tile(64):
+        x[tile, :] = b + c
+
+
+@mistake(
+    TraceError,
+    (
+        "tfl.specialize takes a size or an int argument",
+        "but got tile float32[tile, 96]",
+        "what a tensor holds is known",
+    ),
+    "tfl.specialize",
+)
+def specialize_tile(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = tfl.specialize(x[tile, :])  # <-
+
+
+@mistake(
+    TraceError,
+    ("a block size has no Python number: the config", "but got block:tile", "use it in shapes, bounds and"),
+    "tfl.specialize",
+)
+def specialize_block(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = tfl.specialize(tile.block_size)  # <-

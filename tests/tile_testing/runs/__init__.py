@@ -1,0 +1,1 @@
+"""What runs in the processes that interpret kernels or hold a GPU, and what is asked of them."""

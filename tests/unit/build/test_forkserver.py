@@ -1,0 +1,131 @@
+"""Children by fork: as those that are interpreters of their own, but there at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tile_testing.fakes.build_faults import has_gone
+
+from tileflow.build import forkserver
+from tileflow.build.forkserver import ForkServer, children_from
+from tileflow.build.process import Child, Died, Done, Failed, TimedOut
+from tileflow.build.worker import BuildProcess
+from tileflow.errors import BuildError, BuildTimeout, ConfigError
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    made = ForkServer(warm=("tile_testing.fakes.build_faults",))
+    children_from(made)
+    yield made
+    children_from(None)
+    made.close()
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def test_a_child_is_the_servers_and_serves(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOMETHING_ELSE", "there")
+    child = Child(environment={"CUDA_VISIBLE_DEVICES": "7"})
+    assert parent_of(child.pid) == server.pid and os.getpgid(child.pid) == child.pid == os.getsid(child.pid)
+    answer = child.call("tile_testing.fakes.build_faults:double", (21,), limit_s=10)
+    assert isinstance(answer, Done) and answer.value == 42
+    assert child.call("tile_testing.fakes.build_faults:environment", ("SOMETHING_ELSE",), limit_s=10).value == "there"
+    assert child.call("tile_testing.fakes.build_faults:environment", ("CUDA_VISIBLE_DEVICES",), limit_s=10).value == "7"
+    assert isinstance(child.call("tile_testing.fakes.build_faults:refuse", ("planted",), limit_s=10), Failed)
+    child.kill()
+    assert has_gone(child.pid) and not child.alive
+
+
+def test_what_is_read_at_import_needs_an_interpreter_of_its_own(server: ForkServer) -> None:
+    child = Child(environment={"TRITON_INTERPRET": "1"})
+    assert parent_of(child.pid) == os.getpid()
+    assert child.call("tile_testing.fakes.build_faults:environment", ("TRITON_INTERPRET",), limit_s=10).value == "1"
+    child.kill()
+    forked = Child(environment={"TRITON_CACHE_DIR": "/tmp/x"})
+    assert parent_of(forked.pid) == server.pid
+    forked.kill()
+
+
+def test_how_a_child_ended_is_known(server: ForkServer) -> None:
+    killed = Child()
+    os.kill(killed.pid, signal.SIGSEGV)
+    answer = killed.call("tile_testing.fakes.build_faults:double", (1,), limit_s=10)
+    assert isinstance(answer, Died) and answer.exit_code == -signal.SIGSEGV
+    left = Child().call("os:_exit", (3,), limit_s=10)
+    assert isinstance(left, Died) and left.exit_code == 3
+    wrong = Child(warm=("no_such_module",)).call("tile_testing.fakes.build_faults:double", (1,), limit_s=10)
+    assert isinstance(wrong, Died) and "no_such_module" in wrong.stderr
+    assert Child().call("time:sleep", (60,), limit_s=0.2) == TimedOut(0.2, "call")
+    assert server.alive
+
+
+def test_a_build_process_is_one_of_them(server: ForkServer) -> None:
+    with BuildProcess(warm=(), recycle_after=2) as process:
+        first = process.pid
+        assert parent_of(first) == server.pid and process.call("tile_testing.fakes.build_faults:double", (2,), 10) == 4
+        with pytest.raises(ConfigError):
+            process.call("tile_testing.fakes.build_faults:refuse", ("x",), 10)
+        assert process.pid != first and has_gone(first), "recycled"
+        with pytest.raises(BuildTimeout):
+            process.call("time:sleep", (60,), 0.2)
+        with pytest.raises(BuildError, match="SIGKILL"):
+            process.call("tile_testing.fakes.build_faults:crash", (signal.SIGKILL,), 10)
+
+
+def test_a_server_that_opened_a_device_forks_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its children could not use the device. They are interpreters then, and that is said."""
+    made = ForkServer()
+    (tmp_path / "nvidia0").touch()
+    made.call("tileflow.build.forkserver:__dict__.__setitem__", ("DEVICES", (str(tmp_path),)), 10)
+    made.call("os:open", (str(tmp_path / "nvidia0"), os.O_RDONLY), 10)
+    monkeypatch.setattr("tileflow.build.process.server", made)
+    child = Child()
+    assert parent_of(child.pid) == os.getpid() and not made.alive
+    child.kill()
+    made.close()
+
+
+def test_a_fork_of_its_process_leaves_it_alone(server: ForkServer) -> None:
+    """It has the same pipe: what both wrote would be mixed, and one that ends must not end what the other uses."""
+    fork = os.fork()
+    if fork == 0:
+        server.close()
+        os._exit(0 if not server.alive else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+    child = Child()
+    assert server.alive and parent_of(child.pid) == server.pid
+    child.kill()
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_all_end_with_the_process_that_has_the_server(how: str) -> None:
+    script = (
+        "import os, signal\nfrom tileflow.build.forkserver import ForkServer, children_from\n"
+        "from tileflow.build.process import Child\nserver = ForkServer()\nchildren_from(server)\nchild = Child()\n"
+        "assert child.call('os:getpid', (), limit_s=10).value == child.pid\nprint(server.pid, child.pid, flush=True)\n"
+        + ("os.kill(os.getpid(), signal.SIGKILL)\n" if how == "kill" else "")
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2, done.stderr
+    assert all(map(has_gone, pids))
+
+
+def test_a_fork_takes_less_than_an_import(server: ForkServer) -> None:
+    started = time.monotonic()
+    children = [Child() for _ in range(8)]
+    assert all(child.call("os:getpid", (), limit_s=10).value == child.pid for child in children)
+    assert time.monotonic() - started < 4, "half a second each: an interpreter and this package take longer"
+    for child in children:
+        child.kill()
+    assert forkserver.early({"HOME": "x", "TRITON_INTERPRET": "1"}) == {"TRITON_INTERPRET": "1"}

@@ -1,0 +1,427 @@
+"""The dialect's Config in terms of sites, its settings, names, errors and test support."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tile_testing.kernels import compat_kernels
+
+import tileflow.compat.helion as helion
+import tileflow.compat.helion.language as hl
+from tileflow import api, errors
+from tileflow.compat.helion import _testing, autotuner, language, notes
+from tileflow.compat.helion.names import ADAPTED, SAME
+from tileflow.compat.helion.sites import sites_of
+from tileflow.compat.helion.translate import from_native, to_native
+from tileflow.compat.helion.wording import in_the_dialect
+from tileflow.lowered import Lowered
+
+META = torch.empty(256, 512, device="meta")
+
+
+@pytest.fixture(autouse=True)
+def fresh_notes() -> Iterator[None]:
+    notes.forget()
+    yield
+    notes.forget()
+
+
+@pytest.fixture(scope="module")
+def matmul() -> Lowered:
+    return compat_kernels.matmul.bind((META, torch.empty(512, 256, device="meta"))).lowered
+
+
+@pytest.fixture(scope="module")
+def several() -> Lowered:
+    return compat_kernels.several.bind((META, torch.empty(3, 64, device="meta"))).lowered
+
+
+# ---- configs ------------------------------------------------------------------------------------
+
+
+def test_block_sizes_go_to_loops_and_registered_sizes_in_the_order_of_their_lines(several: Lowered) -> None:
+    assert sites_of(several).blocks == ("block:tile_first", "block:block_n", "block:tile_a@1", "block:tile_inner@1")
+    chosen = to_native({"block_sizes": [2, 16, 4, 8], "repeats": 4}, several)
+    assert [chosen[name] for name in sites_of(several).blocks] == [2, 16, 4, 8]
+    assert chosen["tunable:repeats"] == 4
+
+
+@pytest.mark.parametrize("sizes", [[], [16, 16], [16, 16, 16, 16]])
+def test_a_wrong_number_of_block_sizes_names_the_sites(matmul: Lowered, sizes: list[int]) -> None:
+    with pytest.raises(helion.exc.InvalidConfig, match="block:tile_m, block:tile_n, block:tile_k"):
+        to_native(helion.Config(block_sizes=sizes), matmul)
+
+
+@pytest.mark.parametrize(
+    ("order", "group", "expected"),
+    [(None, 1, "1,0"), ([0, 1], 1, "1,0"), ([1, 0], 1, "0,1"), ([0, 1], 4, "0,1"), ([1, 0], 4, "1,0")],
+)
+def test_the_axis_that_is_fastest_there_is_fastest_here(
+    matmul: Lowered, order: list[int] | None, group: int, expected: str
+) -> None:
+    """There the first of ``loop_orders`` varies fastest, and groups band it; here the last, and they band the other."""
+    chosen = to_native(helion.Config(loop_orders=order and [order], l2_groupings=[group]), matmul)
+    assert (chosen["order"], chosen["group"]) == (expected, group)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [({}, 0), ({"pid_type": "flat"}, 0), ({"pid_type": "xyz"}, 0), ({"pid_type": "persistent_blocked"}, 1),
+     ({"pid_type": "persistent_interleaved", "num_sm_multiplier": 4}, 4), ({"num_sm_multiplier": 4}, 0)],
+)  # fmt: skip
+def test_program_ids(matmul: Lowered, keys: dict[str, Any], expected: int) -> None:
+    assert to_native(keys, matmul)["persistent"] == expected
+
+
+def test_reductions_and_evictions(several: Lowered) -> None:
+    sites = sites_of(several)
+    assert sites.reductions == ("reduce:sum#0",) and len(sites.evictions) == 3
+    chosen = to_native({"reduction_loop": 128, "load_eviction_policies": ["first", "", "last"]}, several)
+    assert chosen["reduce:sum#0"] == 128
+    assert [chosen[name] for name in sites.evictions] == ["evict_first", "", "evict_last"]
+    assert to_native({"reduction_loops": [None]}, several)["reduce:sum#0"] == 0
+    every = to_native({"load_eviction_policies": "last"}, several)
+    assert {every[name] for name in sites.evictions} == {"evict_last"}
+
+
+def test_indexing_names_all_loads_and_then_all_stores(matmul: Lowered, caplog: pytest.LogCaptureFixture) -> None:
+    sites = ["load:x#0.access", "load:y#0.access", "store:out#0.access"]
+    for indexing, expected in (
+        (["tensor_descriptor", "pointer", "block_ptr"], ["descriptor", "pointer", "pointer"]),
+        ("tensor_descriptor", ["descriptor"] * 3),
+        (["tensor_descriptor"], ["pointer"] * 3),
+    ):
+        chosen = to_native(helion.Config(block_sizes=[64, 64, 64], indexing=indexing), matmul)
+        assert [chosen[name] for name in sites] == expected
+    assert caplog.text.count("the call sites here are load:x#0.access, load:y#0.access, store:out#0.access") == 1
+
+
+def test_warps_and_stages_are_those_of_every_launch_and_default_to_theirs(several: Lowered) -> None:
+    chosen = to_native({"num_warps": 8, "num_stages": 3}, several)
+    assert (chosen["num_warps"], chosen["num_warps@1"], chosen["num_stages@1"]) == (8, 8, 3)
+    plain = to_native({}, several)
+    assert (plain["num_warps"], plain["num_stages@1"]) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"blocksizes": [16]}, {"split_k": 2}, {"pid_type": "round"}, {"load_eviction_policies": ["never"] * 2}]
+)
+def test_what_is_no_key_or_no_choice_is_an_error(matmul: Lowered, wrong: dict[str, Any]) -> None:
+    with pytest.raises(helion.exc.InvalidConfig):
+        to_native(wrong, matmul)
+
+
+def test_keys_without_a_meaning_are_noted_once(matmul: Lowered, caplog: pytest.LogCaptureFixture) -> None:
+    config = helion.Config(
+        block_sizes=[16, 16, 16], indexing=["pointer", "block_ptr"], range_unroll_factors=[0, 2], maxnreg=None,
+        range_flattens=[None, None], cute_pdl=True, num_threads=[32],
+    )  # fmt: skip
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        for _ in range(3):
+            to_native(config, matmul)
+    said = [record.getMessage() for record in caplog.records]
+    assert sorted(m.split(":")[1].strip() for m in said) == ["cute_pdl", "num_threads", "range_unroll_factors"]
+
+
+def test_a_size_that_is_no_choice_moves_with_a_note(matmul: Lowered, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        assert to_native({"block_sizes": [4, 64, 32]}, matmul)["block:tile_m"] == 16
+    assert "block:tile_m=4" in caplog.text and "16 instead" in caplog.text
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32))
+def test_there_and_back(matmul: Lowered, several: Lowered, seed: int) -> None:
+    """What the dialect can say of a config, it says so that it comes back; unless that breaks a constraint beside the
+    defaults of what it cannot say."""
+    for lowered in (matmul, several):
+        drawn = lowered.space.sample(random.Random(seed))
+        config = to_native(from_native(drawn, lowered), lowered)
+        said = from_native(config, lowered)
+        again = to_native(said, lowered)
+        assert from_native(again, lowered) == said
+        one = len(lowered.regions) == 1
+        names = [k.name for k in lowered.space.knobs if k.role in ("block", "reduction", "tunable")]
+        names += [k.name for k in lowered.space.knobs if k.name.endswith((".access", ".eviction"))]
+        names += [
+            n for n in ("persistent", "walk", "order", "group", "grid", "num_warps", "num_stages", "maxnreg") if one
+        ]
+        assert [again[n] for n in names] == [config[n] for n in names]
+        if lowered.space.is_valid(config.with_({n: drawn[n] for n in names})):
+            assert [config[n] for n in names] == [drawn[n] for n in names]
+
+
+def test_a_config_reads_and_saves_as_theirs(tmp_path: Any) -> None:
+    config = helion.Config(block_sizes=[64, 32], num_warps=8, split_k=4, indexing=None)
+    assert config["block_sizes"] == config.block_sizes == [64, 32] and config.split_k == 4
+    assert (config.num_stages, config.loop_orders, config.pid_type) == (1, [], "flat")
+    assert "indexing" not in config and dict(config)["num_warps"] == 8
+    config.save(tmp_path / "folder" / "config.json")
+    assert helion.Config.load(tmp_path / "folder" / "config.json") == config == helion.Config(**config)
+    assert len({config, helion.Config.from_json(config.to_json())}) == 1
+    with pytest.raises(AttributeError):
+        config.no_such_key  # noqa: B018
+
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+
+def with_config(*configs: helion.Config, **options: Any) -> helion.Kernel:
+    made = helion.kernel(compat_kernels.matmul.fn, configs=list(configs), **options)
+    assert isinstance(made, helion.Kernel)
+    return made
+
+
+def test_the_config_decides_what_is_generated() -> None:
+    kernel = with_config(helion.Config(block_sizes=[32, 64, 16], num_warps=8))
+    bound = kernel.bind((META, META.T))
+    assert bound.to_triton_code() != compat_kernels.matmul.bind((META, META.T)).to_triton_code()
+    assert (
+        bound.to_triton_code(helion.Config(block_sizes=[16, 16, 16], pid_type="persistent_blocked")).count("tl.range")
+        == 2
+    )
+    (source,) = bound.lowered.emit(to_native(kernel.configs[0], bound.lowered))
+    assert dict(source.constexprs) == {"BLOCK_TILE_M": 32, "BLOCK_TILE_N": 64, "BLOCK_TILE_K": 16}
+    bound.set_config({"block_sizes": [16, 16, 16]})
+    assert bound.to_code() == bound.to_triton_code(helion.Config(block_sizes=[16, 16, 16]))
+
+
+def test_the_default_config_is_said_in_their_words() -> None:
+    bound = compat_kernels.matmul.bind((META, META.T))
+    spoken = bound.config_spec.default_config()
+    assert len(spoken.block_sizes) == 3 and spoken.num_warps in (1, 2, 4, 8)
+    assert to_native(spoken, bound.lowered) == bound.lowered.default
+
+
+@pytest.mark.parametrize(("precision", "expected"), [(None, "tf32"), ("tf32", "tf32"), ("ieee", "ieee")])
+def test_the_precision_of_products_is_the_setting_and_not_the_process(precision: str | None, expected: str) -> None:
+    before = torch.get_float32_matmul_precision()
+    code = with_config(dot_precision=precision).bind((META, META.T)).to_triton_code()
+    # all bits of float32, in parts where the matrix units take no float32
+    written = {"ieee": ("ieee", "tf32x3", "bf16x6")}.get(expected, (expected,))
+    assert any(f"input_precision='{p}'" in code for p in written) and torch.get_float32_matmul_precision() == before
+
+
+def test_the_dialects_precision_holds_whichever_interface_torch_was_set_by() -> None:
+    """14.7: every call of the dialect ended in torch's own RuntimeError."""
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    try:
+        code = with_config(dot_precision="ieee").bind((META, META.T)).to_triton_code()
+        assert (
+            "input_precision='tf32'" not in code
+            and "input_precision=" in code
+            and torch.backends.cuda.matmul.fp32_precision == "tf32"
+        )
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = "none"
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_shapes_are_symbols_where_the_decorator_says_so() -> None:
+    assert "tl.range(0, 512, " in with_config().bind((META, META.T)).to_triton_code()
+    assert "tl.range(0, k, " in with_config(static_shapes=False).bind((META, META.T)).to_triton_code()
+
+
+def test_on_a_cpu_a_kernel_is_plain_python_with_the_configs_blocks(caplog: pytest.LogCaptureFixture) -> None:
+    x, y = torch.randn(9, 12, requires_grad=True), torch.randn(12, 7)
+    kernel = with_config(helion.Config(block_sizes=[16, 16, 16]))
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        got = kernel(x, y)
+    torch.testing.assert_close(got, (x @ y).detach())
+    assert not got.requires_grad and "plain Python" in caplog.text
+    torch.testing.assert_close(kernel.bind((x, y))(x, y), got)
+    with helion_interpreted():
+        torch.testing.assert_close(kernel(x.detach(), y), got)
+
+
+def helion_interpreted() -> Any:
+    return importlib.import_module("tileflow").interpret()
+
+
+def test_the_decorator_in_its_forms() -> None:
+    fn = compat_kernels.matmul.fn
+    decorators = (helion.kernel, helion.kernel(), helion.jit(static_shapes=True), helion.experimental.aot_kernel())
+    configured = helion.kernel(compat_kernels.matmul, config={"block_sizes": [16, 16, 16]})
+    for made in (*(decorate(fn) for decorate in decorators), configured):
+        assert made.fn is fn and made.__name__ == "matmul" and list(made.signature.parameters) == ["x", "y"]
+    with pytest.raises(errors.ConfigError, match="not both"):
+        helion.kernel(fn, config=helion.Config(), configs=[helion.Config()])
+    with pytest.raises(errors.ConfigError, match="static_shape"):
+        helion.kernel(fn, static_shape=True)
+    with pytest.raises(errors.ConfigError, match="dot_precision"):
+        helion.kernel(fn, dot_precision="bf16")
+
+
+def test_settings_without_a_meaning_are_noted_and_searching_ones_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        helion.Settings(
+            autotune_effort="none", autotune_log_level=0, ignore_warnings=[helion.exc.WrongDevice], fast_math=True
+        )
+        helion.Settings(fast_math=True)
+    assert len(caplog.records) == 1 and "fast_math" in caplog.text
+
+
+def test_of_several_configs_the_first_runs_and_timing_them_needs_a_gpu(caplog: pytest.LogCaptureFixture) -> None:
+    kernel = with_config(*(helion.Config(block_sizes=[b, b, b]) for b in (16, 32)))
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        bound = kernel.bind((META, META.T))
+    assert "2 configs" in caplog.text and "BLOCK_TILE_M=16" not in bound.to_triton_code()
+    with pytest.raises(errors.CallError, match="GPU"):
+        kernel.autotune((META, META.T))
+    assert kernel.autotune((META, META.T), force=False).block_sizes == [16, 16, 16]
+
+
+def test_a_sweep_finds_the_kernel_by_its_name() -> None:
+    found = api.load_kernel("tile_testing.kernels.compat_kernels:matmul")
+    assert isinstance(found, api.Kernel) and found is compat_kernels.matmul.__tileflow_kernel__
+
+
+def test_index_tiles_of_one_loop_are_flagged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        rows = torch.empty(512, dtype=torch.int64, device="meta")
+        assert compat_kernels.pairs.bind((META, rows)).lowered.regions
+        assert compat_kernels.matmul.bind((META, META.T)).lowered.regions
+    (record,) = caplog.records
+    assert "compat_kernels.py:" in record.getMessage() and "element by element" in record.getMessage()
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+DOCUMENTED = {*SAME, *ADAPTED, *language.REFUSED}
+NOT_YET = {"breakpoint"}
+
+
+def test_every_documented_name_of_the_language_is_there_or_listed_as_missing() -> None:
+    """A name that appears in tileflow's language leaves the list: then this test asks for it to be struck out."""
+    assert set(language.missing()) == NOT_YET
+    for name in DOCUMENTED - NOT_YET:
+        assert callable(getattr(language, name)), name
+    with pytest.raises(AttributeError):
+        language.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sorted(language.REFUSED))
+def test_what_is_refused_says_what_to_do(name: str) -> None:
+    with pytest.raises(errors.UnsupportedOp, match=f"hl.{name}"):
+        getattr(language, name)(1, 2)
+
+
+def test_exceptions_catch_what_they_did() -> None:
+    with pytest.raises(helion.exc.BaseError):
+        compat_kernels.matmul.bind((META,) * 2).to_triton_code()
+    assert issubclass(helion.exc.ShapeMismatch, helion.exc.Base)
+    assert issubclass(helion.exc.TensorOperationsInHostCall, helion.exc.BaseWarning)
+    wrong = {
+        n
+        for n, c in vars(helion.exc).items()
+        if isinstance(c, type) and not issubclass(c, (errors.TileflowError, UserWarning))
+    }
+    assert wrong == set()
+
+
+def test_fragments_are_their_choices_with_the_default_first() -> None:
+    assert list(autotuner.PowerOfTwoFragment(1, 8)) == [1, 2, 4, 8]
+    assert list(autotuner.PowerOfTwoFragment(2, 16, 8)) == [8, 2, 4, 16]
+    assert list(autotuner.IntegerFragment(1, 4, 3)) == [3, 1, 2, 4]
+    assert autotuner.EnumFragment(choices=("a", "b")).default() == "a"
+    assert list(autotuner.BooleanFragment()) == [False, True]
+    for wrong in ((3, 8), (1, 6), (2, 8, 1)):
+        with pytest.raises(helion.exc.InvalidConfig):
+            autotuner.PowerOfTwoFragment(*wrong)
+
+
+@given(st.integers(-3, 5000))
+def test_arithmetic_of_sizes(n: int) -> None:
+    assert helion.cdiv(n, 7) == -(-n // 7)
+    power = helion.next_power_of_2(n)
+    assert power >= n and power & (power - 1) == 0 and (power == 1 or power // 2 < n)
+
+
+def test_the_support_of_example_files_compares(capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = torch.randn(9, 12), torch.randn(12, 7)
+    _testing.run_example({"ours": compat_kernels.matmul}, {"torch": torch.matmul, "at": lambda a, b: a @ b}, (x, y))
+    assert capsys.readouterr().err.split("\n")[:2] == ["ours: agrees with torch", "at: agrees with torch"]
+    with pytest.raises(AssertionError):
+        _testing.run_example(compat_kernels.matmul, lambda a, b: a @ b + 1, (x, y))
+    _testing.run_example(compat_kernels.matmul, lambda a, b: a @ b + 1, (x, y), max_mismatch_pct=1.0)
+    code, result = _testing.code_and_output(compat_kernels.matmul, (x, y), block_sizes=[16, 16, 16])
+    assert "tl.dot" in code
+    torch.testing.assert_close(result, x @ y)
+    with pytest.raises(errors.CallError, match="grad"):
+        _testing.run_example(torch.matmul, torch.matmul, (x, y), bwd=True)
+
+
+def test_installed_it_is_what_is_imported() -> None:
+    program = (
+        "import tileflow.compat.helion as ours; ours.install()\n"
+        "import helion, helion.language as hl, helion._testing, helion.runtime.config\n"
+        "from helion.autotuner import PowerOfTwoFragment\n"
+        "from helion.autotuner.config_fragment import EnumFragment\n"
+        "from helion.runtime.settings import RefMode\n"
+        "from helion.exc import InvalidConfig\n"
+        "import tileflow.language as tfl\n"
+        "print(helion is ours, hl.tile is tfl.tile, helion.language is hl)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True"] * 3
+
+
+ALIASES = {"default": "tf32", "high": "tf32x3", "highest": "ieee"}
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_a_precision_by_its_other_name_is_the_same_product(alias: str) -> None:
+    def code(precision: str) -> str:
+        return str(with_config(dot_precision=precision).bind((META, META.T)).to_triton_code())
+
+    assert helion.Settings(dot_precision=alias).precision == ALIASES[alias]
+    assert code(alias) == code(ALIASES[alias])
+
+
+def test_scalars_and_lists_stand_for_one_another_in_a_config(matmul: Any) -> None:
+    lists = helion.Config(block_sizes=[16, 16, 16], num_warps=4, num_stages=2, l2_groupings=[2], pid_type="flat")
+    scalars = helion.Config(block_sizes=16, num_warps=[4], num_stages=(2,), l2_groupings=2, pid_type=["flat"])
+    assert to_native(scalars, matmul) == to_native(lists, matmul)
+    orders = [helion.Config(block_sizes=16, loop_orders=order) for order in ([1, 0], [[1, 0]])]
+    assert to_native(orders[0], matmul) == to_native(orders[1], matmul)
+    with pytest.raises(errors.ConfigError, match=r"num_warps is one choice.*\[4, 8\]"):
+        to_native(helion.Config(num_warps=[4, 8]), matmul)
+
+
+@helion.kernel(static_shapes=True)
+def carries_none(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        carry = None
+        for inner in hl.tile(x.size(0)):
+            carry = x[inner].sum()
+        out[tile] = carry
+    return out
+
+
+def test_errors_of_the_dialects_kernels_name_its_functions() -> None:
+    """Issue 14: hints spoke of ``tfl.`` to the dialect's users."""
+    with pytest.raises(errors.TraceError) as caught:
+        carries_none.bind((torch.empty(64, device="meta"),)).to_triton_code()
+    assert "hl.zeros([tile])" in caught.value.hint and "hl.zeros([tile])" in str(caught.value)
+    assert "tfl." not in str(caught.value)
+    with pytest.raises(errors.SplitError) as refused:
+        helion.kernel(_reads_what_a_loop_made)
+    assert "tfl." not in str(refused.value)
+    assert in_the_dialect("tfl.zeros, tfl.nothing_there") == "hl.zeros, tileflow.language.nothing_there"
+
+
+def _reads_what_a_loop_made(x: torch.Tensor) -> torch.Tensor:
+    for tile in hl.tile(x.size(0)):
+        found = x[tile]
+    return found

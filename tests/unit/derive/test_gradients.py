@@ -1,0 +1,267 @@
+"""Derived backward passes against finite differences in float64, and against torch's autograd."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from tile_testing import ROOT
+from tile_testing.kernels.derived_kernels import EXAMPLES
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.target import target
+
+GALLERY = ROOT / "examples"
+LIBRARY = ROOT / "tileflow" / "kernels"
+
+
+@pytest.fixture(autouse=True)
+def _interpreted() -> Iterator[None]:
+    torch.manual_seed(0)
+    with tileflow.interpret():
+        yield
+
+
+def made(spec: Any, dtype: torch.dtype = torch.float64) -> Any:
+    """Arguments from a description: shapes become random tensors."""
+    if isinstance(spec, tuple) and all(isinstance(n, int) for n in spec):
+        return torch.randn(spec, dtype=dtype, requires_grad=True)
+    return tuple(made(s, dtype) for s in spec) if isinstance(spec, tuple) else spec
+
+
+def flat(values: Any) -> list[Any]:
+    return [v for value in values for v in (flat(value) if isinstance(value, tuple) else [value])]
+
+
+def gradcheck(kernel: Any, *args: Any) -> None:
+    """By finite differences, of all tensors among the arguments."""
+    op = tileflow.differentiable(kernel)
+    leaves = [a for a in flat(args) if isinstance(a, torch.Tensor) and a.requires_grad]
+
+    def call(*tensors: torch.Tensor) -> Any:
+        given = dict(zip(map(id, leaves), tensors, strict=True))
+        found = op(*replaced(args, given))
+        return tuple(v for v in found if v.is_floating_point()) if isinstance(found, tuple) else found
+
+    # of many numbers a random direction of all of them is checked, in place of each
+    assert torch.autograd.gradcheck(call, leaves, fast_mode=sum(x.numel() for x in leaves) > 60)
+
+
+def replaced(value: Any, given: dict[int, torch.Tensor]) -> Any:
+    return tuple(replaced(v, given) for v in value) if isinstance(value, tuple) else given.get(id(value), value)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_class_of_operation_by_finite_differences(name: str) -> None:
+    gradcheck(EXAMPLES[name].kernel, *made(EXAMPLES[name].args))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_class_of_operation_against_torch(name: str) -> None:
+    """Larger than a tile, where the tails of tiles count."""
+    kernel, meaning, spec = EXAMPLES[name]
+    args = made(spec)
+    leaves = [a for a in flat(args) if isinstance(a, torch.Tensor) and a.requires_grad]
+    got, wanted = flat((tileflow.differentiable(kernel)(*args),)), flat((meaning(*args),))
+    torch.testing.assert_close(got, wanted)
+    grads = [torch.randn_like(v) for v in wanted]
+    ours, theirs = (torch.autograd.grad(values, leaves, grads) for values in (got, wanted))
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_derived_text_lowers(name: str) -> None:
+    """What runs as Python is a kernel of the language: each launch of it has a Triton source."""
+    kernel, meaning, spec = EXAMPLES[name]
+    args = made(spec, torch.float32)
+    grads = [torch.randn_like(v) for v in flat((meaning(*args),))]
+    backward = tileflow.derive_backward(kernel)
+    with torch.no_grad():
+        sources = backward.triton_source(*args, *grads)
+    assert sources and backward.source(*args).startswith("def ")
+
+
+# ---- the gallery in double precision ------------------------------------------------------------
+
+
+def in_float64(name: str, folder: Path) -> ModuleType:
+    """A module of the gallery whose kernels compute in float64 where they say float32."""
+    file = LIBRARY / f"{name}.py"
+    text = (file if file.exists() else GALLERY / f"{name}.py").read_text()
+    text = text.replace("from . import", "from examples import")
+    text = text.replace("from ..", "from tileflow.").replace("from .rows", "from tileflow.kernels.rows")
+    text = text.replace(".float()", ".double()").replace("torch.float32", "torch.float64")
+    text = re.sub(r"tfl\.zeros\((\[[^\]]*\])\)", r"tfl.zeros(\1, dtype=torch.float64)", text)
+    text = re.sub(r'tfl\.full\((\[[^\]]*\]), (float\("-inf"\))\)', r"tfl.full(\1, \2, dtype=torch.float64)", text)
+    file = folder / f"double_{name}.py"
+    file.write_text(text)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LABELS = torch.tensor([0, -100, 5])
+KERNELS: dict[str, tuple[Any, ...]] = {
+    "exp:exp": ((3, 5),),
+    "gated:swiglu": ((3, 5), (3, 5)),
+    "gated:geglu": ((3, 5), (3, 5)),
+    "rms_norm:rms_norm": ((3, 5), (5,), 1e-5),
+    "layer_norm:layer_norm": ((3, 5), (5,), (5,), 1e-5),
+    "layer:layer_norm_train": ((3, 5), (5,), (5,), 1e-5),
+    "softmax:softmax": ((3, 5),),
+    "softmax:softmax_online": ((2, 34),),
+    "cross_entropy:cross_entropy": ((3, 34), LABELS, -100),
+    "embedding:embedding": (LABELS.abs() % 4, (4, 5)),
+    "rope:rope": ((1, 2, 3, 4), (1, 3, 3, 4), (3, 2), (3, 2)),
+    "dropout:dropout": ((3, 5), 0.3, 1234),
+    "matmul:matmul": ((3, 34), (34, 4)),
+    "bmm:bmm": ((2, 3, 4), (2, 4, 5)),
+    "kl_div:kl_div": ((3, 5), (3, 5), True),
+    "jsd:jsd": ((3, 5), (3, 5), 0.5),
+    "long_sum:long_sum_split": ((3, 34),),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_gallerys_kernels_by_finite_differences(name: str, tmp_path: Path) -> None:
+    module, _, kernel = name.partition(":")
+    gradcheck(getattr(in_float64(module, tmp_path), kernel), *made(KERNELS[name]))
+
+
+# ---- kernels of their own -----------------------------------------------------------------------
+
+
+def test_a_derived_backward_is_a_kernel_by_name() -> None:
+    rms_norm = tileflow.load_kernel("examples.rms_norm:rms_norm")
+    backward = tileflow.derive_backward(rms_norm)
+    assert backward.name == "examples.rms_norm:rms_norm.backward"
+    assert tileflow.load_kernel(backward.name) is backward is tileflow.derive_backward(rms_norm)
+    assert backward.semantic_hash not in ("", rms_norm.semantic_hash)
+    args = backward.inputs(m=40, n=24, dtype="float32")
+    torch.testing.assert_close(backward.run_eagerly(*args), backward.reference(*args))
+    assert backward.describe(*args).key != rms_norm.describe(*args[:3]).key
+    lowered = backward.lower(args, target("nvidia-h200"))
+    assert lowered.problem.kernel == backward.name and lowered.emit(lowered.default)
+
+
+def test_inputs_have_the_defaults_that_a_reference_may_not_know() -> None:
+    backward = tileflow.load_kernel("examples.cross_entropy:cross_entropy.backward")
+    args = backward.inputs(m=5, v=40, dtype="float32")
+    assert args[2] == -100 and len(args) == 5
+    torch.testing.assert_close(backward.run_eagerly(*args), backward.reference(*args))
+
+
+def test_calls_of_one_text_are_one_kernel_and_others_have_their_own() -> None:
+    swiglu = tileflow.load_kernel("examples.swiglu:swiglu")
+    backward = tileflow.derive_backward(swiglu)
+    x, y = torch.randn(4, 6), torch.randn(40, 60)
+    half = x.bfloat16()
+    assert backward.kind(x, x) is backward.kind(y, y) is not backward.kind(half, half)
+    assert "torch.float32" in backward.source(half, half) and "torch.float32" not in backward.source(x, x)
+    assert backward.kind(x, x).semantic_hash == backward.kind(half, half).semantic_hash == backward.semantic_hash
+
+
+@tileflow.kernel
+def two_parts(x: torch.Tensor, first: int, second: int) -> torch.Tensor:
+    out = x.new_empty(x.size(0), 4)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, first : first + 4] * x[tile, second : second + 4]
+    return out
+
+
+@pytest.mark.parametrize("order", [((0, 4), (2, 4)), ((2, 4), (0, 4))])
+def test_what_ints_decide_is_decided_by_each_of_them(order: tuple[tuple[int, int], ...]) -> None:
+    """Parts that lie apart are stored, parts that overlap are added up; both calls have one key."""
+    for first, second in order:
+        gradcheck(two_parts, made((3, 8)), first, second)
+
+
+def test_under_torch_compile() -> None:
+    softmax = tileflow.load_kernel("examples.softmax:softmax")
+    op = tileflow.differentiable(softmax)
+    x = torch.randn(5, 7, requires_grad=True)
+    out = torch.compile(lambda x: op(x * 2), backend="aot_eager")(x)
+    (got,) = torch.autograd.grad(out.square().sum(), x)
+    (wanted,) = torch.autograd.grad((x * 2).softmax(1).square().sum(), x)
+    torch.testing.assert_close(got, wanted)
+
+
+@tileflow.kernel
+def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    out = x.new_empty(x.size(0), w.size(1))
+    for tile_m, tile_n in tfl.tile([x.size(0), w.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], w[tile_k, tile_n])
+        out[tile_m, tile_n] = acc + bias[tile_n]
+    return out
+
+
+@tileflow.kernel
+def batched(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = x.new_empty(x.size(0), x.size(1), y.size(2))
+    block = tfl.register_block_size(16)
+    for b, tile_m, tile_n in tfl.tile([x.size(0), x.size(1), y.size(2)], block_size=[1, block, None]):
+        acc = tfl.zeros([b, tile_m, tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(2), block_size=16):
+            acc = torch.baddbmm(acc, x[b, tile_m, tile_k], y[b, tile_k, tile_n])
+        out[b, tile_m, tile_n] = acc
+    return out
+
+
+@tileflow.kernel
+def rectified(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The gradient takes what the loop gave: a program of another order would run the loop again."""
+    out = x.new_empty(x.size(0), y.size(1))
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = torch.relu(acc)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shapes", "has_atomics"),
+    [
+        (linear, ((20, 37), (37, 19), (19,)), False),
+        (batched, ((2, 18, 20), (2, 20, 5)), False),
+        (rectified, ((20, 37), (37, 19)), True),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_product_s_gradients_are_products_that_own_their_tiles(kernel: Any, shapes: Any, has_atomics: bool) -> None:
+    """Issue 14: both were added up by atomics, by all programs along the loop that the operand does not have."""
+    args = made(shapes)
+    text = tileflow.derive_backward(kernel).source(*args)
+    assert ("atomic" in text) == has_atomics
+    assert text.count("tfl.dot(") == (3 if has_atomics else 2)
+    backward = tileflow.derive_backward(kernel)
+    gradcheck(kernel, *args)
+    if not has_atomics:
+        with torch.no_grad():
+            grad = torch.empty_like(kernel(*args), device="meta")
+        metas = [torch.empty_like(x, device="meta").detach() for x in args]
+        lowered = backward.lower((*metas, grad), target("nvidia-h200"))
+        assert not any("atomic" in source.text for source in lowered.emit(lowered.default))
+
+
+def test_a_product_s_gradient_with_factors_of_zero() -> None:
+    """Issue 14: with none of a row's factors 0, with one, and with two."""
+    rows = [[2.0, -3.0, 0.5], [0.0, 3.0, 4.0], [0.0, 5.0, 0.0]]
+    x, y = torch.tensor(rows, dtype=torch.float64, requires_grad=True), *made(((4, 6),))
+    gradcheck(EXAMPLES["products_of_factors"].kernel, x, y)
+    got, _ = tileflow.differentiable(EXAMPLES["products_of_factors"].kernel)(x, y)
+    ours, theirs = (torch.autograd.grad(value.sum(), [x])[0] for value in (got, x.prod(1)))
+    torch.testing.assert_close(ours, theirs)
+    assert ours[1].tolist() == [12.0, 0.0, 0.0] and not ours[2].any()

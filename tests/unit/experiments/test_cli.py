@@ -1,0 +1,214 @@
+"""The command line: bad input ends with exit code 2, one message, nothing written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from tile_testing.fakes import experiments_fakes as fakes
+from tile_testing.fakes.experiments_fakes import spec_data, sweep_spec, tools
+from tileflow_cluster.protocol import TrialRequest
+from tileflow_experiments import cli, mlflow_log, sweep
+
+from tileflow.errors import InternalError
+from tileflow.measure.types import Outcome
+
+if TYPE_CHECKING:
+    pass
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+        patch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+        sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), folder, tools())
+    return folder
+
+
+def call(*arguments: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["tileflow", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    return int(ending.value.code or 0)
+
+
+def write(path: Path, data: Any) -> Path:
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+EXAMPLE = {"kernel": "examples.softmax:softmax", "problems": [{"m": 64, "n": 64}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (spec_data(colour="red"), "at colour"),
+        (spec_data(budget={"trials": "many"}), "at budget.trials"),
+        (spec_data(kernels=[{"kernel": "no.such.module:k", "problems": [{"m": 1}]}]), "at kernels[0].kernel"),
+        (spec_data(kernels=[EXAMPLE], strategy={"name": "bayes"}), "at strategy.name"),
+    ],
+)
+def test_a_bad_spec_writes_nothing(
+    data: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path / "s.yaml", data)
+    assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("SpecError: ") and message in said.err and "Traceback" not in said.err
+    assert not said.out and not (tmp_path / "out").exists()
+
+
+def test_a_sweep_needs_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path / "s.yaml", spec_data())
+    assert call("sweep", "run", spec, monkeypatch=monkeypatch) == 2
+    assert "must have a folder" in capsys.readouterr().err
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    assert call("sweep", "run", spec, "--out", "here", monkeypatch=monkeypatch) == 2
+    assert "throwaway" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["resume", "status", "export"])
+def test_a_folder_without_a_sweep(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("sweep", command, tmp_path, monkeypatch=monkeypatch) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_option_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("sweep", "run", "x.yaml", "--colour", "red", monkeypatch=monkeypatch) == 2
+
+
+@pytest.mark.parametrize("problem", ["", "m", "m=", "=3"])
+def test_tune_names_a_bad_problem(
+    problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--problem", problem, "--device-class", fakes.GPU, "--out", tmp_path / "out"]
+    assert call("tune", "a:b", *options, monkeypatch=monkeypatch) == 2
+    assert "key=value" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_status_and_tables_of_a_sweep(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("sweep", "status", out, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "fakes:kernel n=64 on amd-mi300x: 32 trials, best 10.00 us (modelled)" in said and "finished" in said
+    assert call("table", "show", out / "tables", monkeypatch=monkeypatch) == 0
+    assert "10.00 us (measured, default 23.00 us)  [1 dynamic, 1 static]  inert=0, x=6, y=2" in capsys.readouterr().out
+    assert call("table", "validate", out / "bundle", monkeypatch=monkeypatch) == 0
+    assert "1 tables, 4 rows, 6 binaries: valid" in capsys.readouterr().out
+
+
+def test_a_table_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "table.json"
+    data = json.loads((out / "tables/fakes-kernel.json").read_text())
+    path.write_text(json.dumps(data))
+    assert call("table", "validate", path, monkeypatch=monkeypatch) == 0
+    data["entries"][0]["best_us"] = 0.5
+    path.write_text(json.dumps(data))
+    assert call("table", "validate", path, monkeypatch=monkeypatch) == 2
+
+
+def test_a_binary_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    shutil.copytree(out / "bundle", tmp_path / "bundle")
+    next((tmp_path / "bundle/snapshots").glob("*/binaries/*")).write_bytes(b"other code")
+    for command in (("table", "validate"), ("bundle", "verify")):
+        assert call(*command, tmp_path / "bundle", monkeypatch=monkeypatch) == 2
+
+
+def test_rows_of_a_bundle_are_withdrawn_and_brought_back(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    def say(*arguments: object) -> str:
+        assert call("bundle", *arguments, monkeypatch=monkeypatch) == 0
+        return capsys.readouterr().out
+
+    mine = shutil.copytree(out / "bundle", tmp_path / "bundle")
+    assert "1 tables, 4 rows, 6 binaries (" in say("verify", mine)
+    assert f"  {fakes.GPU}  any size of x=float32[1]\n" in say("show", mine)
+    (first,) = say("snapshots", mine).splitlines()
+    assert "1 tables, 3 rows" in say(
+        "withdraw", mine, fakes.KERNEL, "--device", fakes.GPU, "--problem", "x=float32[64]"
+    )
+    assert "1 tables, 2 rows, 3 binaries (" in say("withdraw", mine, fakes.KERNEL, "--device", fakes.GPU)
+    assert "1 tables, 4 rows, 6 binaries (" in say("replace", mine, out / "bundle", "--merge")
+    assert "0 tables" in say("withdraw", mine, fakes.KERNEL)
+    assert "1 tables, 4 rows" in say("replace", mine, out / "bundle")
+    assert "0 tables" in say("switch", mine)
+    assert len(say("snapshots", mine).splitlines()) == 5
+    assert "4 rows" in say("switch", mine, first.split()[1][:12])
+    assert len(say("prune", mine, "--keep", 1).splitlines()) == 4
+    assert say("snapshots", mine).splitlines() == [first]
+    assert call("bundle", "withdraw", mine, "no:kernel", monkeypatch=monkeypatch) == cli.BAD_INPUT
+    assert f"it has {fakes.KERNEL}" in capsys.readouterr().err
+
+
+def test_the_runtime_shows_tables_without_the_command_line(out: Path) -> None:
+    code = (
+        "import sys; from tileflow.runtime.show import main\n"
+        f"assert main({str(out / 'bundle')!r}) == 0 and main('nowhere') == 2\n"
+        "assert not {'typer', 'torch', 'yaml', 'tileflow_experiments'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "10.00 us (measured" in done.stdout, done.stderr
+    module = [sys.executable, "-m", "tileflow.runtime.show", str(out / "tables")]
+    assert "10.00 us (measured" in subprocess.run(module, capture_output=True, text=True, check=True).stdout
+
+
+def raise_for_64(request: TrialRequest, outcome: Outcome) -> Outcome:
+    if request.problem == (("n", 64),):
+        raise InternalError("the reference must not raise RuntimeError", got="cuDNN error")
+    return outcome
+
+
+@pytest.fixture
+def broken_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line's sweeps meet a kernel whose reference raises for n=64."""
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+    monkeypatch.setattr(cli, "tools", lambda: tools(raise_for_64))
+    monkeypatch.setattr(sweep, "check_spec", lambda wanted: None)
+
+
+@pytest.mark.usefixtures("broken_tools")
+def test_a_study_that_was_stopped_is_named_and_ends_the_command_with_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path / "s.yaml", spec_data(device_classes=[fakes.GPU]))
+    assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == cli.STOPPED
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"stopped before its end (1 of 2 studies: fakes:kernel n=64 on {fakes.GPU}): see ")
+    assert call("sweep", "status", tmp_path / "out", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert f'{{"n":64}} {fakes.GPU}: stopped: InternalError: the reference must not' in said
+
+
+@pytest.mark.usefixtures("broken_tools")
+def test_tuning_one_problem_ends_with_what_its_author_must_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--problem", "n=64", "--device-class", fakes.GPU, "--out", tmp_path / "command"]
+    assert call("tune", fakes.KERNEL, *options, monkeypatch=monkeypatch) == cli.BAD_INPUT
+    assert "InternalError: the reference must not raise" in capsys.readouterr().err
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, tileflow_experiments.cli\n"
+        "print([m for m in ('torch', 'ray', 'mlflow', 'pyarrow', 'optuna', 'triton') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

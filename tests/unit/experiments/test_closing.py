@@ -1,0 +1,69 @@
+"""The table that ``tileflow sweep`` and ``tileflow tune`` end with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tile_testing.fakes.experiments_fakes import GPU, sweep_spec, tools
+from tileflow_experiments import closing, journal, mlflow_log, sweep
+from tileflow_experiments.journal import Folded
+
+from tileflow.measure.types import Status
+from tileflow.runtime.bundle import load_tables
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+        patch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+        sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), folder, tools())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folded(out: Path) -> Folded:
+    return journal.fold(journal.read(out / "journal.jsonl"))
+
+
+def test_a_line_a_search_and_where_the_rows_are(out: Path, folded: Folded) -> None:
+    heading, *lines, place = closing.of_sweep(out / "journal.jsonl", out / "tables")
+    assert heading.split() == ["kernel", "call", "default", "best", "speed-up", "roofline", "checks"]
+    assert len(lines) == len(folded.trials) > 1 and place == f"rows in {out / 'tables'}"
+    rows = {row.trial_id: row for one in load_tables(out / "tables")[0] for row in one.entries}
+    for key, line in zip(folded.trials, lines, strict=True):
+        row = next(rows[r.trial_id] for r in folded.trials[key] if r.trial_id in rows)
+        assert row.best_us is not None and row.default_us is not None
+        assert f"{row.default_us:.1f} us  {row.best_us:.1f} us" in re.sub("  +", "  ", line)
+        assert f"{row.default_us / row.best_us:.2f}x" in line and f"{5.0 / row.best_us:.0%}" in line
+        wrong = sum(r.result.outcome.status in (Status.INCORRECT, Status.NONFINITE) for r in folded.trials[key])
+        assert wrong and f"{wrong} configs wrong" in line, "the space has wrong configs, and the line counts them"
+        assert ("modelled for" in line) == (row.origin == "modelled") == (key.device_class != GPU)
+
+
+def test_columns_stand_below_each_other(out: Path) -> None:
+    heading, *lines, _ = closing.of_sweep(out / "journal.jsonl", out / "tables")
+    for name in ("default", "best", "checks"):
+        assert {line[heading.index(name) - 1] for line in lines} == {" "}, name
+
+
+def test_a_row_that_nothing_checked_does_not_say_that_it_passed(out: Path, folded: Folded) -> None:
+    modelled = next(row for one in load_tables(out / "tables")[0] for row in one.entries if row.origin == "modelled")
+    untold = replace(folded, events=tuple(e for e in folded.events if e["event"] != "interpreted"))
+    outcome = closing.Outcome("kernel", "call", modelled)
+    assert "passed, interpreted" in closing.table([outcome], folded)[1]
+    assert "not checked" in closing.table([outcome], untold)[1]
+
+
+def test_without_a_row_the_line_says_why(folded: Folded) -> None:
+    outcomes = [
+        closing.Outcome("kernel", "x" * 80, None, "the node left\nat noon"),
+        closing.Outcome("other", "y", None),
+    ]
+    _, stopped, failed = closing.table(outcomes, folded)
+    assert stopped.endswith("no config works: the node left") and "x" * 57 + "..." in stopped
+    assert failed.endswith("no config works")

@@ -1,0 +1,116 @@
+"""Packages of kernels that need torch and tileflow-runtime only."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tile_testing import ROOT
+from tile_testing.kernels import standalone_kernels as home
+from tileflow_experiments.standalone import write_package
+
+from tileflow import runtime
+from tileflow.errors import SpecError
+
+TREE = ROOT
+FORMATS = TREE / "tests" / "data" / "formats"
+BUNDLE = FORMATS / "bundle_of_schema_1"
+_ALONE = """
+import inspect, sys, torch
+sys.modules["triton"] = None
+import pack
+assert str(inspect.signature(pack.add)) == sys.argv[1], inspect.signature(pack.add)
+x, y = torch.randn(4096), torch.randn(4096)
+from tileflow import runtime
+hit = runtime.lookup(pack.add.name, pack.add.semantic_hash, pack.add.describe(x, y), "nvidia-h200")
+assert hit is not None and hit.step == "exact" and hit.binaries(), hit
+torch.testing.assert_close(pack.add(x, y), x + y)
+assert importlib.util.find_spec("tileflow.lowered") is None
+"""
+
+
+@pytest.fixture(autouse=True)
+def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(FORMATS))
+    runtime.clear()
+    yield
+    runtime.clear()
+
+
+def copied_bundle(folder: Path) -> runtime.Bundle:
+    shutil.copytree(BUNDLE, folder)
+    return runtime.load_bundle(folder)
+
+
+def imported(package: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(package.name, package / "__init__.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_package_s_functions_are_those_at_home(tmp_path: Path) -> None:
+    write_package(tmp_path / "pack", [f"{home.__name__}:acted"], copied_bundle)
+    pack = imported(tmp_path / "pack")
+    acted = pack.acted
+    assert pack.__all__ == ["acted"] and acted is not home.acted
+    assert inspect.signature(acted) == inspect.signature(home.acted) and acted.__doc__ == home.acted.__doc__
+    assert (acted.name, acted.semantic_hash) == (home.acted.name, home.acted.semantic_hash)
+    x = torch.randn(40)
+    torch.testing.assert_close(acted(x, twice=True), home.acted(x, twice=True))
+    assert len(runtime.loaded()) == 2, "the bundle inside is loaded"
+    text = next((tmp_path / "pack").glob("_kernels_*.py")).read_text()
+    assert "TABLE" not in text and "reference" not in text and 'LOWEST = float("-inf")' in text
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ([f"{home.__name__}:reads_a_tensor"], "TABLE, a Tensor"),
+        ([f"{home.__name__}:reads_marked"], "marked, a function with a decorator"),
+        ([f"{home.__name__}:reads_renamed"], "renamed, act under another name"),
+        ([f"{home.__name__}:Holder.inside"], "a function of a module"),
+        ([f"{home.__name__}:acted", f"{home.__name__}:acted"], "names of their own"),
+    ],
+)
+def test_what_a_package_cannot_hold(names: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=said):
+        write_package(tmp_path / "pack", names, copied_bundle)
+    assert not (tmp_path / "pack").exists()
+
+
+def test_a_package_has_a_name_that_python_imports(tmp_path: Path) -> None:
+    for name in ("two words", "class"):
+        with pytest.raises(SpecError, match="as Python imports it"):
+            write_package(tmp_path / name, [f"{home.__name__}:acted"], copied_bundle)
+
+
+@pytest.mark.slow
+def test_a_package_runs_beside_the_runtime_alone(tmp_path: Path) -> None:
+    """On a copy of the runtime's files: no compiler, no search, no triton, and not the kernel's own module."""
+    spec = importlib.util.spec_from_file_location("hatch_build", TREE / "hatch_build.py")
+    assert spec is not None and spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    pytest.importorskip("hatchling")
+    spec.loader.exec_module(hook)
+    for file in hook.runtime_files():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(TREE / file, tmp_path / file)
+    write_package(tmp_path / "pack", ["format_kernels:add"], copied_bundle)
+    import format_kernels
+
+    signature = str(inspect.signature(format_kernels.add))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TILEFLOW_NATIVE": "0"}
+    command = [sys.executable, "-c", f"import importlib.util{_ALONE}", signature]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]

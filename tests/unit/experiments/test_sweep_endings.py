@@ -1,0 +1,262 @@
+"""Sweeps that end before their budget, and studies that do: stops, full disks, kernels to mend, lost clusters."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tile_testing.fakes import experiments_fakes as fakes
+from tile_testing.fakes.experiments_fakes import GPU, KERNEL, MODELLED, completed, sweep_spec, tools, trials
+from tileflow_cluster.inline import InlineEvaluator
+from tileflow_cluster.protocol import TrialRequest
+from tileflow_cluster.trial import TrialResult
+from tileflow_experiments import journal as journals
+from tileflow_experiments import mlflow_log, sweep, work
+from tileflow_experiments.driver import study_keys
+from tileflow_experiments.journal import Journal
+
+from tileflow.errors import ClusterError, InternalError
+from tileflow.measure.check import Verdict
+from tileflow.measure.failure import checked
+from tileflow.measure.types import Outcome, Status
+from tileflow.runtime.table import load_table
+
+pytestmark = pytest.mark.usefixtures("no_mlflow")
+
+
+def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path) -> None:
+    runs = []
+
+    def interrupt(request: TrialRequest, outcome: Outcome) -> Outcome:
+        runs.append(request)
+        if len(runs) == 15:
+            os.kill(os.getpid(), 15)
+        return outcome
+
+    assert sweep.run(sweep_spec(), tmp_path, tools(interrupt)) == "SIGTERM"
+    assert 15 <= len(completed(tmp_path)) < 40
+    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
+def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    written = []
+
+    def full(descriptor: int, data: Any) -> int:
+        written.append(data)
+        if len(written) == 20:
+            write(descriptor, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr("tileflow_experiments.journal.os.write", full)
+    assert "No space left" in sweep.run(sweep_spec(), tmp_path, tools())
+    content = (tmp_path / "journal.jsonl").read_bytes()
+    assert content.endswith(b"\n") and len(content.splitlines()) == 19
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
+def test_little_room_stops_before_a_line_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "has_room", lambda self: len(self.lines) < 25)
+    assert "nearly full" in sweep.run(sweep_spec(), tmp_path, tools())
+    monkeypatch.undo()
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
+def broken_reference(request: TrialRequest, outcome: Outcome) -> Outcome:
+    if request.problem == (("n", 64),) and request.device_class == GPU:
+        raise InternalError("the reference must not raise RuntimeError", got="cuDNN error")
+    return outcome
+
+
+def test_a_kernel_to_mend_ends_its_own_study_alone(tmp_path: Path) -> None:
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
+    broken = f"{KERNEL} n=64 on {GPU}"
+    assert sweep.run(spec, tmp_path, tools(broken_reference)) == f"1 of 4 studies: {broken}"
+    assert Counter(study for study, _ in completed(tmp_path)) == {
+        key.id: fakes.DISTINCT for key in study_keys(spec) if key.title != broken
+    }
+    assert sum(1 for _ in journals.events(journals.read(tmp_path / "journal.jsonl"), "study_stopped")) == 1
+    table = load_table(tmp_path / "tables/fakes-kernel.json")
+    assert len(table.entries) == 3
+    (row,) = table.portfolio
+    assert row.config == fakes.SPACE.default and "stopped: InternalError: the reference must not raise" in row.reason
+    report = (tmp_path / "report.md").read_text()
+    assert f"{broken}:\n\n    InternalError: the reference must not raise RuntimeError, but got cuDNN error" in report
+    # Mended, and resumed.
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert set(Counter(study for study, _ in completed(tmp_path)).values()) == {fakes.DISTINCT}
+    assert "were stopped" not in (tmp_path / "report.md").read_text()
+
+
+def test_what_was_found_before_the_kernel_failed_is_kept(tmp_path: Path) -> None:
+    def later(request: TrialRequest, outcome: Outcome) -> Outcome:
+        return broken_reference(request, outcome) if request.remeasure else outcome
+
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
+    assert sweep.run(spec, tmp_path, tools(later)) == f"1 of 4 studies: {KERNEL} n=64 on {GPU}"
+    table = load_table(tmp_path / "tables/fakes-kernel.json")
+    assert [entry.best_us for entry in table.entries] == [10.0] * 4
+    assert sorted(bool(entry.launches) for entry in table.entries) == [False, True, True, True]
+
+
+def test_a_check_that_cannot_be_made_costs_no_study(tmp_path: Path) -> None:
+    """Issue 15: what the author's code raised at made-up sizes threw the study away, its winners included."""
+
+    def check(request: Any) -> Outcome:
+        if request.problem == (("n", 64),):
+            raise InternalError("check_here must not raise AssertionError", got="n must be a multiple of 128")
+        return fakes.checked_ok(request)
+
+    spec = sweep_spec(device_classes=[MODELLED])
+    unchecked = f"1 of 2 studies have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
+    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == unchecked
+    assert len(load_table(tmp_path / "tables/fakes-kernel.json").entries) == 2
+    report = (tmp_path / "report.md").read_text()
+    assert "- winner configs: 3 not checked (cancelled)" in report and "- winner configs: 1 ok" in report
+    assert f'not checked (cancelled): {KERNEL} {{"n":64}} {MODELLED}' in report and "a multiple of 128" in report
+    # Mended, and resumed: what was not checked is.
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert "- winner configs: 2 ok" in (tmp_path / "report.md").read_text()
+
+
+def test_a_winner_whose_check_ends_its_process_is_named(tmp_path: Path) -> None:
+    """Finding 6 of issue 17: a reference that exits its process ended with exit code 0 and an unchecked winner."""
+
+    def exits(request: Any) -> Outcome:
+        return replace(fakes.checked_ok(request), status=Status.WORKER_LOST, error_digest="exit code 0")
+
+    spec = sweep_spec(device_classes=[MODELLED], kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}])
+    said = sweep.run(spec, tmp_path, replace(tools(), check=exits))
+    assert said == f"1 of 1 studies have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
+    assert sweep.resume(tmp_path, tools()) == ""
+
+
+def test_a_stop_waits_for_no_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding 6 of issue 17: what ends the check is asked while it runs, and it is no verdict."""
+    asked: list[Any] = []
+
+    class Process:
+        def __init__(self, unwanted: Any) -> None:
+            asked.append(unwanted)
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: Any) -> None: ...
+
+        def check(self, request: Any) -> Outcome:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert asked[0](), "the call under way is told"
+            return replace(fakes.checked_ok(request), status=Status.BENCH_TIMEOUT)
+
+    monkeypatch.setattr(work, "InterpreterProcess", Process)
+    said = sweep.run(sweep_spec(device_classes=[MODELLED]), tmp_path, replace(tools(), check=None))
+    assert said.startswith("SIGTERM")
+    assert not list(journals.events(journals.read(tmp_path / "journal.jsonl"), "interpreted"))
+
+
+def test_the_only_study_raises_what_its_author_must_mend(tmp_path: Path) -> None:
+    spec = sweep_spec(kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}], device_classes=[GPU])
+    with pytest.raises(InternalError, match="cuDNN error"):
+        sweep.run(spec, tmp_path, tools(broken_reference))
+    (event,) = journals.events(journals.read(tmp_path / "journal.jsonl"), "study_stopped")
+    assert "cuDNN error" in event["reason"]
+    sweep.export(tmp_path, fakes.prepare)
+    assert "cuDNN error" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_an_infinity_in_a_device_worker_ends_nothing(tmp_path: Path, number: float) -> None:
+    """Issue 15: the infinite error of a NaN or a wrong shape ended the sweep, and each resume."""
+
+    def wrong_shape(request: TrialRequest, outcome: Outcome) -> Outcome:
+        if request.config["x"] != 1:
+            return outcome
+        return replace(checked(Verdict(Status.INCORRECT, number, "wrong shape")), measured=outcome.measured)
+
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
+    assert sweep.run(spec, tmp_path, tools(wrong_shape)) == ""
+    wrong = [r for r in trials(tmp_path) if r.config["x"] == 1]
+    assert {(r.status, r.result.outcome.max_err) for r in wrong} == {(Status.INCORRECT, None)}
+    assert sweep.resume(tmp_path, tools(wrong_shape)) == ""
+
+
+@contextmanager
+def small_files(limit: int) -> Iterator[None]:
+    """No file of this process grows beyond ``limit`` bytes: what a full disk says, to all libraries alike."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_at_export_is_one_error(tmp_path: Path) -> None:
+    """Finding 8 of issue 17: a traceback."""
+    sweep.run(sweep_spec(), tmp_path, tools())
+    (tmp_path / "report.md").unlink()
+    with small_files(100), pytest.raises(sweep.OutputError, match=r"File too large(.|\n)*sweep export"):
+        sweep.export(tmp_path, fakes.prepare)
+    sweep.export(tmp_path, fakes.prepare)
+    assert (tmp_path / "report.md").exists()
+
+
+def test_a_sweep_whose_exports_find_no_room_ends_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export = sweep._write
+
+    def full(*arguments: Any) -> None:
+        with small_files(100):
+            export(*arguments)
+
+    monkeypatch.setattr(sweep, "_write", full)
+    assert "File too large" in sweep.run(sweep_spec(), tmp_path, tools())
+    monkeypatch.setattr(sweep, "_write", export)
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert (tmp_path / "report.md").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    never = replace(tools(), evaluator=lambda spec: pytest.fail("started"))
+    for out in (tmp_path / "file", tmp_path / "file/out", Path("/proc/out")):
+        with pytest.raises(sweep.OutputError, match="must take its files"):
+            sweep.run(sweep_spec(), out, never)
+
+
+class Vanishing(InlineEvaluator):
+    """Its cluster is gone after some results."""
+
+    polls = 0
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        self.polls += 1
+        if self.polls > 20:
+            raise ClusterError("the Ray cluster must answer", got="LocalRayletDiedError: gone")
+        return super().poll(timeout_s)
+
+
+def test_a_cluster_that_is_gone_ends_the_sweep_with_its_tables(tmp_path: Path) -> None:
+    gone = replace(tools(), evaluator=lambda spec: Vanishing(fakes.FakeStages(), measured=(GPU,)))
+    assert "LocalRayletDiedError" in sweep.run(sweep_spec(device_classes=[GPU]), tmp_path, gone)
+    assert "LocalRayletDiedError" in (tmp_path / "report.md").read_text()
+    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 20

@@ -1,0 +1,99 @@
+"""``tileflow table diff`` and ``merge``: what a reviewer sees of two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tile_testing.fakes import runtime_examples as examples
+from tileflow_experiments.cli import app
+from typer.testing import CliRunner
+
+from tileflow.config import Config
+from tileflow.errors import TableError
+from tileflow.runtime import Change, Entry, KernelId, Table, compare, dump_table, load_table
+
+Say = Callable[..., tuple[int, str]]
+
+
+def row(m: int, best_us: float, warps: int = 4, toolchain: str = "triton 3.6.0", ci95: float = 0.1) -> Entry:
+    entry: Entry = examples.entry(m, 64)
+    return replace(
+        entry, best_us=best_us, ci95=ci95, n=5, origin="measured", measured_on=entry.device, toolchain=toolchain,
+        config=Config.of({"num_warps": warps}), launches=(), requirements=(),
+    )  # fmt: skip
+
+
+def table(*rows: Entry) -> Table:
+    made: Table = examples.table(*rows)
+    return made
+
+
+def kinds(old: Table, new: Table) -> dict[str, Change]:
+    return {change.problem: change.kind for change in compare(old, new)}
+
+
+def test_each_row_is_told_by_its_interval() -> None:
+    old = table(row(1, 10.0), row(2, 10.0), row(3, 10.0), row(4, 10.0), row(5, 10.0))
+    new = table(row(1, 9.0, 8), row(2, 11.0), row(3, 10.1), row(4, 5.0, toolchain="triton 3.7.1"), row(6, 1.0))
+    expected = [Change.BETTER, Change.WORSE, Change.EQUAL, Change.OTHER, Change.GONE, Change.NEW]
+    assert list(kinds(old, new).values()) == expected
+    opposite = {Change.BETTER: Change.WORSE, Change.WORSE: Change.BETTER, Change.NEW: Change.GONE,
+                Change.GONE: Change.NEW}  # fmt: skip
+    assert list(kinds(new, old).values()) == [opposite.get(kind, kind) for kind in expected]
+
+
+def test_modelled_times_are_not_compared() -> None:
+    modelled = replace(row(1, 5.0), origin="modelled", measured_on="", n=0)
+    assert list(kinds(table(row(1, 10.0)), table(modelled)).values()) == [Change.OTHER]
+
+
+def test_tables_of_two_kernels() -> None:
+    with pytest.raises(TableError, match="of one kernel to be compared"):
+        list(compare(table(), Table.of(KernelId.of("kernels:other", examples.HASH), ())))
+
+
+@pytest.fixture
+def say() -> Say:
+    def call(*arguments: object) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["table", *map(str, arguments)])
+        return result.exit_code, result.output
+
+    return call
+
+
+def test_what_a_reviewer_reads(say: Say, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    dump_table(table(row(1, 10.0), row(2, 10.0), row(3, 10.0)), old)
+    dump_table(table(row(1, 8.0, 8), row(2, 12.5), row(3, 10.0)), new)
+    code, text = say("diff", old, new)
+    assert code == 0 and text.splitlines()[-1] == "1 better, 1 worse, 1 equal"
+    assert "10.00 ± 0.10 us -> 8.00 ± 0.10 us, 1.25x" in text and "num_warps" in text
+    assert "10.00 ± 0.10 us -> 12.50 ± 0.10 us, 0.80x" in text
+    assert text.count("equal") == 1, "a row that did not change is not printed"
+    assert say("diff", old, new, "--equal")[1].count("equal") == 2
+    assert say("diff", old, new, "--fail-on-worse")[0] == 1
+    assert say("diff", old, old, "--fail-on-worse") == (0, f"{examples.KERNEL}\n3 equal\n")
+
+
+def test_a_kernel_that_one_side_lacks(say: Say, tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+    dump_table(table(row(1, 10.0)), old / "a.json")
+    other = Table.of(KernelId.of("kernels:other", examples.HASH), ())
+    dump_table(other, new / "b.json")
+    code, text = say("diff", old, new, "--fail-on-worse")
+    assert code == 1 and "1 gone" in text and "kernels:other" in text
+
+
+def test_merged_by_command(say: Say, tmp_path: Path) -> None:
+    for name, rows in (("a", [row(1, 10.0), row(2, 5.0)]), ("b", [row(1, 8.0, 8), row(3, 5.0)])):
+        dump_table(table(*rows), tmp_path / f"{name}.json")
+    code, text = say("merge", tmp_path / "a.json", tmp_path / "b.json", "--out", tmp_path / "merged")
+    (path,) = (tmp_path / "merged").glob("*.json")
+    merged = load_table(path)
+    assert code == 0 and "3 rows of 4" in text
+    assert [entry.best_us for entry in merged.entries] == [8.0, 5.0, 5.0]

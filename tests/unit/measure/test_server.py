@@ -1,0 +1,199 @@
+"""The measuring process without a device: limits, deaths, the spare; and outcomes of errors."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tileflow.config import Config
+from tileflow.errors import (
+    BuildError,
+    BuildTimeout,
+    CallError,
+    ClusterError,
+    ConfigError,
+    InternalError,
+    LaunchError,
+    OutOfResources,
+    SlowProblem,
+    SpecError,
+)
+from tileflow.measure.failure import MESSAGE_CHARS, build_failure, launch_failure
+from tileflow.measure.request import Candidate, Limits, MeasureRequest
+from tileflow.measure.server import MeasureProcess
+from tileflow.measure.types import Outcome, Status
+
+LIMITS = Limits(prepare=0.5, floor=0.3, unknown=0.5)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[MeasureProcess]:
+    with MeasureProcess(runs="tile_testing.kernels.measure_kernels:stand_in", recycle_after=50) as process:
+        yield process
+
+
+def ask(
+    process: MeasureProcess, what: str, incumbent_us: float | None = None, *, n: int = 0, limits: Limits = LIMITS
+) -> Outcome:
+    candidate = Candidate(Config.of({"what": what}), ())
+    problem = (("n", n),)
+    return process.run(
+        MeasureRequest(
+            "tile_testing.kernels.measure_kernels:add", problem, (candidate,), limits=limits, incumbent_us=incumbent_us
+        )
+    )
+
+
+def served_by(outcome: Outcome) -> str:
+    return outcome.error_digest
+
+
+def test_an_endless_kernel_is_killed_at_its_limit_and_the_spare_answers(process: MeasureProcess) -> None:
+    first = served_by(ask(process, "ok"))
+    started = time.monotonic()
+    outcome = ask(process, "hang", incumbent_us=100.0)
+    assert outcome.status is Status.BENCH_TIMEOUT and "'check' took longer than 0.5 s" in outcome.error_digest
+    assert time.monotonic() - started < 3
+    assert served_by(ask(process, "ok")) != first
+
+
+@pytest.mark.slow
+def test_a_process_that_has_grown_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 7: memory that caches take on the host, here any at all, is given back with the process."""
+    monkeypatch.syspath_prepend(HERE)
+    with MeasureProcess(runs="measure_kernels:stand_in", max_rss_bytes=1, warm=()) as small:
+        first, second = ask(small, "ok"), ask(small, "ok")
+    assert first.status is second.status is Status.OK
+    assert served_by(first) != served_by(second)
+
+
+def test_limits_scale_with_the_incumbent() -> None:
+    limits = Limits()
+    assert limits.phases(None)["check"] == limits.unknown
+    assert limits.phases(100.0)["check"] == pytest.approx(limits.floor + 0.2)
+    assert limits.phases(1e6)["time"] > 1000
+    assert limits.phases(1.0)["prepare"] == limits.phases(None)["prepare"]
+
+
+def test_a_problem_that_is_not_made_in_time_is_raised_once_for_all_its_configs(process: MeasureProcess) -> None:
+    """Issue 15: each config of it was a lost worker, which cost the others 180 s each time."""
+    with pytest.raises(SlowProblem, match=r"must be made in 0\.5 s(.|\n)*faster reference="):
+        ask(process, "slow_inputs", n=7)
+    started = time.monotonic()
+    with pytest.raises(SlowProblem):
+        ask(process, "ok", n=7)
+    assert time.monotonic() - started < 0.1
+    assert ask(process, "ok", n=8).status is Status.OK
+    patient = replace(LIMITS, prepare=5.0)
+    assert ask(process, "ok", n=7, limits=patient).status is Status.OK
+    assert patient.in_haste() == replace(patient, prepare=5.0) and Limits().in_haste().prepare < Limits().prepare
+
+
+def test_a_reference_without_room_is_made_on_the_cpu(process: MeasureProcess, caplog: pytest.LogCaptureFixture) -> None:
+    """Issue 15: it ended its study, after each of 51 configs had tried it."""
+    for _ in range(3):
+        assert ask(process, "no_room_for_reference", n=9).status is Status.OK
+    assert [r.getMessage() for r in caplog.records if "on the CPU" in r.getMessage()] == [
+        "the reference of tile_testing.kernels.measure_kernels:add {'n': 9} is made on the CPU: planted: 300 GiB"
+    ]
+
+
+def test_a_dead_child_is_a_lost_worker_with_its_signal(process: MeasureProcess) -> None:
+    outcome = ask(process, "segfault")
+    assert outcome.status is Status.WORKER_LOST and "SIGSEGV while in phase 'check'" in outcome.error_digest
+    assert ask(process, "ok").status is Status.OK
+
+
+def test_after_an_illegal_access_the_spare_takes_over(process: MeasureProcess) -> None:
+    before = served_by(ask(process, "ok"))
+    assert served_by(ask(process, "ok")) == before
+    assert ask(process, "illegal_access").status is Status.ILLEGAL_ACCESS
+    assert served_by(ask(process, "ok")) != before
+
+
+def test_short_memory_is_tried_once_more_in_a_clean_process(process: MeasureProcess) -> None:
+    before = served_by(ask(process, "ok"))
+    outcome = ask(process, "oom")
+    assert outcome.status is Status.OOM and served_by(outcome) != before
+
+
+def test_a_problem_that_never_fits_is_raised_for_all_its_configs(process: MeasureProcess) -> None:
+    """Issue 15: each of 51 configs was told ``oom`` for it, after two tries of 8 s."""
+    with pytest.raises(SpecError, match=r"must fit the card, but got planted: 300 GiB(.|\n)*smaller sizes"):
+        ask(process, "no_room")
+
+
+def test_the_authors_mistakes_are_raised(process: MeasureProcess) -> None:
+    with pytest.raises(ConfigError, match="planted"):
+        ask(process, "author")
+
+
+def test_without_a_device_the_identity_says_what_is_missing(process: MeasureProcess) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a device")
+    with pytest.raises(ClusterError, match="able to open device 0"):
+        process.identity()
+
+
+def test_without_a_device_warming_up_leaves_it_to_the_first_trial(process: MeasureProcess) -> None:
+    process.warm_up()
+    assert ask(process, "ok").status is Status.OK
+
+
+def test_closing_leaves_no_process() -> None:
+    process = MeasureProcess(warm=())
+    process._keep_spare()
+    assert process._spare is not None
+    pids = process._child.pid, process._spare.pid
+    process.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (BuildTimeout("too long"), Status.COMPILE_TIMEOUT),
+        (BuildError("no"), Status.COMPILE_ERROR),
+        (OutOfResources("shared"), Status.INVALID_STATIC),
+        (ConfigError("no"), Status.INVALID_STATIC),
+        (ClusterError("gone"), Status.WORKER_LOST),
+        (InternalError("ours"), Status.COMPILE_ERROR),
+    ],
+)
+def test_build_errors_as_outcomes(error: Exception, status: Status) -> None:
+    outcome = build_failure(error)
+    assert (outcome.status, outcome.error_class) == (status, type(error).__name__)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel ..."), Status.ILLEGAL_ACCESS),
+        (LaunchError("the driver must accept", got="CUDA_ERROR_MISALIGNED_ADDRESS"), Status.ILLEGAL_ACCESS),
+        (RuntimeError("CUDA error: unspecified launch failure"), Status.ILLEGAL_ACCESS),
+        (RuntimeError("CUDA error: device-side assert triggered"), Status.ILLEGAL_ACCESS),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), Status.OOM),
+        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), Status.DEVICE_LOST),
+        (OutOfResources("shared memory"), Status.OUT_OF_RESOURCES),
+        (LaunchError("a launch", got="CUDA_ERROR_INVALID_VALUE"), Status.OUT_OF_RESOURCES),
+        (CallError("arguments"), Status.COMPILE_ERROR),
+        (RuntimeError("CUDA error: something new"), Status.ILLEGAL_ACCESS),
+        (ValueError("host code"), Status.COMPILE_ERROR),
+    ],
+)
+def test_run_errors_as_outcomes(error: Exception, status: Status) -> None:
+    assert launch_failure(error).status is status
+
+
+def test_the_beginning_of_a_message_is_kept() -> None:
+    text = "\n".join(f"line {i}" for i in range(500))
+    outcome = build_failure(SpecError(text))
+    assert len(outcome.error_digest) == MESSAGE_CHARS and outcome.error_digest == text[:MESSAGE_CHARS]

@@ -1,0 +1,75 @@
+"""The site of docs/: pages have their places, links and mentions lead somewhere, it builds without a warning."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tile_testing import ROOT
+
+TREE = ROOT
+PAGES = sorted(path.relative_to(TREE).as_posix() for path in (TREE / "docs").rglob("*.md"))
+MENTION = re.compile(r"\bdocs/[\w/-]+\.md\b")
+TEXT = (".py", ".md", ".yaml", ".ipynb")
+FOLDERS = ("tileflow", "search", "cluster", "experiments", "examples", "tests", "scripts", "configs", "docs")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (TREE / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    made = {f"docs/notebooks/{path.stem}.md" for path in (TREE / "examples/notebooks").glob("*.ipynb")}
+    assert {f"docs/{page}" for page in re.findall(r"[\w/-]+\.md", navigation)} == {*PAGES} | made
+
+
+def links_of(page: str) -> list[str]:
+    """What a page links to in the repository, as paths from its root; code is not read."""
+    text = re.sub(r"^```.*?^```$", "", (TREE / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    targets = re.findall(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)", text)
+    return [posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) for target in targets]
+
+
+@pytest.mark.parametrize("page", [*PAGES, "README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_lead_to_files(page: str) -> None:
+    links = links_of(page)
+    assert [link for link in links if not (TREE / link).exists()] == []
+    assert links or page not in ("README.md", "docs/index.md"), "links are found at all"
+
+
+def test_mentions_of_pages_are_of_pages_that_there_are() -> None:
+    """``docs/...md`` in messages, comments and pages: a page that moves takes its mentions along."""
+    mentions = {}
+    for folder in FOLDERS:
+        for path in (TREE / folder).rglob("*"):
+            if path.suffix in TEXT or (path.parent.name == "scripts" and path.is_file()):
+                mentions |= dict.fromkeys(MENTION.findall(path.read_text()), path)
+    mentions |= dict.fromkeys(MENTION.findall((TREE / "CHANGELOG.md").read_text()), TREE / "CHANGELOG.md")
+    assert len(mentions) > 5
+    assert {page: path for page, path in mentions.items() if page not in PAGES} == {}
+
+
+def test_the_diagram_is_what_its_script_draws() -> None:
+    script = runpy.run_path(str(TREE / "docs" / "diagrams.py"))
+    assert script["FILE"].read_text() == script["diagram"](), "python docs/diagrams.py"
+    names = [box.name for box in script["BOXES"]]
+    assert len({(box.x, box.y) for box in script["BOXES"]}) == len(names) == len({*names}), "no box covers another"
+
+
+@pytest.mark.slow
+def test_it_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    run = subprocess.run(command, cwd=TREE, env=environment, capture_output=True, text=True, timeout=240)
+    assert run.returncode == 0 and "WARNING" not in run.stderr, run.stderr[-4000:]
+    api = (tmp_path / "site" / "reference" / "api.html").read_text()
+    assert "tileflow.api.Kernel" in api and "triton_source" in api, "docstrings are on the page"
+    notebook = (tmp_path / "site" / "notebooks" / "write_and_tune.html").read_text()
+    assert "speed-up" in notebook, "what its cells showed is on the page"
+    search = (tmp_path / "site" / "explanations" / "search.html").read_text()
+    assert "search/tileflow_search" in search
+    assert 'href="../../search' not in search, "the site holds no sources to link to"

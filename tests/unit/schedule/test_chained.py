@@ -1,0 +1,156 @@
+"""Two chained products in a region: found whatever the author does between them, run as a schedule, refused by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from tile_testing.kernels.schedule_bodies import Walk
+from tile_testing.kernels.schedule_kernels import (
+    REFUSED,
+    grouped_queries,
+    inputs,
+    softmax_reference,
+    windowed,
+    windowed_reference,
+)
+
+from examples.attention import LOG2_E, attention, attention_backward
+from tileflow.api import Kernel
+from tileflow.explain import explain
+from tileflow.ir.graph import KernelIR
+from tileflow.schedule.attention import Shape
+from tileflow.schedule.attention import attention as attention_schedule
+from tileflow.schedule.chained import Chained, Refusal, find_chained
+from tileflow.schedule.evaluate import Program
+from tileflow.schedule.execute import NASTY, at_random, execute
+from tileflow.schedule.structure import find_structure
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+
+
+def region(kernel: Kernel, args: tuple[Any, ...], choices: Mapping[str, Any]) -> tuple[KernelIR, Any]:
+    """The region of a call with its masks in place, and its config."""
+    lowered = kernel.lower(tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in args), H200)
+    config = lowered.default.with_(choices)
+    (ir,) = lowered.specialised_regions(config)
+    return ir, config
+
+
+def run(
+    ir: KernelIR, config: Any, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float], keys: int
+) -> None:
+    """Every program of a region, each under another interleaving."""
+    found = find_chained(ir)
+    assert isinstance(found, Chained)
+    heads, m, d = tensors["q"].shape
+    depth = 1 << (d - 1).bit_length()
+    box, keys_box = (1, 64, depth), (1, keys, depth)
+    schedule = attention_schedule(Shape(box, keys_box, keys_box, 2, box, 2), groups=2, stages=2, ping_pong=True)
+    nasty = list(NASTY.values())
+    for number, (head, begin) in enumerate((h, b) for h in range(heads) for b in range(0, m, 128)):
+        program = Program(ir, found, config, tensors, scalars, {"head": head, "tile_m": begin})
+        choose = nasty[number % len(nasty)] if number % 2 else at_random(number)
+        execute(schedule, program, program.turns, choose)
+
+
+def test_programs_that_walk_over_tiles() -> None:
+    """Two heads of three tiles each, by two persistent programs; the last turn of each tile is half masked."""
+    torch.manual_seed(0)
+    args = attention.inputs(batch=1, heads=2, m=300, d=64)
+    ir, config = region(attention, args, {"block:tile_m": 128, "block:block_n": 64})
+    found = find_chained(ir)
+    assert isinstance(found, Chained)
+    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    out = torch.zeros_like(q)
+    tensors, scalars = {"q": q, "k": k, "v": v, "out": out}, {"scale": LOG2_E / math.sqrt(64)}
+    box = (1, 64, 64)
+    schedule = attention_schedule(Shape(box, box, box, 2, box, 2), groups=2, stages=2, ping_pong=True, walks=True)
+    tiles = [{"head": head, "tile_m": begin} for head in range(2) for begin in (0, 128, 256)]
+    for first in range(2):
+        programs = [Program(ir, found, config, tensors, scalars, begins) for begins in tiles[first::2]]
+        execute(schedule, Walk(programs), programs[0].turns, at_random(first), len(programs))
+    wanted = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
+    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_odd_sizes(causal: bool) -> None:
+    """80 columns in boxes of 128, 200 rows in tiles of 128, the last turns of a causal loop half masked."""
+    torch.manual_seed(0)
+    args = attention.inputs(batch=1, heads=2, m=200, d=80, causal=causal, with_lse=True)
+    ir, config = region(attention, args, {"block:tile_m": 128, "block:block_n": 64})
+    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    out, lse = torch.zeros_like(q), torch.zeros(2, 200)
+    run(ir, config, {"q": q, "k": k, "v": v, "out": out, "lse": lse}, {"scale": LOG2_E / math.sqrt(80)}, 64)
+    wanted, wanted_lse = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
+    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(lse, wanted_lse.flatten(0, 1), atol=1e-3, rtol=1e-3)
+
+
+def test_heads_that_share_keys() -> None:
+    """The producer computes the head of the keys from the one of the queries."""
+    torch.manual_seed(0)
+    q, k, v = inputs(4, 130, 70, 64, groups=2)
+    ir, config = region(grouped_queries, (q, k, v), {"block:tile_m": 128, "block:tile_n": 32})
+    out = torch.zeros_like(q)
+    run(ir, config, {"q": q, "k": k, "v": v, "out": out}, {"scale": LOG2_E / math.sqrt(64)}, 32)
+    torch.testing.assert_close(out.float(), softmax_reference(q, k, v).float(), atol=2e-2, rtol=2e-2)
+
+
+def test_a_sliding_window_of_capped_scores() -> None:
+    """A loop that begins where the rows' window does, which is whole blocks of keys before them."""
+    torch.manual_seed(0)
+    q, k, v = inputs(1, 400, 400, 64)
+    ir, config = region(windowed, (q, k, v), {"block:tile_m": 128, "block:tile_n": 64})
+    out = torch.zeros_like(q)
+    scalars = {s.path: 1 / math.sqrt(64) for s in ir.scalars}
+    run(ir, config, {"q": q, "k": k, "v": v, "out": out}, scalars, 64)
+    torch.testing.assert_close(out.float(), windowed_reference(q, k, v).float(), atol=2e-2, rtol=2e-2)
+
+
+def test_values_are_wrong_where_a_part_is_left_out() -> None:
+    """The comparison can fail: sums that are not rescaled are far off."""
+    torch.manual_seed(0)
+    q, k, v = inputs(1, 128, 256, 64)
+    ir, config = region(grouped_queries, (q, k, v), {"block:tile_m": 128, "block:tile_n": 64})
+    found = find_chained(ir)
+    assert isinstance(found, Chained)
+    out = torch.zeros_like(q)
+    program = Program(ir, found, config, {"q": q, "k": k, "v": v, "out": out}, {"scale": 0.2}, {"head": 0, "tile_m": 0})
+    program._rescale = lambda registers, turn, group: {"sums": registers["sums"]}  # type: ignore[method-assign]
+    box, keys_box = (1, 64, 64), (1, 64, 64)
+    schedule = attention_schedule(Shape(box, keys_box, keys_box, 2, box, 2), groups=2, stages=2, ping_pong=True)
+    execute(schedule, program, program.turns, at_random(0))
+    assert (out.float() - softmax_reference(q, k, v).float()).abs().max() > 0.05
+
+
+@pytest.mark.parametrize("reason", sorted(REFUSED))
+def test_what_has_no_such_schedule_is_refused_by_name(reason: str) -> None:
+    args = inputs(1, 128, 128, 64, device="meta")
+    lowered = REFUSED[reason].lower(args, H200)
+    found = find_chained(lowered.regions[0])
+    assert isinstance(found, Refusal)
+    assert any(words in str(found) for words in reason.split("|")), found
+    assert "schedule" not in [k.name for k in lowered.space.knobs]
+    assert str(find_structure(lowered.regions[0])) in explain(lowered)
+
+
+def test_gradients_are_refused() -> None:
+    args = attention_backward.inputs(batch=1, heads=1, m=128, d=64, device="meta")
+    reasons = [str(find_chained(ir)) for ir in attention_backward.lower(args, H200).regions]
+    assert all("product" in reason or "one loop" in reason for reason in reasons) and len(reasons) == 3
+
+
+def test_a_float32_kernel_is_refused() -> None:
+    args = tuple(replace_dtype(a) for a in inputs(1, 128, 128, 64, device="meta"))
+    found = find_chained(grouped_queries.lower(args, H200).regions[0])
+    assert isinstance(found, Refusal) and "bfloat16 or float16" in str(found)
+
+
+def replace_dtype(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float()

@@ -1,0 +1,218 @@
+"""The schedule of one product: right ones pass whatever the interleaving, planted protocol faults are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from tile_testing.kernels.product_bodies import POINTERS, ByPointers, Plain, made
+
+from tileflow.schedule.execute import execute, interleavings
+from tileflow.schedule.machine import ScheduleFault
+from tileflow.schedule.types import (
+    Arrive,
+    Await,
+    AwaitPuts,
+    EachTile,
+    IfAny,
+    Multiply,
+    Put,
+    Repeat,
+    Round,
+    Schedule,
+    Staged,
+    Step,
+    Turn,
+    Wait,
+)
+
+
+@pytest.mark.parametrize(("groups", "ping_pong"), [(1, False), (2, False), (2, True), (3, True)])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_right_schedules_pass_under_every_interleaving(groups: int, ping_pong: bool, stages: int) -> None:
+    for tiles, turns in ((0, 1), (2, 5), (5, 2), (7, 1)):
+        for _, choose in interleavings(seeds=2):
+            schedule = made(groups, stages, ping_pong)
+            body = Plain(schedule, tiles, turns)
+            execute(schedule, body, turns, choose, tiles)
+            torch.testing.assert_close(body.stored, body.expected)
+
+
+@pytest.mark.parametrize("ping_pong", [False, True])
+def test_results_by_pointers_need_no_buffer(ping_pong: bool) -> None:
+    schedule = made(ping_pong=ping_pong, shape=POINTERS)
+    assert [b.name for b in schedule.buffers] == ["left", "right"]
+    body = ByPointers(schedule, 3, 4)
+    for _, choose in interleavings(seeds=2):
+        execute(schedule, body, 4, choose, 3)
+        torch.testing.assert_close(body.stored, body.expected)
+
+
+def test_a_ring_of_one_slot_is_a_deadlock() -> None:
+    """A turn issues its product before it lets go of the box of the turn before, which lies in the only slot."""
+    assert _kinds(made(stages=1)) == {"deadlock"}
+
+
+def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:
+    """The schedule with every step of a role replaced by what ``change`` gives for it."""
+
+    def visit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        found: list[Step] = []
+        for step in steps:
+            if isinstance(step, Repeat | IfAny | EachTile):
+                step = replace(step, steps=visit(step.steps))
+            found += change(step)
+        return tuple(found)
+
+    old = getattr(schedule, role)
+    return replace(schedule, **{role: replace(old, program=visit(old.program))})
+
+
+def _without(schedule: Schedule, role: str, is_it: Callable[[Step], bool]) -> Schedule:
+    return edited(schedule, role, lambda s: () if is_it(s) else (s,))
+
+
+def _changed(schedule: Schedule, role: str, change: Callable[[Step], Step]) -> Schedule:
+    return edited(schedule, role, lambda s: (change(s),))
+
+
+def _never_let_go(s: Schedule) -> Schedule:
+    return _without(s, "consumer", lambda x: isinstance(x, Arrive) and x.barrier == "empty")
+
+
+def _the_last_slot_of_a_tile_is_kept(s: Schedule) -> Schedule:
+    return _without(s, "consumer", lambda x: x == Arrive("empty", Staged(Turn("last"))))
+
+
+def _let_go_before_the_product_is_over(s: Schedule) -> Schedule:
+    """The slot of the turn before goes before the product that reads it was awaited."""
+
+    def change(step: Step) -> Step:
+        if not isinstance(step, Repeat):
+            return step
+        *others, awaited, gone = step.steps
+        return replace(step, steps=(*others, gone, awaited))
+
+    return _changed(s, "consumer", change)
+
+
+def _let_go_before_the_last_product_is_over(s: Schedule) -> Schedule:
+    gone = Arrive("empty", Staged(Turn("last")))
+    without = _without(s, "consumer", lambda x: x == gone)
+    return edited(without, "consumer", lambda x: (gone, x) if x == Await(0, ("sums",)) else (x,))
+
+
+def _boxes_are_not_waited_for(s: Schedule) -> Schedule:
+    return _without(s, "consumer", lambda x: isinstance(x, Wait) and x.barrier == "full")
+
+
+def _one_box_is_enough(s: Schedule) -> Schedule:
+    """The round ends with the first box."""
+    return replace(s, barriers=tuple(replace(b, arrivals=1) if b.name == "full" else b for b in s.barriers))
+
+
+def _wrong_phase_of_the_producer(s: Schedule) -> Schedule:
+    return _changed(s, "producer", lambda x: replace(x, round=Round(Turn())) if isinstance(x, Wait) else x)
+
+
+def _rings_begin_anew_with_each_tile(s: Schedule) -> Schedule:
+    """The first turn of every tile is looked for in the first slot."""
+    first = Turn("first")
+
+    def change(step: Step) -> Step:
+        if isinstance(step, Multiply) and step.right.slot == Staged(first):
+            return replace(step, right=replace(step.right, slot=Staged(Turn("first", offset=1))))
+        return step
+
+    return _changed(s, "consumer", change)
+
+
+def _no_order(s: Schedule) -> Schedule:
+    """A group looks for its boxes while those of the tile before are still in the ring: parities repeat."""
+    return _without(s, "consumer", lambda x: isinstance(x, Wait | Arrive) and x.barrier == "order")
+
+
+def _no_handing_over(s: Schedule) -> Schedule:
+    return _without(s, "consumer", lambda x: isinstance(x, Arrive) and x.barrier == "order")
+
+
+def _no_head_start(s: Schedule) -> Schedule:
+    return _changed(s, "consumer",
+                    lambda x: replace(x, round=replace(x.round, head_start=0))
+                    if isinstance(x, Wait) and x.barrier == "order" else x)  # fmt: skip
+
+
+def _results_are_overwritten(s: Schedule) -> Schedule:
+    """A piece is put into a slot that the copy engine still reads the one before from."""
+    return _without(s, "consumer", lambda x: isinstance(x, AwaitPuts))
+
+
+def _the_last_result_is_not_awaited(s: Schedule) -> Schedule:
+    *others, last = s.consumer.program
+    assert isinstance(last, AwaitPuts)
+    return replace(s, consumer=replace(s.consumer, program=tuple(others)))
+
+
+def _groups_share_a_slot_for_results(s: Schedule) -> Schedule:
+    out = [replace(b, slots=1) if b.name == "out" else b for b in s.buffers]
+    return replace(s, buffers=tuple(out))
+
+
+def _sums_are_read_too_early(s: Schedule) -> Schedule:
+    return _changed(s, "consumer", lambda x: replace(x, pending=1) if x == Await(0, ("sums",)) else x)
+
+
+# by planted fault, what it shows as under some interleaving
+FAULTS = {
+    _never_let_go: "deadlock",
+    _the_last_slot_of_a_tile_is_kept: "deadlock",
+    _let_go_before_the_product_is_over: "race",
+    _let_go_before_the_last_product_is_over: "race",
+    _boxes_are_not_waited_for: "early",
+    _one_box_is_enough: "early",
+    _wrong_phase_of_the_producer: "deadlock",
+    _rings_begin_anew_with_each_tile: "stale",
+    _no_order: "early",
+    _no_handing_over: "deadlock",
+    _no_head_start: "deadlock",
+    _results_are_overwritten: "race",
+    _the_last_result_is_not_awaited: "unfinished",
+    _groups_share_a_slot_for_results: "race",
+    _sums_are_read_too_early: "early",
+}
+
+
+def _kinds(schedule: Schedule) -> set[str]:
+    """The kinds of the faults that the interleavings find."""
+    found = set()
+    for tiles, turns in ((5, 2), (4, 5)):
+        for _, choose in interleavings(seeds=4):
+            try:
+                execute(schedule, Plain(schedule, tiles, turns), turns, choose, tiles)
+            except ScheduleFault as fault:
+                found.add(fault.kind)
+    return found
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__.strip("_"))
+def test_planted_faults_are_found(plant: Callable[[Schedule], Schedule]) -> None:
+    assert FAULTS[plant] in _kinds(plant(made()))
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_slots_are_let_go_by_all_groups_that_share_them(stages: int) -> None:
+    """Of a tile whose rows two groups share, the first one must not let go for both."""
+    schedule = made(stages=stages, ping_pong=False)
+    hasty = replace(
+        schedule, barriers=tuple(replace(b, arrivals=1) if b.name == "empty" else b for b in schedule.barriers)
+    )
+    assert "race" in _kinds(hasty) and not _kinds(schedule)
+
+
+def test_a_result_is_cut_into_pieces_that_fit_their_slot() -> None:
+    schedule = made()
+    puts = [s for s in schedule.consumer.program[0].steps if isinstance(s, Put)]  # type: ignore[union-attr]
+    assert [p.piece for p in puts] == [0, 1]
+    assert schedule.buffer("out").shape == (64, 128) and schedule.buffer("out").slot_bytes == 16384

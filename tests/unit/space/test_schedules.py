@@ -1,0 +1,111 @@
+"""Where the knob ``schedule`` is, what it makes of the other knobs, and what its configs must satisfy."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from tile_testing.kernels.schedule_kernels import grouped_queries, inputs
+
+from examples.attention import attention
+from tileflow.config import Config
+from tileflow.emit.gluon.kernel import GluonKernel
+from tileflow.errors import ConfigError
+from tileflow.lowered import Lowered
+from tileflow.schedule.memory import OVERHEAD, shared_bytes
+from tileflow.space.schedules import refusal
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+DEPTHS = (64, 80, 96, 128, 192, 256)
+
+
+@functools.cache
+def lowered(d: int = 128, device: str = "nvidia-h200", mode: str = "static", causal: bool = False) -> Lowered:
+    args = attention.inputs(batch=1, heads=2, m=1024, d=d, causal=causal, device="meta")
+    return attention.lower(args, target(device), mode=mode)
+
+
+def choose(it: Lowered, **choices: object) -> Config:
+    named = {n.replace("block_", "block:", 1): c for n, c in choices.items()}
+    return it.space.complete({"schedule": "warp_specialised", **named})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("device", ["amd-mi300x", "nvidia-a100", "nvidia-b200"])
+def test_other_architectures_have_no_such_knob_and_say_why(device: str) -> None:
+    it = lowered(device=device)
+    assert "schedule" not in [k.name for k in it.space.knobs]
+    assert "warp groups" in refusal(it.regions[0], it.target)
+
+
+@pytest.mark.parametrize("d", DEPTHS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_every_width_of_heads_has_a_config(d: int, causal: bool) -> None:
+    """And the default is none of them, before one was measured."""
+    it = lowered(d, causal=causal)
+    assert it.default["schedule"] == "pipelined"
+    config = it.space.normalise(it.space.repair(choose(it, block_tile_m=128, block_block_n=512, num_stages=4)))
+    assert config["schedule"] == "warp_specialised" and config["block:tile_m"] == 128
+    assert it.emit(config)[0].language == "gluon"
+
+
+def test_knobs_of_the_pipelined_schedule_mean_nothing_in_the_other() -> None:
+    it = lowered()
+    one = choose(it, block_tile_m=128, block_block_n=128, num_stages=2)
+    other = one.with_({"num_warps": 8, "maxnreg": 96, "load:k#0.access": "pointer"})
+    assert it.space.normalise(one) == it.space.normalise(other)
+    pipelined = it.space.normalise(it.space.repair(other.with_({"schedule": "pipelined"})))
+    assert pipelined["num_warps"] == 8 and pipelined["ping_pong"] is True
+
+
+def test_one_group_has_nobody_to_take_turns_with() -> None:
+    it = lowered()
+    one = choose(it, block_tile_m=64, block_block_n=128, num_stages=2)
+    assert it.space.normalise(one.with_({"ping_pong": False})) == it.space.normalise(one)
+    both = choose(it, block_tile_m=128, block_block_n=128, num_stages=2)
+    assert it.space.normalise(both.with_({"ping_pong": False})) != it.space.normalise(both)
+
+
+@pytest.mark.parametrize("d", DEPTHS)
+@pytest.mark.parametrize("stages", [2, 3])
+def test_the_constraint_counts_the_memory_that_the_schedule_has(d: int, stages: int) -> None:
+    """One number, before anything is compiled: a block with that much fits, one byte less does not."""
+    it = lowered(d)
+    config = choose(it, block_tile_m=128, block_block_n=32, num_stages=stages)
+    (ir,) = it.specialised_regions(config)
+    kernel = GluonKernel(ir, config, H200, "all")
+    kernel.run()
+    needed = shared_bytes(kernel.specialised)
+    (constraint,) = (c for c in it.space.constraints if c.name == "warp_specialised: buffers fit shared memory")
+    *_, bound = constraint.check.args
+    knobs = {k.name: k.encode(config[k.name]) for k in it.space.knobs}
+    assert bound.args[0].evaluate(knobs) == needed > OVERHEAD
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"block_tile_m": 256, "block_tile_n": 64}, "consumer groups of 64 rows"),
+        ({"block_tile_m": 32, "block_tile_n": 64}, "consumer groups of 64 rows"),
+        ({"block_tile_m": 128, "block_tile_n": 16}, "at least 32 keys"),
+        ({"block_tile_m": 128, "block_tile_n": 512}, "at most 256 columns"),
+        ({"block_tile_m": 128, "block_tile_n": 256}, "of a thread's registers"),
+        ({"block_tile_m": 128, "block_tile_n": 128, "num_stages": 1}, "at least 2 stages"),
+        ({"block_tile_m": 128, "block_tile_n": 128, "num_stages": 6}, "shared memory"),
+    ],
+)
+def test_constraints_say_their_reason(choices: dict[str, int], words: str) -> None:
+    it = grouped_queries.lower(inputs(4, 1024, 1024, 128, groups=2, device="meta"), H200)
+    config = choose(it, **choices)
+    assert words in " ".join(c.reason for c in it.space.violations(config))
+    with pytest.raises(ConfigError, match=words):
+        it.emit(config)
+    assert it.space.is_valid(it.space.repair(config))
+
+
+def test_variants_for_any_size_stay_pipelined() -> None:
+    """They know neither strides nor how far 32 bits reach, which boxes do."""
+    it = lowered(64, mode="dynamic")
+    config = choose(it, block_tile_m=128, block_block_n=64, num_stages=2)
+    sources = attention.portable(*it.args, target=H200, config=config)
+    assert [s.language for s in sources][:1] == ["gluon"] and {s.language for s in sources} == {"gluon", "triton"}
