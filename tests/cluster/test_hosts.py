@@ -17,10 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from cluster_fakes import GPU, MODELLED
-from conftest import HERE, OBJECT_STORE
-from hosts import Host, network, why_not
-from sweep_alone import TRIALS
+from tile_testing import ROOT
+from tile_testing.fakes.cluster_fakes import GPU, MODELLED, OBJECT_STORE
+from tile_testing.fakes.hosts import Host, network, why_not
+from tile_testing.programs.sweep_alone import TRIALS
 from tileflow_cluster.labels import DEVICE_CLASS, VENDOR
 from tileflow_experiments import journal as journals
 from tileflow_experiments.records import TrialRecord
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 LIMIT_S = 300.0
 PORT = 6379
 STARTS = 4  # Ray gives its agents 15 s to start, which is too little on a busy machine; systemd would try again as well
-RAY_NODE = Path(HERE).parents[1] / "scripts" / "ray_node"
+RAY_NODE = ROOT / "scripts" / "ray_node"
 HOSTS = ("head", "build", "nvidia", "amd", "both")
 NVIDIA = {DEVICE_CLASS: GPU, VENDOR: "nvidia"}
 AMD = {DEVICE_CLASS: MODELLED, VENDOR: "amd"}
@@ -90,7 +90,7 @@ class Cluster:
     def environment(self, **more: str) -> dict[str, str]:
         """Without what keeps the tests' other Rays on loopback."""
         kept = {n: v for n, v in os.environ.items() if n not in ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_ADDRESS")}
-        paths = os.pathsep.join([HERE, *(path for path in sys.path if path)])
+        paths = os.pathsep.join([str(ROOT / "tests"), *(path for path in sys.path if path)])
         return kept | {"PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"} | more
 
     def _start(self, name: str) -> None:
@@ -146,7 +146,12 @@ class Sweep:
         environment = self.cluster.environment(
             RAY_ADDRESS=self.cluster.address, SCRATCH=str(self.folder / "scratch"), DEVICE_S=str(self.device_s)
         )
-        command = [sys.executable, str(Path(HERE) / "sweep_on_hosts.py"), str(self.folder / "out"), *how]
+        command = [
+            sys.executable,
+            str(ROOT / "tests/tile_testing/programs/sweep_on_hosts.py"),
+            str(self.folder / "out"),
+            *how,
+        ]
         host = self.cluster.hosts["head"]
         return host.start(command, environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 

@@ -3,9 +3,10 @@
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR [--only WORDS] [--seconds 240] [--budget 3] on a GPU
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --dry-run [--only WORDS]               without one
 
-It runs from the repository's root. The kernels are those of ``tests/tile_testing/strangers``, without anything for the tuner in
-them. Each is called as it is and its result compared with plain torch; then a group of them is tuned with all defaults,
-and called again. DIR/strangers.json has a row per kernel, the geometric mean and the worst of ``best / default``.
+It runs from the repository's root. The kernels are those of ``tests/tile_testing/strangers``, without anything for the
+tuner in them. Each is called as it is and its result compared with plain torch; then a group of them is tuned with all
+defaults, and called again. DIR/strangers.json has a row per kernel, the geometric mean and the worst of
+``best / default``.
 """
 
 from __future__ import annotations

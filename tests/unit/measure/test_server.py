@@ -62,10 +62,9 @@ def test_an_endless_kernel_is_killed_at_its_limit_and_the_spare_answers(process:
 
 
 @pytest.mark.slow
-def test_a_process_that_has_grown_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_has_grown_is_replaced() -> None:
     """Fault 7: memory that caches take on the host, here any at all, is given back with the process."""
-    monkeypatch.syspath_prepend(HERE)
-    with MeasureProcess(runs="measure_kernels:stand_in", max_rss_bytes=1, warm=()) as small:
+    with MeasureProcess(runs="tile_testing.kernels.measure_kernels:stand_in", max_rss_bytes=1, warm=()) as small:
         first, second = ask(small, "ok"), ask(small, "ok")
     assert first.status is second.status is Status.OK
     assert served_by(first) != served_by(second)

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing import ROOT
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.errors import BuildError, LaunchError, OutOfResources, TableError
@@ -31,8 +32,7 @@ from tileflow.runtime.launch import Launcher, hip_launcher
 from tileflow.runtime.packing import parameter_formats, parameter_sizes
 from tileflow.target import target
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+HERE = ROOT / "tests" / "tile_testing" / "fakes"
 DEVICE = target("amd-mi300x")
 KERNELS = {
     "examples.softmax:softmax": {"m": 48, "n": 200, "dtype": "bfloat16"},

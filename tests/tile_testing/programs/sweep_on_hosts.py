@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
-from cluster_fakes import GPU, KERNEL, MODELLED, FakeCompiler, FakeDevice, FakeStages
-from sweep_alone import TRIALS, prepare
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.trial import Build
@@ -21,6 +19,8 @@ from tileflow_experiments import cli, sweep
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.work import Tools
 
+from tile_testing.fakes.cluster_fakes import GPU, KERNEL, MODELLED, FakeCompiler, FakeDevice, FakeStages
+from tile_testing.programs.sweep_alone import TRIALS, prepare
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 

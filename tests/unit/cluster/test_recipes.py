@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
+from tile_testing import ROOT
 
 from tileflow.target import target
 
 jsonschema = pytest.importorskip("jsonschema")
 labels_module = pytest.importorskip("tileflow_cluster.labels")
 
-ROOT = Path(__file__).parents[2]
 KUBERAY = ROOT / "configs/cluster/kuberay.yaml"
 UNIT = ROOT / "configs/cluster/tileflow-ray.service"
 SCRIPT = ROOT / "scripts/ray_node"
