@@ -92,7 +92,9 @@ class TrialRecord:
     @property
     def time_us(self) -> float | None:
         """The median of a good trial in microseconds; None for every other."""
-        return self.measurement.median_us if self.measurement is not None else None
+        outcome = self.result.outcome  # read directly: asked some ten times a trial
+        times = outcome.measurement
+        return times.median_us if times is not None and outcome.status is Status.OK else None
 
     @property
     def seconds(self) -> dict[str, float]:
