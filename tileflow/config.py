@@ -27,6 +27,7 @@ Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access
 Direction = Literal["down", "up"]
 _MOST_STEPS = 256  # of a repair
 _CHECKS_AT_ONCE = 32
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Config:
     @cached_property
     def key(self) -> str:
         """The config's identity: 16 hex digits of the SHA-256 of its canonical JSON."""
-        return hashlib.sha256(json.dumps(self.items, separators=(",", ":")).encode()).hexdigest()[:16]
+        return hashlib.sha256(_encode(self.items).encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={choice}" for name, choice in self.items)

@@ -172,7 +172,7 @@ class TrialRecord:
     def to_json(self) -> dict[str, Any]:
         """Return the journal line. Empty columns are left out, except the problem and the config."""
         kept = ("problem", "config")
-        return {n: v for n, v in self.columns().items() if n in kept or not (v is None or v in ("", (), {}))}
+        return {n: v for n, v in self.columns().items() if v or v == 0 or n in kept}  # a zero, and False, say something
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TrialRecord:
