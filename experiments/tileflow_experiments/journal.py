@@ -359,7 +359,7 @@ def parse(content: bytes) -> Parsed:
     lines = Lines()
     damaged: list[tuple[int, int]] = []
     begin = 0
-    with _uncollected():
+    with uncollected():
         while (newline := content.find(b"\n", begin)) >= 0:
             end = newline + 1
             try:
@@ -371,7 +371,7 @@ def parse(content: bytes) -> Parsed:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Nothing that reading makes is garbage, and looking for some among ever more lines takes a quarter of the time."""
     was_on = gc.isenabled()
     gc.disable()
