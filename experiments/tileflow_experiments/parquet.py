@@ -64,9 +64,9 @@ def _type(pa: Any, name: str) -> Any:
 
 def _columns(records: Iterable[TrialRecord]) -> dict[str, list[Any]]:
     rows = [record.columns().values() for record in records]
-    columns: dict[str, list[Any]] = dict.fromkeys(COLUMNS, []) | {
-        name: list(column) for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=bool(rows))
-    }
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=bool(rows)):
+        columns[name] = list(column)
     for name in _MAPPINGS:
         columns[name] = [_encode(value) if value else "{}" for value in columns[name]]
     for name in _TEXTS:
