@@ -255,7 +255,8 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
     if "median_us" in data:
         middle = (data[name] for name in ("median_us", "p20_us", "p80_us", "ci95_us"))
         times = Measurement(tuple(data.get("samples_us", ())), *middle)
-    facts = [data.get(name) for name in ("sm_clock_mhz", "temp_c", "power_w", "throttled")]
+    card: dict[str, Any] = {name: data.get(name) for name in _CARD}
+    reasons = tuple(data.get("throttle_reasons", ()))
     return Outcome(
         status=Status(data["status"]),
         measurement=times,
@@ -263,13 +264,10 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
         error_digest=data.get("error_digest", ""),
         max_err=data.get("max_err"),
         **{name: data.get(name, 0.0) for name in ("prepare_s", "load_s", "verify_s", "bench_s")},
-        device=_UNKNOWN_CARD if facts == [None] * 4 else DeviceFacts("", *facts),
+        device=DeviceFacts(**card, throttle_reasons=reasons),
         measured=data["measured"],
         reference=data.get("reference", ""),
     )
-
-
-_UNKNOWN_CARD = DeviceFacts()
 
 
 def _pairs(data: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
