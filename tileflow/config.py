@@ -13,17 +13,21 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import ConfigError
 from .expr import TRUE, Expr, all_of
 from .lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from .sampler import Sampler
 
 Choice = int | str | bool
 Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]
 Direction = Literal["down", "up"]
 _MOST_STEPS = 256  # of a repair
 _CHECKS_AT_ONCE = 32
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ class Config:
     @cached_property
     def key(self) -> str:
         """The config's identity: 16 hex digits of the SHA-256 of its canonical JSON."""
-        return hashlib.sha256(json.dumps(self.items, separators=(",", ":")).encode()).hexdigest()[:16]
+        return hashlib.sha256(_encode(self.items).encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={choice}" for name, choice in self.items)
@@ -155,6 +159,7 @@ class ConfigSpace:
     environment: tuple[tuple[str, int], ...] = ()
     _by_name: dict[str, Knob] = field(init=False, repr=False, compare=False, hash=False)
     _compiled: list[_Compiled] = field(init=False, default_factory=list, repr=False, compare=False, hash=False)
+    _sampler: list[Sampler] = field(init=False, default_factory=list, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         by_name = {k.name: k for k in self.knobs}
@@ -293,14 +298,12 @@ class ConfigSpace:
 
         Raises ConfigError where no repair is left.
         """
-        valid = self._functions().valid
-        for _ in range(tries):
-            values = {k.name: rng.choice(k.choices) for k in self.knobs}
-            env = self._encoded(values)
-            self._idle(values, env)
-            if valid(env):
-                return Config.of(values)
-        return self.repair(Config.of(values))
+        if not self._sampler:
+            from .sampler import Sampler
+
+            self._sampler.append(Sampler(self))
+        items, valid = self._sampler[0].draw(rng, tries)
+        return Config(items) if valid else self.repair(Config(items))
 
     def neighbours(self, config: Config) -> Iterator[Config]:
         """The valid, normalised configs one knob away, each once: a step for numbers, else any other choice."""

@@ -217,7 +217,8 @@ class TrialQueue(Generic[Payload]):
             self._end(self._trials[request_id], Outcome(Status.INVALID_STATIC, None, PRUNED, digest, measured=False))
         if selection.take is not None and selection.incumbent_us is not None:
             trial = self._trials[selection.take]
-            trial.request = replace(trial.request, incumbent_us=selection.incumbent_us)
+            if trial.request.incumbent_us != selection.incumbent_us:
+                trial.request = replace(trial.request, incumbent_us=selection.incumbent_us)
         return selection.take
 
     def _is_selectable(self, trial: _PendingTrial[Payload]) -> bool:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tileflow.target import target
 
 from .figures import best_so_far
@@ -153,19 +155,20 @@ def importance(records: Iterable[TrialRecord]) -> Figure | None:
 def explained(records: Iterable[TrialRecord]) -> dict[str, float]:
     """Return the correlation ratio (0 to 1) of each knob that took more than one value; empty where it is undefined."""
     good = [(r.config.to_dict(), math.log(r.time_us)) for r in records if r.completed and r.time_us]
-    mean = sum(y for _, y in good) / len(good) if good else 0.0
-    total = sum((y - mean) ** 2 for _, y in good)
+    times = np.array([y for _, y in good])
+    total = float(((times - times.mean()) ** 2).sum()) if len(good) else 0.0
     if len(good) < _FEW or total == 0.0:
         return {}
     shares: dict[str, float] = {}
     for name in sorted({name for config, _ in good for name in config}):
-        groups: dict[str, list[float]] = {}
-        for config, y in good:
-            groups.setdefault(repr(config.get(name)), []).append(y)
-        # a choice that was tried once has no variance of its own
-        groups = {choice: ys for choice, ys in groups.items() if len(ys) > 1}
-        if len(groups) > 1:
-            shares[name] = sum(len(ys) * (sum(ys) / len(ys) - mean) ** 2 for ys in groups.values()) / total
+        found: dict[tuple[type, Any], int] = {}  # True is not 1
+        choices = [config.get(name) for config, _ in good]
+        numbers = [found.setdefault((type(choice), choice), len(found)) for choice in choices]
+        counts, sums = np.bincount(numbers), np.bincount(numbers, times)
+        known = counts > 1  # a choice that was tried once explains itself: it says nothing
+        if known.sum() > 1:
+            means = sums[known] / counts[known]
+            shares[name] = float((counts[known] * (means - times.mean()) ** 2).sum()) / total
     return shares
 
 

@@ -160,10 +160,11 @@ def _failures(records: Sequence[TrialRecord]) -> str:
 
 
 def _seconds(folded: Folded) -> dict[str, dict[str, float]]:
-    return {
-        key.title: {name: sum(r.seconds[field] for r in records) for name, field in PHASES.items()}
-        for key, records in folded.attempts.items()
-    }
+    found = {}
+    for key, records in folded.attempts.items():
+        seconds = [r.seconds for r in records]
+        found[key.title] = {name: sum(each[field] for each in seconds) for name, field in PHASES.items()}
+    return found
 
 
 def _machines(folded: Folded) -> str:

@@ -43,7 +43,7 @@ def write(records: Iterable[TrialRecord], path: Path) -> int:
     import pyarrow.parquet as pq
 
     schema = pa.schema([(name, _type(pa, name)) for name in COLUMNS])
-    table = pa.Table.from_pylist([_row(r) for r in records], schema=schema)
+    table = pa.Table.from_pydict(_columns(records), schema=schema)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     write_atomically(path, sink.getvalue().to_pybytes())
@@ -62,9 +62,16 @@ def _type(pa: Any, name: str) -> Any:
     return pa.string() if name in _TEXTS else pa.float64()
 
 
-def _row(record: TrialRecord) -> dict[str, Any]:
-    row = {name: _text(value) if isinstance(value, str) else value for name, value in record.columns().items()}
-    return row | {name: _encode(row[name]) for name in _MAPPINGS}
+def _columns(records: Iterable[TrialRecord]) -> dict[str, list[Any]]:
+    rows = [record.columns().values() for record in records]
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=bool(rows)):
+        columns[name] = list(column)
+    for name in _MAPPINGS:
+        columns[name] = [_encode(value) if value else "{}" for value in columns[name]]
+    for name in _TEXTS:
+        columns[name] = [_text(value) for value in columns[name]]
+    return columns
 
 
 def _text(value: str) -> str:

@@ -92,7 +92,9 @@ class TrialRecord:
     @property
     def time_us(self) -> float | None:
         """The median of a good trial in microseconds; None for every other."""
-        return self.measurement.median_us if self.measurement is not None else None
+        outcome = self.result.outcome  # read directly: asked some ten times a trial
+        times = outcome.measurement
+        return times.median_us if times is not None and outcome.status is Status.OK else None
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -170,7 +172,7 @@ class TrialRecord:
     def to_json(self) -> dict[str, Any]:
         """Return the journal line. Empty columns are left out, except the problem and the config."""
         kept = ("problem", "config")
-        return {n: v for n, v in self.columns().items() if n in kept or not (v is None or v in ("", (), {}))}
+        return {n: v for n, v in self.columns().items() if v or v == 0 or n in kept}  # a zero, and False, say something
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TrialRecord:

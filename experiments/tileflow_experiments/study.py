@@ -147,7 +147,8 @@ class Study:
         The first verdict on a trial stands, for every config that gives it.
         """
         known = self.completed.setdefault(record.trial_id, record)
-        self.best = next(iter(leaders([known] if self.best is None else [self.best, known])), None)
+        if known.time_us is not None and (self.best is None or _standing(known) < _standing(self.best)):
+            self.best = known
         self._in_flight.discard(config)
         self._lost_in_a_row = 0
         time_us = known.time_us
@@ -216,5 +217,10 @@ class Study:
 
 def leaders(records: Iterable[TrialRecord]) -> list[TrialRecord]:
     """Return the good trials, fastest first; measured ones before modelled ones."""
-    good = [(not r.measured, r.time_us, r.trial_id, r) for r in records if r.time_us is not None]
-    return [entry[-1] for entry in sorted(good, key=lambda entry: entry[:3])]
+    return sorted((r for r in records if r.time_us is not None), key=_standing)
+
+
+def _standing(record: TrialRecord) -> tuple[bool, float, str]:
+    """The less the better, of a good trial."""
+    assert record.time_us is not None
+    return not record.measured, record.time_us, record.trial_id

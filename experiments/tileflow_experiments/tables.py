@@ -82,12 +82,8 @@ def winner(folded: Folded, task: Searched) -> Winner | None:
     key = task.key
     again = {r.config: r for r in folded.remeasures.get(key, ()) if r.mode == task.mode and r.measured}
     failed = {config for config, r in again.items() if r.time_us is None}
-    wrong = wrong_configs(folded.events)
-    good = [
-        r
-        for r in leaders(r for r in folded.trials.get(key, ()) if r.completed)
-        if (key.id, r.config.key) not in wrong and r.config not in failed
-    ]
+    right = _right(folded.trials.get(key, ()), key, wrong_configs(folded.events))
+    good = [r for r in leaders(r for r in right if r.completed) if r.config not in failed]
     standings = {s.config: s for s in races(folded.events).get(key.id, ())}
     tied = [r for r in good if r.config in standings and standings[r.config].tied]
     if tied:
@@ -151,11 +147,15 @@ def build_tables(
     by_version: dict[tuple[str, str], list[TuningTask]] = {}
     for task in tasks:
         by_version.setdefault((task.key.kernel, task.kernel.semantic_hash), []).append(task)
-    return [_table(folded, group, binaries, defaults_of(portable, ref)) for (ref, _), group in by_version.items()]
+    right = right_trials(folded)
+    return [
+        _table(folded, right, group, binaries, defaults_of(portable, ref)) for (ref, _), group in by_version.items()
+    ]
 
 
 def _table(
     folded: Folded,
+    right: dict[StudyKey, list[TrialRecord]],
     tasks: list[TuningTask],
     binaries: Callable[[StudyKey], Sequence[Binary]],
     defaults: dict[str, tuple[Fallback, ...]],
@@ -168,7 +168,7 @@ def _table(
             rows.append(_without_a_winner(folded.trials.get(task.key, ()), task, stopped.get(task.key.id, "")))
         else:
             entries.append(_entry(task, won, binaries(task.key)))
-    portfolios = choose(tasks, right_trials(folded))
+    portfolios = choose(tasks, right)
     rows += [row for portfolio in portfolios for row in _members(portfolio, tasks, entries)]
     first = tasks[0]
     fingerprints = "".join(sorted({s.space.fingerprint for s in tasks}))
@@ -194,11 +194,18 @@ def right_trials(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
     known = [(e["study"], e["trial_id"], Config.of(e["config"])) for e in journals.events(folded.events, "known")]
     found: dict[StudyKey, list[TrialRecord]] = {}
     for key, trials in folded.trials.items():
-        right = [r for r in trials if (key.id, r.config.key) not in wrong]
-        by_id = {(key.id, r.trial_id): r for r in right}
-        others = [replace(by_id[study, id_], config=c) for study, id_, c in known if (study, id_) in by_id]
-        found[key] = right + others
+        found[key] = right = _right(trials, key, wrong)
+        others = [(id_, config) for study, id_, config in known if study == key.id]
+        if others:
+            by_id = {r.trial_id: r for r in right}
+            found[key] = right + [replace(by_id[id_], config=config) for id_, config in others if id_ in by_id]
     return found
+
+
+def _right(trials: Iterable[TrialRecord], key: StudyKey, wrong: Iterable[tuple[str, str]]) -> list[TrialRecord]:
+    """A study's trials but for those whose configs are ``wrong``."""
+    mine = {config for study, config in wrong if study == key.id}
+    return [r for r in trials if r.config.key not in mine] if mine else list(trials)  # a key is dear, and seldom asked
 
 
 def _members(portfolio: Portfolio, tasks: Sequence[TuningTask], entries: Sequence[Entry]) -> Iterator[Fallback]:

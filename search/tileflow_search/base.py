@@ -51,8 +51,9 @@ class RandomStrategy:
 
     def tell(self, config: Config, result: Result) -> None:
         """Record the result of a config unless an earlier verdict stands, and pass it on to the subclass."""
-        self.space.check(config)
-        config = self.space.normalise(config)
+        if config not in self._known:  # what was asked is of this space, and normalised
+            self.space.check(config)
+            config = self.space.normalise(config)
         standing = self._known.get(config)
         if standing is None or standing.infrastructure:
             self._known[config] = result

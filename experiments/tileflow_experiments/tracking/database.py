@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ class _Statements:
     def write(self, connection: Any, items: Iterable[_Item]) -> None:
         rows: dict[str, Rows] = {name: {} for name in ("runs", "tags", "params", "metrics", "latest_metrics")}
         columns: tuple[str, ...] = ()
-        for run_id, parent, run in items:
+        for run_id, parent, run in sorted(items, key=itemgetter(0)):
             row = _row(run_id, parent, run)
             columns = tuple(row)
             rows["runs"][(run_id,)] = tuple(row.values())
@@ -184,7 +185,8 @@ class _Statements:
         if text is None:
             text = self._texts[name, columns] = self._text(name, columns, changed)
         if self._dialect.name == SQLITE:
-            connection.exec_driver_sql(text, [rows[key] for key in sorted(rows)])
+            # Beside each other in the index, whose keys begin so: a run's rows are in their order already.
+            connection.exec_driver_sql(text, sorted(rows.values(), key=itemgetter(0)))
         else:
             connection.exec_driver_sql(text, tuple(list(column) for column in zip(*rows.values(), strict=True)))
 

@@ -308,7 +308,8 @@ class Tail:
                 end = content.rfind(b"\n") + 1
                 if not end:
                     return
-                found = [self._numbered(line) for line in content[: end - 1].split(b"\n")]
+                with journals.uncollected():
+                    found = [self._numbered(line) for line in content[: end - 1].split(b"\n")]
                 self.offset += end
                 yield found
 

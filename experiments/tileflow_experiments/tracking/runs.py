@@ -15,6 +15,7 @@ SWEEP, TRIAL, ATTEMPT = "tileflow.sweep_id", "tileflow.trial_id", "tileflow.atte
 KERNEL, PROBLEM, DEVICE = "tileflow.kernel", "tileflow.problem", "tileflow.device_class"
 TIMES = "tileflow.times"
 MOST_TEXT = 6000  # characters that MLflow takes of a value
+_encode = json.JSONEncoder(sort_keys=True).encode
 _BIGGEST = 2**63  # the first number that a store's integer columns do not hold
 
 # Of a measured trial; of a modelled one those that the model does not make up.
@@ -89,23 +90,24 @@ def _trial_run(record: TrialRecord, number: int) -> MlflowRun:
     started = milliseconds(record.started_at)
     took = sum(record.seconds[name] for name in ("queue_s", "compile_s", "verify_s", "bench_s"))
     values = record.config.to_dict() | dict(record.study.problem)
+    columns = record.columns()
     return MlflowRun(
         name=trial_name(record, number),
         status="FINISHED" if record.time_us is not None else "FAILED",
         started_ms=started,
         ended_ms=milliseconds(record.started_at + took),
-        tags=study_tags(record.sweep_id, record.study) | _verdict(record),
+        tags=study_tags(record.sweep_id, record.study) | _verdict(record, columns),
         params={key_name(name): str(value)[:MOST_TEXT] for name, value in values.items()},
-        metrics=[Metric(name, value, started, 0) for name, value in _values(record).items()],
+        metrics=[Metric(name, value, started, 0) for name, value in _values(record, columns).items()],
     )
 
 
-def _values(record: TrialRecord) -> dict[str, float]:
-    columns = record.columns()
-    if not record.measured and record.time_us is not None:
-        columns["modelled_us"] = record.time_us
+def _values(record: TrialRecord, columns: Mapping[str, Any]) -> dict[str, float]:
     names = (*_TIMES, *_METRICS) if record.measured else _METRICS
-    return {name: float(columns[name]) for name in names if columns[name] is not None}
+    found = {name: float(columns[name]) for name in names if columns[name] is not None}
+    if not record.measured and record.time_us is not None:
+        found["modelled_us"] = record.time_us
+    return found
 
 
 def study_tags(sweep_id: str, study: StudyKey) -> dict[str, str]:
@@ -118,9 +120,8 @@ def mark(record: TrialRecord) -> tuple[int, int]:
     return (milliseconds(record.started_at), record.result.attempt)
 
 
-def _verdict(record: TrialRecord) -> dict[str, str]:
+def _verdict(record: TrialRecord, columns: Mapping[str, Any]) -> dict[str, str]:
     """Return the verdict's tags, empty where there is nothing, so that a later attempt clears an earlier one's."""
-    columns = record.columns()
     error = ": ".join(filter(None, (columns["error_class"], columns["error_digest"])))
     return {
         TRIAL: record.trial_id,
@@ -136,4 +137,4 @@ def _verdict(record: TrialRecord) -> dict[str, str]:
 
 def as_text(values: Mapping[str, Any]) -> str:
     """Return canonical JSON, cut to what MLflow takes."""
-    return json.dumps(dict(values), sort_keys=True)[:MOST_TEXT]
+    return _encode(dict(values))[:MOST_TEXT]
