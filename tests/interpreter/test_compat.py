@@ -48,6 +48,7 @@ def test_there_are_enough_kernels_that_run() -> None:
     assert len(NAMES) - len(MISSING) >= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", parameters(MISSING))
 def test_through_the_interpreter(interpreted: dict[str, str], name: str) -> None:
     assert interpreted[name] == ""

@@ -249,7 +249,7 @@ def test_a_sweep_that_is_done_but_not_logged_ends_with_a_code_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Issue 17, finding 3: it was given up with exit code 0."""
-    (tmp_path / "journal.jsonl").touch()
+    journals.Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s", "spec": {}}).close()
     for complete, code in ((False, cli.UNLOGGED), (True, 0)):
         state.LogState("sqlite:///x", complete, "because").write(tmp_path)
         try:

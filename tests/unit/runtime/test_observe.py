@@ -114,7 +114,7 @@ def _next(calls: int) -> int:
 
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="counts are a lower bound without GIL")
 def test_eight_threads_lose_no_count() -> None:
-    assert lost(through_a_function, 20_000) > 0, "this test could not see a lost count"
+    assert any(lost(through_a_function, 20_000) for _ in range(100)), "this test could not see a lost count"
     assert lost(warm, 200_000) == 0
 
 
