@@ -59,14 +59,14 @@ class Progress:
             print(line, file=self._stream, flush=True)
 
     def line(self, driver: Driver) -> str:
-        """Return `` 12 s 87 trials of 5 studies (40 trials each), 12 in flight, 5.2/s considered, ...``."""
+        """Return `` 12 s 87 trials of 5 tuning tasks (40 trials each), 12 in flight, 5.2/s considered, ...``."""
         counters = driver.evaluator.counters()
         completed = sum(len(study.completed) for study in driver.studies)
         flying = sum(study.in_flight for study in driver.studies)
         done = sum(not study.open for study in driver.studies)
         parts = [
             f"{time.monotonic() - self._started:4.0f} s  {completed} trials",
-            f"{done}/{len(driver.studies)} studies done ({self._budget} each)",
+            f"{done}/{len(driver.studies)} tuning tasks done ({self._budget} each)",
             f"{flying} in flight",
             f"{counters.considered_per_s:.1f}/s considered, {counters.measured_per_s:.1f}/s measured",
         ]

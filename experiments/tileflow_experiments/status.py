@@ -111,7 +111,7 @@ def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"{sweep_id}: {status['trials']} trials in {duration(status['elapsed_s'])}, "
         f"{status['considered_per_s']:.1f}/s considered, {status['measured_per_s']:.1f}/s measured, "
-        f"{status['done']} of {status['studies']} studies done{eta}"
+        f"{status['done']} of {status['studies']} tuning tasks done{eta}"
     )
     for name, served in status["classes"].items():
         how = "measured on" if served["measured"] else "modelled by"
@@ -122,7 +122,7 @@ def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:
         yield f"  not ok: {', '.join(failures) or 'none'}; {status['retried']} tried again"
     yield from (f"  not used: {reason}" for reason in status["unused"])
     if status["stopped"]:
-        yield f"  {status['stopped']} studies stopped"
+        yield f"  {status['stopped']} tuning tasks stopped"
     for best in status["best"]:
         time_us = "no working config" if best["time_us"] is None else f"best {best['time_us']:.2f} us"
         yield f"  {best['study']}: {time_us}{'' if best['measured'] else ' (modelled)'}"

@@ -315,8 +315,8 @@ def _run(
             logger.finish(outputs.files(), MLFLOW_FINISH_S)
         unwritten = unwritten or _report_log(outputs, tasks)
     missing = (
-        _named(found.stopped, len(tasks), "studies"),
-        _named(found.unchecked, len(tasks), "studies have an unchecked winner"),
+        _named(found.stopped, len(tasks), "tuning tasks"),
+        _named(found.unchecked, len(tasks), "tuning tasks have an unchecked winner"),
     )
     return "; ".join(filter(None, (runner.stopping or found.stopping, *missing, unwritten)))
 
@@ -341,7 +341,7 @@ def _driver(sweep: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator,
 
 
 def _named(some: Sequence[StudyKey], of: int, what: str) -> str:
-    """Return ``2 of 49 studies: ..., ...``; empty where there is none."""
+    """Return ``2 of 49 tuning tasks: ..., ...``; empty where there is none."""
     return f"{len(some)} of {of} {what}: {', '.join(key.title for key in some)}" if some else ""
 
 

@@ -138,7 +138,7 @@ def main() -> int:
     finite = [r.ratio for r in found if r.ratio < math.inf]
     if finite:
         mean = math.exp(sum(map(math.log, finite)) / len(finite))
-        print(f"{len(found)} studies: geomean {mean:.4f}, worst {max(r.ratio for r in found):.4f}")
+        print(f"{len(found)} tuning tasks: geomean {mean:.4f}, worst {max(r.ratio for r in found):.4f}")
     return 0
 
 

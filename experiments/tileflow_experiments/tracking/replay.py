@@ -167,7 +167,7 @@ class Replay:
         for trial_id, item in pending.items():
             parent = self._known.studies.get(item.study.log.key)
             if parent is None:
-                self._set_aside(item.line, trial_id, "MLflow refused its study")
+                self._set_aside(item.line, trial_id, "MLflow refused its tuning task")
                 continue
             run_id = self._known.trials.get(trial_id, ("",))[0]
             ready[trial_id] = RunUpdate(trial_id, item.number, parent, run_id, item.run)

@@ -124,7 +124,7 @@ def test_a_check_that_cannot_be_made_costs_no_study(tmp_path: Path) -> None:
         return fakes.checked_ok(request)
 
     spec = sweep_spec(device_classes=[MODELLED])
-    unchecked = f"1 of 2 studies have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
+    unchecked = f"1 of 2 tuning tasks have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
     assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == unchecked
     assert len(load_table(tmp_path / "tables/fakes-kernel.json").entries) == 2
     report = (tmp_path / "report.md").read_text()
@@ -143,7 +143,7 @@ def test_a_winner_whose_check_ends_its_process_is_named(tmp_path: Path) -> None:
 
     spec = sweep_spec(device_classes=[MODELLED], kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}])
     said = sweep.run(spec, tmp_path, replace(tools(), check=exits))
-    assert said == f"1 of 1 studies have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
+    assert said == f"1 of 1 tuning tasks have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
     assert sweep.resume(tmp_path, tools()) == ""
 
 
