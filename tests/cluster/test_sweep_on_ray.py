@@ -96,7 +96,7 @@ def test_a_kernel_to_mend_ends_its_own_study_alone(
     out = tmp_path / "out"
     said = sweep.run(spec(1000, 32, 64), out, replace(tools(start, ("",)), prepare=prepare))
     broken = f"{KERNEL.name} m=32 on {GPU}"
-    assert said == f"1 of 4 studies: {broken}"
+    assert said == f"1 of 4 tuning tasks: {broken}"
     lines = journals.read(out / "journal.jsonl")
     (event,) = journals.events(lines, "study_stopped")
     assert event["study"] == f'{KERNEL.name} {{"m":32}} {GPU}' and "cuDNN error" in event["reason"]

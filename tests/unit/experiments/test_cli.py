@@ -191,7 +191,7 @@ def test_a_study_that_was_stopped_is_named_and_ends_the_command_with_3(
     spec = write(tmp_path / "s.yaml", spec_data(device_classes=[fakes.GPU]))
     assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == cli.STOPPED
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"stopped before its end (1 of 2 studies: fakes:kernel n=64 on {fakes.GPU}): see ")
+    assert last.startswith(f"stopped before its end (1 of 2 tuning tasks: fakes:kernel n=64 on {fakes.GPU}): see ")
     assert call("sweep", "status", tmp_path / "out", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
     assert f'{{"n":64}} {fakes.GPU}: stopped: InternalError: the reference must not' in said

@@ -47,7 +47,9 @@ def test_a_driver_says_how_it_is_doing(tmp_path: Path) -> None:
     last = said[-1]
     assert last["done"] == 4 and last["trials"] >= 40 and {best["measured"] for best in last["best"]} == {True, False}
     text = "\n".join(lines("a-1", last))
-    assert text.startswith("a-1: ") and "4 of 4 tuning tasks done" in text and f"{KERNEL} n=64 on {MODELLED}: best" in text
+    assert (
+        text.startswith("a-1: ") and "4 of 4 tuning tasks done" in text and f"{KERNEL} n=64 on {MODELLED}: best" in text
+    )
     assert f"{GPU}: measured on 1 workers" in text and "(modelled)" in text
 
 

@@ -87,7 +87,7 @@ def broken_reference(request: TrialRequest, outcome: Outcome) -> Outcome:
 def test_a_kernel_to_mend_ends_its_own_study_alone(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
     broken = f"{KERNEL} n=64 on {GPU}"
-    assert sweep.run(spec, tmp_path, tools(broken_reference)) == f"1 of 4 studies: {broken}"
+    assert sweep.run(spec, tmp_path, tools(broken_reference)) == f"1 of 4 tuning tasks: {broken}"
     assert Counter(study for study, _ in completed(tmp_path)) == {
         key.id: fakes.DISTINCT for key in study_keys(spec) if key.title != broken
     }
@@ -109,7 +109,7 @@ def test_what_was_found_before_the_kernel_failed_is_kept(tmp_path: Path) -> None
         return broken_reference(request, outcome) if request.remeasure else outcome
 
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
-    assert sweep.run(spec, tmp_path, tools(later)) == f"1 of 4 studies: {KERNEL} n=64 on {GPU}"
+    assert sweep.run(spec, tmp_path, tools(later)) == f"1 of 4 tuning tasks: {KERNEL} n=64 on {GPU}"
     table = load_table(tmp_path / "tables/fakes-kernel.json")
     assert [entry.best_us for entry in table.entries] == [10.0] * 4
     assert sorted(bool(entry.launches) for entry in table.entries) == [False, True, True, True]
