@@ -50,4 +50,7 @@ def _as_path(link: re.Match[str], folder: str) -> str:
         return link[0]
     path = posixpath.normpath(posixpath.join("docs", target))
     text = link["text"]
-    return text if text.strip("`") and text.strip("`") in (path, posixpath.basename(path)) else f"{text} (`{path}`)"
+    bare = text.strip("`")
+    if bare == posixpath.basename(path):
+        return f"`{path}`"  # its name alone would not say where it is
+    return text if bare == path else f"{text} (`{path}`)"
