@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,39 @@ def test_prints(interpreter: Interpreter, capfd: pytest.CaptureFixture[str]) -> 
     assert "tl.device_print('values '," in text and "tl.device_print('id and size'," in text
     (got,) = interpreter("runs.interpreted:run_all", [Call(KERNELS, "prints", (N,))])
     assert torch.equal(got, N)
+
+
+def _another(*args: Any, **kwargs: Any) -> None:
+    raise AssertionError("device code runs no builtin while it is recorded")
+
+
+def _another_stop(*args: Any, **kwargs: Any) -> None:
+    raise AssertionError("nor does it stop")
+
+
+@pytest.mark.parametrize("held", ["python's own", "the other"])
+def test_a_builtin_that_a_library_replaced_keeps_its_meaning(monkeypatch: pytest.MonkeyPatch, held: str) -> None:
+    """Ray puts its own ``print`` into the process of a driver, debuggers their own ``breakpoint``."""
+    show, stop = (print, breakpoint) if held == "python's own" else (_another, _another_stop)
+    monkeypatch.setattr(builtins, "print", _another)
+    monkeypatch.setattr(builtins, "breakpoint", _another_stop)
+
+    @tileflow.kernel
+    def shows(x: torch.Tensor) -> None:
+        for tile in tfl.tile(x.size(0)):
+            show("size", x.size(0))
+            x[tile] += 1
+
+    @tileflow.kernel
+    def stops_itself(x: torch.Tensor) -> None:
+        for tile in tfl.tile(x.size(0)):
+            stop()
+            x[tile] += 1
+
+    lowered = shows.lower((N,), H200)
+    assert "tl.device_print('size'," in lowered.emit(lowered.default)[0].text
+    with pytest.raises(TraceError, match=r"tileflow\.interpret\(\)"):
+        stops_itself.lower((N,), H200)
 
 
 TABLE = {"a": 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TraceError
 from ..runtime.libraries import is_library
 from .captured_objects import is_captured, is_torch_method, method_of
-from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED
+from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, replaceable_builtin
 from .rewrite import rewrite_function
 from .split import HOST_MARK
 from .torch_registry import FACTORIES, TABLE
@@ -51,8 +50,8 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     by_name = QUALIFIED.get((getattr(function, "__module__", None) or "", getattr(function, "__name__", "")))
     if by_name is not None:
         return t.run(by_name, function.__name__, args, kwargs)
-    if function is builtins.print:  # also where another stands in its place, as in processes of Ray
-        return ALWAYS[print](t, *args, **kwargs)
+    if (builtin := replaceable_builtin(function)) is not None:
+        return REPLACEABLE[builtin](t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
     if _is_builtin(function) and function in FACTORIES:  # nor for those of what it makes

@@ -12,6 +12,7 @@ from types import FunctionType
 
 from ..errors import TileflowError
 from .calls import is_user
+from .language_registry import replaceable_builtin
 from .liveness import Names, local_names
 from .source import function_source, resolve
 from .torch_registry import METHODS
@@ -67,7 +68,7 @@ class _Text:
         if not isinstance(function, FunctionType) or not (
             is_user(function) or hasattr(function, "__tileflow_inline__")
         ):
-            return function is print or is_user(function)
+            return replaceable_builtin(function) is not None or is_user(function)
         return self._function(function)
 
     def _function(self, function: FunctionType) -> bool:

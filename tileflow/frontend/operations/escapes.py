@@ -13,7 +13,7 @@ from ...ir.attributes import ForeignAttrs, InlineAsmAttrs, PrintAttrs
 from ...ir.graph import Block, Op, Operand
 from ...ir.kinds import OpKind
 from ...ir.types import TileType, Value
-from ..language_registry import ALWAYS, register_language
+from ..language_registry import REPLACEABLE, register_language
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileValue
@@ -166,7 +166,7 @@ def print_(t: Tracer, *values: Any, **options: Any) -> None:
     device_print(t, " ".join(texts[:count]), *texts[count:])
 
 
-ALWAYS[print] = print_
+REPLACEABLE["print"] = print_
 
 
 def _is_text(value: Any) -> bool:

@@ -15,7 +15,7 @@ from ...ir.types import Value, is_float
 from ...language.bounds import axes
 from ..control import TileLoop, scalar_loop
 from ..indexing import load, store
-from ..language_registry import ALWAYS, PYTHON, register_language
+from ..language_registry import PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TileValue
@@ -219,4 +219,4 @@ PYTHON.update(
     }
 )
 
-ALWAYS[breakpoint] = _no_breakpoint
+REPLACEABLE["breakpoint"] = _no_breakpoint
