@@ -351,7 +351,7 @@ class GpuDevice:
             sys_path=request.kernel.sys_path,
             seeds=tuple(range(request.seed, request.seed + seeds)),
             incumbent_us=request.incumbent_us,
-            limits=self._limits.in_haste() if request.hasty else self._limits,
+            limits=self._limits.while_others_wait() if request.others_wait else self._limits,
             loader=request.kernel.loader,
         )
 

@@ -96,8 +96,8 @@ class Request:
     ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases:
     every time a worker is given the request it takes the next one, and whatever an older lease still answers is
     dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
-    the measuring limits; None where there is none. ``seed``: of the inputs' values. ``hasty``: other studies wait for
-    the device, so this problem's inputs and reference get little time: see :class:`tileflow.errors.SlowProblem`.
+    the measuring limits; None where there is none. ``seed``: of the inputs' values. ``others_wait``: other studies
+    wait for the device, so this problem's inputs and reference get little time (:class:`tileflow.errors.SlowProblem`).
     """
 
     request_id: str
@@ -107,7 +107,7 @@ class Request:
     mode: Mode = field(default="static", kw_only=True)
     incumbent_us: float | None = field(default=None, kw_only=True)
     seed: int = field(default=0, kw_only=True)
-    hasty: bool = field(default=False, kw_only=True)
+    others_wait: bool = field(default=False, kw_only=True)
     attempt: int = field(default=1, kw_only=True)
     epoch: int = field(default=1, kw_only=True)
 
@@ -172,7 +172,7 @@ class RaceRequest(Request):
             incumbent_us=self.incumbent_us,
             seed=self.seed,
             remeasure=True,
-            hasty=self.hasty,
+            others_wait=self.others_wait,
             attempt=self.attempt,
             epoch=self.epoch,
         )

@@ -18,7 +18,7 @@ from tileflow.errors import ClusterError
 from tileflow.measure.failure import MESSAGE_CHARS
 
 
-class Fate(Enum):
+class ErrorAction(Enum):
     """What happens to a call, and to the worker that had it, when Ray answers with an error."""
 
     SUSPECT = "the worker is gone, perhaps by its config: tried again on another, blocklisted the second time"
@@ -30,44 +30,44 @@ class Fate(Enum):
 
 # Every class of Ray's has a row here or a place in FOREIGN, which a test holds against Ray's own list. A class of a
 # later Ray is treated as its nearest base until then.
-FATES: Mapping[type[exceptions.RayError], Fate] = {
-    exceptions.RayError: Fate.RETRY,
+ERROR_ACTIONS: Mapping[type[exceptions.RayError], ErrorAction] = {
+    exceptions.RayError: ErrorAction.RETRY,
     # The worker's process ended, or cannot be reached.
-    exceptions.RayActorError: Fate.SUSPECT,
-    exceptions.ActorDiedError: Fate.SUSPECT,
-    exceptions.ActorUnavailableError: Fate.SUSPECT,
-    exceptions.WorkerCrashedError: Fate.SUSPECT,
+    exceptions.RayActorError: ErrorAction.SUSPECT,
+    exceptions.ActorDiedError: ErrorAction.SUSPECT,
+    exceptions.ActorUnavailableError: ErrorAction.SUSPECT,
+    exceptions.WorkerCrashedError: ErrorAction.SUSPECT,
     # Its node ended it, or could not give it what it needs: memory, disk, an environment, a place.
-    exceptions.OutOfMemoryError: Fate.RETRY,
-    exceptions.OutOfDiskError: Fate.RETRY,
-    exceptions.ObjectStoreFullError: Fate.RETRY,
-    exceptions.NodeDiedError: Fate.RETRY,
-    exceptions.RuntimeEnvSetupError: Fate.RETRY,
-    exceptions.ActorUnschedulableError: Fate.RETRY,
-    exceptions.TaskUnschedulableError: Fate.RETRY,
-    exceptions.ActorPlacementGroupRemoved: Fate.RETRY,
-    exceptions.TaskPlacementGroupRemoved: Fate.RETRY,
-    exceptions.TaskCancelledError: Fate.RETRY,
-    exceptions.PendingCallsLimitExceeded: Fate.RETRY,
+    exceptions.OutOfMemoryError: ErrorAction.RETRY,
+    exceptions.OutOfDiskError: ErrorAction.RETRY,
+    exceptions.ObjectStoreFullError: ErrorAction.RETRY,
+    exceptions.NodeDiedError: ErrorAction.RETRY,
+    exceptions.RuntimeEnvSetupError: ErrorAction.RETRY,
+    exceptions.ActorUnschedulableError: ErrorAction.RETRY,
+    exceptions.TaskUnschedulableError: ErrorAction.RETRY,
+    exceptions.ActorPlacementGroupRemoved: ErrorAction.RETRY,
+    exceptions.TaskPlacementGroupRemoved: ErrorAction.RETRY,
+    exceptions.TaskCancelledError: ErrorAction.RETRY,
+    exceptions.PendingCallsLimitExceeded: ErrorAction.RETRY,
     # Ray itself, of one call.
-    exceptions.RaySystemError: Fate.RETRY,
-    exceptions.RpcError: Fate.RETRY,
-    exceptions.GetTimeoutError: Fate.RETRY,
+    exceptions.RaySystemError: ErrorAction.RETRY,
+    exceptions.RpcError: ErrorAction.RETRY,
+    exceptions.GetTimeoutError: ErrorAction.RETRY,
     # What a device worker was to take is no longer there.
-    exceptions.ObjectLostError: Fate.REBUILD,
-    exceptions.ObjectFetchTimedOutError: Fate.REBUILD,
-    exceptions.ObjectFreedError: Fate.REBUILD,
-    exceptions.ObjectReconstructionFailedError: Fate.REBUILD,
-    exceptions.OwnerDiedError: Fate.REBUILD,
-    exceptions.ReferenceCountingAssertionError: Fate.REBUILD,
-    exceptions.PlasmaObjectNotAvailable: Fate.REBUILD,
+    exceptions.ObjectLostError: ErrorAction.REBUILD,
+    exceptions.ObjectFetchTimedOutError: ErrorAction.REBUILD,
+    exceptions.ObjectFreedError: ErrorAction.REBUILD,
+    exceptions.ObjectReconstructionFailedError: ErrorAction.REBUILD,
+    exceptions.OwnerDiedError: ErrorAction.REBUILD,
+    exceptions.ReferenceCountingAssertionError: ErrorAction.REBUILD,
+    exceptions.PlasmaObjectNotAvailable: ErrorAction.REBUILD,
     # The stage's own error, or an answer that does not pickle.
-    exceptions.RayTaskError: Fate.RAISED,
-    exceptions.UnserializableException: Fate.RAISED,
-    exceptions.UserCodeException: Fate.RAISED,
+    exceptions.RayTaskError: ErrorAction.RAISED,
+    exceptions.UnserializableException: ErrorAction.RAISED,
+    exceptions.UserCodeException: ErrorAction.RAISED,
     # This process has lost its cluster.
-    exceptions.LocalRayletDiedError: Fate.SWEEP,
-    exceptions.AuthenticationError: Fate.SWEEP,
+    exceptions.LocalRayletDiedError: ErrorAction.SWEEP,
+    exceptions.AuthenticationError: ErrorAction.SWEEP,
 }
 
 # What this evaluator never meets: other languages, compiled graphs, streams, named and asynchronous actors.
@@ -79,9 +79,9 @@ FOREIGN = (
 )  # fmt: skip
 
 
-def fate(error: exceptions.RayError) -> Fate:
+def error_action(error: exceptions.RayError) -> ErrorAction:
     """Return the table's entry for ``error``'s class, or for its nearest base that has one."""
-    return next(FATES[base] for base in type(error).__mro__ if base in FATES)
+    return next(ERROR_ACTIONS[base] for base in type(error).__mro__ if base in ERROR_ACTIONS)
 
 
 def lost_cluster(error: exceptions.RayError) -> ClusterError:

@@ -36,7 +36,7 @@ from .fair_share import SweepEntry
 from .labels import DEVICE_CLASS, labels_for
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
-from .ray_errors import Fate, cluster_must_answer, fate, ray_must_start
+from .ray_errors import ErrorAction, cluster_must_answer, error_action, ray_must_start
 from .stages import Stages
 from .sweep_registry import RegistryClient
 from .trial import DeviceIdentity, TrialResult
@@ -366,8 +366,8 @@ class RayEvaluator(QueuedEvaluator[Any]):
 
     def _failed(self, call: Call, error: exceptions.RayError) -> None:
         """Handle an error of Ray's, which :mod:`.ray_errors` classifies."""
-        what = fate(error)
-        if what is Fate.SWEEP:
+        what = error_action(error)
+        if what is ErrorAction.SWEEP:
             raise error
         if call.worker not in self._pool:
             return
@@ -375,12 +375,12 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._calls.drop(call.worker)
             self._pool.false_start(call.worker, str(error))
             self._start_workers()
-        elif what is Fate.REBUILD:
+        elif what is ErrorAction.REBUILD:
             self._binaries_lost(call, call.lease, error)
-        elif what is Fate.RAISED:
+        elif what is ErrorAction.RAISED:
             self._raised(call, call.lease, error)
         else:
-            self._worker_lost(call, call.lease, error, suspect=what is Fate.SUSPECT)
+            self._worker_lost(call, call.lease, error, suspect=what is ErrorAction.SUSPECT)
 
     def _worker_lost(self, call: Call, lease: Lease[Any], error: Exception, *, suspect: bool) -> None:
         """Handle a worker that is gone or useless. ``suspect``: its config may be to blame, if the node still

@@ -31,7 +31,7 @@ from .device_scheduling import StudySchedulingPolicy
 from .journal import Line, Writer
 from .portfolio import missing
 from .records import RECORD_KINDS, RecordKind, StudyKey, TrialRecord
-from .selection import Standing, finalists
+from .selection import RaceEntry, finalists
 from .spec import SweepSpec
 from .status import status_of
 from .study import PORTFOLIO, Study
@@ -268,12 +268,12 @@ class Driver:
         for (trial_id, config), place in pairs:
             alone = replace(result, build=Build(trial_id), outcome=place.outcome)
             self._journal.add(self._record(flight, race.alone(config), alone, "remeasure"))
-        standings = [Standing.of(config, place).to_json() for (_, config), place in pairs]
+        entries = [RaceEntry.of(config, place).to_json() for (_, config), place in pairs]
         outcome = result.outcome
         self._journal.event(
             "contest",
             study=study.task.key.id,
-            places=standings,
+            places=entries,
             status=outcome.status.value,
             error=outcome.error_digest,
             device_s=round(result.phases.device_s, 3),
@@ -439,7 +439,7 @@ class Driver:
                 incumbent_us=study.incumbent_us,
                 seed=self._seed,
                 remeasure=kind != "trial",
-                hasty=kind == "trial" and not study.postponed and self._others_wait(study),
+                others_wait=kind == "trial" and not study.postponed and self._others_wait(study),
             )
         self._flights[request_id] = _Flight(study, item.config, request, kind, time.time())
         self.evaluator.submit(request)
@@ -494,7 +494,7 @@ class Driver:
             return
         if result.kernel_error is not None:
             self._cancel(flight, final=True)
-            if isinstance(result.kernel_error, SlowProblem) and flight.request.hasty:
+            if isinstance(result.kernel_error, SlowProblem) and flight.request.others_wait:
                 self._postpone(study, result.kernel_error)
                 study.ask_again(config)
             else:

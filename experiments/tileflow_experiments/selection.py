@@ -24,7 +24,7 @@ SLACK = 1.03  # ratio of times between two GPUs of a class, or a cool and a warm
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RaceEntry:
     """One candidate's result in a race, from the journal. ``ratio``: its time over the leader's; None where it
     failed."""
 
@@ -40,16 +40,16 @@ class Standing:
         return {"config": self.config.to_dict(), "tied": self.tied} | ratios
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Standing:
+    def from_json(data: Mapping[str, Any]) -> RaceEntry:
         """Read :meth:`to_json` back."""
-        return Standing(Config.of(data["config"]), data.get("ratio"), data.get("low"), data.get("high"), data["tied"])
+        return RaceEntry(Config.of(data["config"]), data.get("ratio"), data.get("low"), data.get("high"), data["tied"])
 
     @staticmethod
-    def of(config: Config, place: RankedResult) -> Standing:
+    def of(config: Config, place: RankedResult) -> RaceEntry:
         """Return the result of ``config``, with ratios rounded to six digits as the journal keeps them."""
         if place.ratio is None or place.low is None or place.high is None:
-            return Standing(config, None, None, None, False)
-        return Standing(config, round(place.ratio, 6), round(place.low, 6), round(place.high, 6), place.tied)
+            return RaceEntry(config, None, None, None, False)
+        return RaceEntry(config, round(place.ratio, 6), round(place.low, 6), round(place.high, 6), place.tied)
 
 
 def finalists(records: Iterable[TrialRecord], default: TrialRecord | None) -> list[TrialRecord]:
@@ -70,10 +70,12 @@ def _end(record: TrialRecord, side: int) -> float:
     return record.measurement.median_us + side * record.measurement.ci95_us
 
 
-def races(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
+def races(events: Iterable[Line]) -> dict[str, tuple[RaceEntry, ...]]:
     """Return the last race of each study, by its id."""
     return {
-        e["study"]: tuple(Standing.from_json(place) for place in e["places"]) for e in events if e["event"] == "contest"
+        event["study"]: tuple(RaceEntry.from_json(place) for place in event["places"])
+        for event in events
+        if event["event"] == "contest"
     }
 
 
@@ -82,7 +84,7 @@ def votes(events: Iterable[Line], key: StudyKey, siblings: Iterable[StudyKey]) -
     ties."""
     held = races(events)
     near = [s.id for s in siblings if s != key and (s.kernel, s.device_class) == (key.kernel, key.device_class)]
-    return Counter(standing.config for study in near for standing in held.get(study, ()) if standing.tied)
+    return Counter(entry.config for study in near for entry in held.get(study, ()) if entry.tied)
 
 
 def most_robust(tied: Sequence[TrialRecord], again: Mapping[Config, TrialRecord], wins: Counter[Config]) -> TrialRecord:

@@ -147,7 +147,7 @@ class Study:
         The first verdict on a trial stands, for every config that gives it.
         """
         known = self.completed.setdefault(record.trial_id, record)
-        if known.time_us is not None and (self.best is None or _standing(known) < _standing(self.best)):
+        if known.time_us is not None and (self.best is None or _order(known) < _order(self.best)):
             self.best = known
         self._in_flight.discard(config)
         self._lost_in_a_row = 0
@@ -217,10 +217,10 @@ class Study:
 
 def leaders(records: Iterable[TrialRecord]) -> list[TrialRecord]:
     """Return the good trials, fastest first; measured ones before modelled ones."""
-    return sorted((r for r in records if r.time_us is not None), key=_standing)
+    return sorted((r for r in records if r.time_us is not None), key=_order)
 
 
-def _standing(record: TrialRecord) -> tuple[bool, float, str]:
+def _order(record: TrialRecord) -> tuple[bool, float, str]:
     """The less the better, of a good trial."""
     assert record.time_us is not None
     return not record.measured, record.time_us, record.trial_id

@@ -35,7 +35,7 @@ from .journal import Folded, Line
 from .portable import BuiltRow, defaults_of
 from .portfolio import Portfolio, choose, fitted, served, unseen
 from .records import StudyKey, TrialRecord
-from .selection import Standing, most_robust, races, votes
+from .selection import RaceEntry, most_robust, races, votes
 from .study import leaders
 from .tuning_task import TuningTask
 
@@ -84,11 +84,11 @@ def winner(folded: Folded, task: Searched) -> Winner | None:
     failed = {config for config, r in again.items() if r.time_us is None}
     right = _right(folded.trials.get(key, ()), key, wrong_configs(folded.events))
     good = [r for r in leaders(r for r in right if r.completed) if r.config not in failed]
-    standings = {s.config: s for s in races(folded.events).get(key.id, ())}
-    tied = [r for r in good if r.config in standings and standings[r.config].tied]
+    entries = {s.config: s for s in races(folded.events).get(key.id, ())}
+    tied = [r for r in good if r.config in entries and entries[r.config].tied]
     if tied:
         best = most_robust(tied, again, votes(folded.events, key, folded.trials))
-        return _of_race(best, tied, again[best.config], standings, task)
+        return _of_race(best, tied, again[best.config], entries, task)
     return _of_search(good, task) if good else None
 
 
@@ -96,12 +96,12 @@ def _of_race(
     best: TrialRecord,
     tied: Sequence[TrialRecord],
     timed: TrialRecord,
-    standings: Mapping[Config, Standing],
+    entries: Mapping[Config, RaceEntry],
     task: Searched,
 ) -> Winner:
     times = timed.measurement
     assert times is not None
-    mine, default = standings[best.config], standings.get(task.default)
+    mine, default = entries[best.config], entries.get(task.default)
     default_us = None
     if default is not None and default.ratio is not None and mine.ratio is not None:
         default_us = times.median_us * default.ratio / mine.ratio

@@ -17,21 +17,21 @@ from .timing import Effort
 class Limits:
     """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
 
-    ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code; ``hasty``: the
-    same while other problems wait for the device. Running the
-    kernel may take ``floor`` and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
+    ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code;
+    ``prepare_others_waiting``: the same while other problems wait for the device. Running the kernel may take ``floor``
+    and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
     """
 
     device: float = 60.0
     prepare: float = 180.0
-    hasty: float = 20.0
+    prepare_others_waiting: float = 20.0
     floor: float = 4.0
     factor: float = 2000.0
     unknown: float = 30.0
 
-    def in_haste(self) -> Limits:
+    def while_others_wait(self) -> Limits:
         """These limits while other problems wait."""
-        return replace(self, prepare=min(self.prepare, self.hasty))
+        return replace(self, prepare=min(self.prepare, self.prepare_others_waiting))
 
     def phases(self, incumbent_us: float | None) -> dict[str, float]:
         """The limit of each phase that a measuring child reports."""

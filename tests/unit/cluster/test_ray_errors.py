@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 from ray import exceptions
-from tileflow_cluster.ray_errors import FATES, FOREIGN, Fate, cluster_must_answer, fate
+from tileflow_cluster.ray_errors import ERROR_ACTIONS, FOREIGN, ErrorAction, cluster_must_answer, error_action
 
 from tileflow.errors import ClusterError
 
@@ -19,10 +19,10 @@ RAYS = {
 
 def test_every_error_of_ray_is_classified() -> None:
     """Finding 2 of issue 17: a class without a row had its base's, whatever Ray meant by it."""
-    named = {error.__name__ for error in FATES} | set(FOREIGN)
-    assert not RAYS.keys() - named, "a new class of Ray's: give it a row in ray_errors.FATES"
+    named = {error.__name__ for error in ERROR_ACTIONS} | set(FOREIGN)
+    assert not RAYS.keys() - named, "a new class of Ray's: give it a row in ray_errors.ERROR_ACTIONS"
     assert not named - RAYS.keys(), "a class that Ray has no more"
-    assert not set(FOREIGN) & {error.__name__ for error in FATES}
+    assert not set(FOREIGN) & {error.__name__ for error in ERROR_ACTIONS}
 
 
 def test_every_error_that_ray_defines_is_a_ray_error() -> None:
@@ -35,20 +35,20 @@ def test_every_error_that_ray_defines_is_a_ray_error() -> None:
 
 
 def test_a_subclass_has_its_bases_fate_unless_it_is_named() -> None:
-    assert fate(exceptions.OwnerDiedError("id", None, "site")) is Fate.REBUILD
-    assert fate(exceptions.ActorDiedError()) is Fate.SUSPECT
-    assert fate(exceptions.OutOfMemoryError("short")) is Fate.RETRY
+    assert error_action(exceptions.OwnerDiedError("id", None, "site")) is ErrorAction.REBUILD
+    assert error_action(exceptions.ActorDiedError()) is ErrorAction.SUSPECT
+    assert error_action(exceptions.OutOfMemoryError("short")) is ErrorAction.RETRY
 
     class New(exceptions.RayError):
         pass
 
-    assert fate(New()) is Fate.RETRY
+    assert error_action(New()) is ErrorAction.RETRY
 
 
 def test_a_stages_error_is_the_stages_whatever_it_raised() -> None:
     """Ray answers with a class that is both: RayTaskError, and the cause's."""
     raised = exceptions.RayTaskError("run", "traceback", MemoryError("host"))
-    assert fate(raised.as_instanceof_cause()) is Fate.RAISED
+    assert error_action(raised.as_instanceof_cause()) is ErrorAction.RAISED
 
 
 def test_what_is_of_no_one_call_is_the_clusters() -> None:

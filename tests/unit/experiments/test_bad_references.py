@@ -19,7 +19,7 @@ from tileflow.measure.types import Outcome
 
 NO_ROOM, RAISES, ENDLESS = 101, 102, 103
 OTHERS = tuple(range(1, 8))
-HASTY_S, PATIENT_S, TRIAL_S = 0.05, 0.1, 0.005
+BRIEF_S, PATIENT_S, TRIAL_S = 0.05, 0.1, 0.005
 
 
 pytestmark = pytest.mark.usefixtures("no_mlflow")
@@ -41,8 +41,8 @@ class Device:
             case 102:
                 raise SpecError("planted: the author's reference", got="ValueError")
             case 103:
-                self.slow.append((request.config, request.hasty))
-                time.sleep(HASTY_S if request.hasty else PATIENT_S)
+                self.slow.append((request.config, request.others_wait))
+                time.sleep(BRIEF_S if request.others_wait else PATIENT_S)
                 raise SlowProblem("planted: must be made in time", got="longer")
         time.sleep(TRIAL_S)
         return outcome
@@ -60,8 +60,8 @@ def test_others_neither_wait_nor_hear_of_it(tmp_path: Path, caplog: pytest.LogCa
         )
     calls = Counter(device.calls)
     assert calls[NO_ROOM] == calls[RAISES] == 1 and calls[ENDLESS] == 2
-    (first, in_haste), (again, still_in_haste) = device.slow
-    assert first == again and (in_haste, still_in_haste) == (True, False)
+    (first, others_wait), (again, still_others_wait) = device.slow
+    assert first == again and (others_wait, still_others_wait) == (True, False)
     last = len(device.calls) - 1 - device.calls[::-1].index(ENDLESS)
     searched = [n for n in device.calls[:last] if n in OTHERS]
     assert Counter(searched) == dict.fromkeys(OTHERS, 10)  # the second try comes after all others' trials

@@ -18,7 +18,7 @@ from tileflow_cluster.trial import Build, TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
 from tileflow_experiments.records import StudyKey, TrialRecord
-from tileflow_experiments.selection import CANDIDATES, Standing, finalists, most_robust, races, votes
+from tileflow_experiments.selection import CANDIDATES, RaceEntry, finalists, most_robust, races, votes
 
 from tileflow.config import Config
 from tileflow.cost import Launch
@@ -75,17 +75,17 @@ class TestMostRobust:
     def test_votes_are_those_of_the_kernels_other_problems_here(self) -> None:
         keys = [replace(STUDY, problem=(("n", n),)) for n in range(3)]
         keys.append(replace(STUDY, device_class="amd-mi300x"))
-        place = Standing(Config.of({"x": 1}), 1.0, 1.0, 1.0, True).to_json()
+        place = RaceEntry(Config.of({"x": 1}), 1.0, 1.0, 1.0, True).to_json()
         events = [{"event": "contest", "study": key.id, "places": [place]} for key in keys]
         assert votes(events, keys[0], keys) == {Config.of({"x": 1}): 2}
 
 
-def test_a_standing_survives_the_journal() -> None:
+def test_a_race_entry_survives_the_journal() -> None:
     outcome = Outcome(Status.OK, Measurement((1.0,), 1.0, 1.0, 1.0, 0.0))
     for place in (RankedResult(outcome, 1.01, 0.99, 1.03, True), RankedResult(Outcome(Status.INCORRECT))):
-        standing = Standing.of(Config.of({"x": 1}), place)
-        assert Standing.from_json(standing.to_json()) == standing
-    assert standing.ratio is None and not standing.tied
+        entry = RaceEntry.of(Config.of({"x": 1}), place)
+        assert RaceEntry.from_json(entry.to_json()) == entry
+    assert entry.ratio is None and not entry.tied
 
 
 def lucky(request: TrialRequest, outcome: Outcome) -> Outcome:

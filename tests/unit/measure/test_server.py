@@ -89,7 +89,8 @@ def test_a_problem_that_is_not_made_in_time_is_raised_once_for_all_its_configs(p
     assert ask(process, "ok", n=8).status is Status.OK
     patient = replace(LIMITS, prepare=5.0)
     assert ask(process, "ok", n=7, limits=patient).status is Status.OK
-    assert patient.in_haste() == replace(patient, prepare=5.0) and Limits().in_haste().prepare < Limits().prepare
+    assert patient.while_others_wait() == replace(patient, prepare=5.0)
+    assert Limits().while_others_wait().prepare < Limits().prepare
 
 
 def test_a_reference_without_room_is_made_on_the_cpu(process: MeasureProcess, caplog: pytest.LogCaptureFixture) -> None:

@@ -205,10 +205,10 @@ def test_planted_faults_are_found(plant: Callable[[Schedule], Schedule]) -> None
 def test_slots_are_let_go_by_all_groups_that_share_them(stages: int) -> None:
     """Of a tile whose rows two groups share, the first one must not let go for both."""
     schedule = made(stages=stages, ping_pong=False)
-    hasty = replace(
+    early = replace(
         schedule, barriers=tuple(replace(b, arrivals=1) if b.name == "empty" else b for b in schedule.barriers)
     )
-    assert "race" in _kinds(hasty) and not _kinds(schedule)
+    assert "race" in _kinds(early) and not _kinds(schedule)
 
 
 def test_a_result_is_cut_into_pieces_that_fit_their_slot() -> None:
