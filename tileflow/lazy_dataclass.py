@@ -45,7 +45,7 @@ def _stub(cls: type, name: str, frozen: bool, slots: bool) -> Callable[..., Any]
     """A method that puts the generated one in its place and calls it."""
 
     def stub(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        method = _generated(cls, name, frozen, slots)
+        method = generated_method(cls, name, frozen, slots)
         setattr(cls, name, method)
         return method(self, *args, **kwargs)
 
@@ -53,7 +53,7 @@ def _stub(cls: type, name: str, frozen: bool, slots: bool) -> Callable[..., Any]
     return stub
 
 
-def _generated(cls: type, name: str, frozen: bool, slots: bool) -> Callable[..., Any]:
+def generated_method(cls: type, name: str, frozen: bool, slots: bool) -> Callable[..., Any]:
     """What the standard library generates for a twin with the same fields: its methods name no class."""
     twin = dataclasses.make_dataclass(
         cls.__name__,

@@ -213,7 +213,7 @@ def define(
         if not loaded_as and name in _defined and _defined[name].is_loaded:
             name += HERE
         if name not in _defined:
-            register = _register_opaque if shown is None else _register_visible
+            register = register_opaque if shown is None else register_visible
             register(f"{NAMESPACE}::{name}", operator, shown)
             if rule is not None:
                 _register_rule(f"{NAMESPACE}::{name}", operator, rule)
@@ -222,7 +222,7 @@ def define(
         return _defined[name].call
 
 
-def _register_opaque(name: str, operator: Operator, shown: Shown | None) -> None:
+def register_opaque(name: str, operator: Operator, shown: Shown | None) -> None:
     """Register an operator by torch.library's functions for schemas; what ``custom_op`` puts around a call would double
     its cost."""
     torch.library.define(name, operator.schema, lib=_library, tags=_TAGS)
@@ -230,7 +230,9 @@ def _register_opaque(name: str, operator: Operator, shown: Shown | None) -> None
     torch.library.register_fake(name, operator.shapes, lib=_library)
 
 
-def _register_visible(name: str, operator: Operator, shown: Shown | None) -> None:
+def register_visible(name: str, operator: Operator, shown: Shown | None) -> None:
+    """Register an operator whose kernels torch.compile sees, as ``shown`` gives them."""
+
     def seen(leaves: Sequence[Any]) -> Any:
         assert shown is not None
         is_seen = any(is_traced(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))

@@ -120,7 +120,7 @@ class Call:
 
 def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
     """What may serve a call, in order. Raises MissError at its end where nothing may."""
-    if call.device.type == "cpu" and not _interprets():
+    if call.device.type == "cpu" and not interprets():
         counter = observe.served(kernel.name, "eager", "the tensors are on a CPU")
         observe.say_once(
             logging.WARNING, kernel.name, "eager", "runs as plain Python over tiles: the tensors are on a CPU"
@@ -135,7 +135,7 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
         kernel.semantic_hash,
         call.problem,
         call.live,
-        launcher_maker(kernel, call.device) if _runs_code(call.device) else None,
+        launcher_maker(kernel, call.device) if runs_code(call.device) else None,
         (call.device, kernel.cache.number),
     )
     attempted: set[tuple[Any, ...]] = set()
@@ -170,7 +170,7 @@ def _missed(
     """What takes the place of a row."""
     missed = no_row(kernel.name, call.problem, call.live, tried)
     if may_compile(policy):
-        if nearest is None and _runs_code(call.device):
+        if nearest is None and runs_code(call.device):
             yield from _portable_attempts(kernel, call, missed)
         yield from _built_attempts(kernel, call, nearest, missed)
         return
@@ -197,24 +197,25 @@ def _counter(kernel: str, problem: Problem, live: str | None, server: Server) ->
 # ---- compiling ----------------------------------------------------------------------------------------------------
 
 
-def _runs_code(device: torch.device) -> bool:
+def runs_code(device: torch.device) -> bool:
     """Whether machine code runs on the device."""
     return device.type == "cuda"
 
 
-def _interprets() -> bool:
+def interprets() -> bool:
     """Whether this process was started for Triton's interpreter, which runs generated kernels on CPU tensors."""
     return os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 
 
 @cache
-def _has_compiler() -> bool:
+def has_compiler() -> bool:
+    """Whether Triton and the compiler's packages are installed, so that a missing config can be built here."""
     return all(importlib.util.find_spec(name) is not None for name in ("triton", "tileflow.lowered"))
 
 
 def may_compile(policy: str) -> bool:
     """Whether what no row serves is compiled: the policy of misses says so, and a compiler is here."""
-    return policy in COMPILING and _has_compiler()
+    return policy in COMPILING and has_compiler()
 
 
 def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) -> Iterator[Attempt]:
@@ -244,7 +245,7 @@ def _further(kernel: Kernel, call: Call, config: Config, is_last: bool, declined
     None without a compiler, and where the call can begin anew instead: the first launch, by another row where not
     ``is_last``, or by a variant for the values of int arguments, where those select code.
     """
-    if not _has_compiler():
+    if not has_compiler():
         return None
     changed = Counter(path for variant in declined.variants for path in _changed_ints(kernel, variant, declined))
     # an argument is a run-time value from the start, what is in one from its first change on
@@ -323,12 +324,12 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
             kernel.name,
             lowered.problem.key,
         )
-        return _fitting(kernel, lowered, call.device)
+        return fitting_server(kernel, lowered, call.device)
     config = lowered.space.adapt(hit.config.to_dict())
     return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)
 
 
-def _fitting(kernel: Kernel, lowered: Lowered, device: torch.device) -> BuiltServer:
+def fitting_server(kernel: Kernel, lowered: Lowered, device: torch.device) -> BuiltServer:
     """The default, or where the device turns out to have too little for it, a smaller config."""
     from .default import smaller_config
 

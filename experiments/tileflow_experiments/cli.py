@@ -93,7 +93,7 @@ def run_sweep(
     folder = _folder(out or wanted.output)
     _require_cluster(wanted)
     sweep.check_spec(wanted)
-    _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
+    finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
 
 @sweeps.command("resume")
@@ -102,7 +102,7 @@ def resume_sweep(out: Out, mlflow: Mlflow = None) -> None:
     from . import sweep
 
     import_from_here()
-    _finish(sweep.resume(_folder(out), tools(), mlflow), out)
+    finish(sweep.resume(_folder(out), tools(), mlflow), out)
 
 
 @sweeps.command("export")
@@ -230,7 +230,7 @@ def tune(
     )
     sweep.check_spec(wanted)
     folder = _folder(out)
-    _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
+    finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
 
 @app.command("show")
@@ -339,7 +339,7 @@ def _require_cluster(wanted: SweepSpec) -> None:
         )
 
 
-def _finish(stopped: str, out: Path) -> None:
+def finish(stopped: str, out: Path) -> None:
     """Print the closing table and the last line, and end with the exit code.
 
     The sweep's own end takes precedence over its log's.

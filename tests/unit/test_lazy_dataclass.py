@@ -107,13 +107,13 @@ def test_pickles_and_subclasses() -> None:
 
 def test_a_method_is_generated_once_and_at_its_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    generate = lazy_dataclass._generated
+    generate = lazy_dataclass.generated_method
 
     def counted(cls: type, name: str, frozen: bool, slots: bool) -> Any:
         made.append(name)
         return generate(cls, name, frozen, slots)
 
-    monkeypatch.setattr(lazy_dataclass, "_generated", counted)
+    monkeypatch.setattr(lazy_dataclass, "generated_method", counted)
     point = make(lazy_dataclass.dataclass, {"frozen": True, "slots": True})
     assert made == []
     assert point(1).x + point(2).x == 3

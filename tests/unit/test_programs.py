@@ -127,8 +127,8 @@ def test_a_loaded_operator_is_traced_as_the_kernel_s_own_call(
         tileflow.saved_operators(program)
     operator = operators.Operator(kernels.scaled, *template_of(kernels.scaled), frozenset())
     registered: list[str] = []
-    monkeypatch.setattr(operators, "_register_opaque", lambda name, *_: registered.append(name))
-    monkeypatch.setattr(operators, "_register_visible", lambda name, *_: registered.append(name))
+    monkeypatch.setattr(operators, "register_opaque", lambda name, *_: registered.append(name))
+    monkeypatch.setattr(operators, "register_visible", lambda name, *_: registered.append(name))
     monkeypatch.setattr(torch.ops, operators.NAMESPACE, _Anything())
     for _ in range(2):
         operators.define(operator, loaded_as=operator.name)

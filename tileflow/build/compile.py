@@ -61,7 +61,7 @@ def build(source: TritonSource, target: Target) -> Binary:
         raise BuildError("a process that compiles must not interpret", got="TRITON_INTERPRET=1", hint="unset it")
     compat.check_options(dict(source.options), target)
     try:
-        compiled = _compile(source, target)
+        compiled = compile_source(source, target)
     except TileflowError:
         raise
     except compat.resource_errors() as error:
@@ -102,10 +102,11 @@ def load_function(source: TritonSource) -> Any:
 
     ``triton.jit`` reads its function's source from a file, so the code is written to one named by its digest.
     """
-    return _functions(source.code)[source.name]
+    return generated_functions(source.code)[source.name]
 
 
-def _compile(source: TritonSource, target: Target) -> compat.Compiled:
+def compile_source(source: TritonSource, target: Target) -> compat.Compiled:
+    """Compile in this process. Raises what Triton raises; :func:`build` translates it."""
     function = load_function(source)
     types = {arg.name: arg.type for arg in source.args}
     constexprs = dict(source.constexprs)
@@ -132,8 +133,9 @@ def _compile(source: TritonSource, target: Target) -> compat.Compiled:
 
 
 @functools.lru_cache(maxsize=256)
-def _functions(text: str) -> Mapping[str, Any]:
-    path = _write(text)
+def generated_functions(text: str) -> Mapping[str, Any]:
+    """The names that the generated module ``text`` defines, imported once for each text."""
+    path = write_module(text)
     spec = importlib.util.spec_from_file_location(f"tileflow_generated_{path.stem}", path)
     assert spec is not None and spec.loader is not None  # a .py path always has both
     module = importlib.util.module_from_spec(spec)
@@ -141,7 +143,7 @@ def _functions(text: str) -> Mapping[str, Any]:
     return vars(module)
 
 
-def _write(text: str) -> Path:
+def write_module(text: str) -> Path:
     """A file with ``text``, named by its digest; whole whenever it is there, whoever writes it at the same time."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     path = cache_folder() / "sources" / digest[:2] / f"{digest}.py"

@@ -76,12 +76,13 @@ def result_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
         dtype = promote(kinds)
         return result_dtype(fn, ((dtype, True),) * len(kinds))
     try:
-        return _asked(fn, kinds, "cpu")
+        return result_by_torch(fn, kinds, "cpu")
     except (TypeError, RuntimeError):
-        return _asked(fn, kinds, "meta")
+        return result_by_torch(fn, kinds, "meta")
 
 
-def _asked(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
+def result_by_torch(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
+    """The dtype that torch itself gives ``fn`` of arguments of these kinds, by calling it on small tensors."""
     stand_ins = [_stand_in(k, device) for k in kinds]
     if not any(isinstance(s, torch.Tensor) for s in stand_ins):
         stand_ins[0] = torch.as_tensor(stand_ins[0], device=device)

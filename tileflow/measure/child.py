@@ -44,18 +44,18 @@ def identify(device_index: int) -> device_facts.DeviceInfo:
     return device_facts.identity()
 
 
-_identified = functools.cache(identify)
+identified_device = functools.cache(identify)
 
 
 @functools.cache
-def _noise_guard(device_index: int) -> NoiseGuard:
+def noise_guard(device_index: int) -> NoiseGuard:
     """The card's canary and monitor, as long as this process lives."""
-    return NoiseGuard(Canary(read_memory), open_monitor(_identified(device_index)))
+    return NoiseGuard(Canary(read_memory), open_monitor(identified_device(device_index)))
 
 
 def warm_up(device_index: int) -> None:
     """Load what a first trial needs."""
-    _identified(device_index)
+    identified_device(device_index)
     report("prepare")
     warm_up_libraries()
 
@@ -69,7 +69,7 @@ def rest() -> None:
 
 def prepare(request: MeasureRequest, device_index: int) -> None:
     """Make the request's data; no config is needed. Raises what the kernel author's functions raise."""
-    _identified(device_index)
+    identified_device(device_index)
     report("prepare")
     input_cache.prepare(request)
 
@@ -81,7 +81,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
     What is kept of earlier requests must not cost a config its verdict: where it is in the way of memory, or where an
     earlier config may have written over it, it is made anew and the request tried once more.
     """
-    _identified(device_index)
+    identified_device(device_index)
     before = input_cache.cached()
     outcome = _run(request, device_index)
     if outcome.status is Status.OOM and before:
@@ -91,7 +91,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
         input_cache.forget(request)
         outcome = _run(request, device_index)
     if outcome.device == DeviceFacts():  # nothing was timed
-        outcome = replace(outcome, device=_noise_guard(device_index).monitor.facts())
+        outcome = replace(outcome, device=noise_guard(device_index).monitor.facts())
     if outcome.status is Status.OOM:
         outcome = replace(outcome, error_digest=outcome.error_digest + _neighbours(device_index))
     return replace(outcome, reference="cpu" if request.reference_on == "cpu" else "")
@@ -99,7 +99,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
 
 def _neighbours(device_index: int) -> str:
     """What the driver says of other processes on the card, for the message of memory that is short."""
-    others = _noise_guard(device_index).monitor.foreign_processes()
+    others = noise_guard(device_index).monitor.foreign_processes()
     return f"\non the card beside this process: {', '.join(map(str, others))}" if others else ""
 
 
@@ -179,7 +179,7 @@ class _Trial:
             report("time")
             return time_it()
 
-        return _noise_guard(self._device_index).measure_stable(attempt)
+        return noise_guard(self._device_index).measure_stable(attempt)
 
     def _checked(self, candidate: Candidate) -> tuple[Outcome, Call | None]:
         """How loading and checking ended, and what to time where all is right."""

@@ -67,7 +67,7 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInput
         problem.kernel = problem.kernel.kind(*problem.seeds[seed].args)
     _cache[key(request)] = problem
     if made:
-        _make_room()
+        make_room()
     return problem.kernel, [problem.seeds[seed] for seed in request.seeds]
 
 
@@ -100,7 +100,7 @@ def _pinned(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.pin_memory() if torch.cuda.is_available() else tensor
 
 
-def _make_room() -> None:
+def make_room() -> None:
     """Drop the problems that were not used for longest, and give the card what making the references took: libraries
     allocate beside torch. Waits for the device, so that preparing bears its own time."""
     import torch

@@ -82,7 +82,7 @@ def check_here(request: InterpretRequest) -> Outcome:
     """:meth:`InterpreterProcess.check`'s work, in a process that interprets."""
     kernel: Any = load(request.loader, request.kernel, request.sys_path)
     device = target(request.target_name)
-    ready = _emitted(kernel, request, device)
+    ready = emit_small(kernel, request, device)
     if isinstance(ready, Outcome):
         return ready
     return _compared(kernel, request, device, ready)
@@ -114,7 +114,7 @@ def _compared(kernel: Any, request: InterpretRequest, device: Target, ready: _Re
     return replace(checked(verdict), verify_s=time.perf_counter() - started, measured=False)
 
 
-def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready | Outcome:
+def emit_small(kernel: Any, request: InterpretRequest, device: Target) -> _Ready | Outcome:
     """What to run, at the least sizes that allow the config and the author's own code; or why there are none.
 
     A block or a loop's step that is larger than a small size exists only at larger ones. The sizes are made up here, so
@@ -123,7 +123,7 @@ def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready |
     """
     refused: Outcome | None = None
     until = time.monotonic() + request.limit_s / 2
-    for problem in _grown(kernel.small(dict(request.problem)), dict(request.problem)):
+    for problem in grown_sizes(kernel.small(dict(request.problem)), dict(request.problem)):
         try:
             with poisoned():
                 args = kernel.inputs(device="cpu", seed=request.seed, **problem)
@@ -143,7 +143,7 @@ def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready |
     return refused
 
 
-def _grown(small: dict[str, Scalar], full: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:
+def grown_sizes(small: dict[str, Scalar], full: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:
     """``small`` with every choice of growing sizes, none beyond ``full``, the least work first.
 
     Each choice comes in two forms. The odd sizes show masks and tails; the others are multiples of what the full ones

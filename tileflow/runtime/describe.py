@@ -207,11 +207,12 @@ def device_class(device: torch.device | str | int) -> str:
     device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if device.type != "cuda":
         raise CallError("a device class is asked of a GPU", got=str(device), hint='load(..., as_device="nvidia-h200")')
-    return _class_of(torch.accelerator.current_device_index() if device.index is None else device.index)
+    return class_by_index(torch.accelerator.current_device_index() if device.index is None else device.index)
 
 
 @cache
-def _class_of(index: int) -> str:
+def class_by_index(index: int) -> str:
+    """The name of the device class of the card with torch's ``index``; read once a process."""
     found = device_properties(index)
     made = classify(found)
     if made.name not in CATALOGUE:

@@ -347,7 +347,7 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
 
     def checked(status: int) -> None:
         if status:
-            raise _hip_error(hip, status, where)
+            raise hip_error(hip, status, where)
 
     function, previous = ctypes.c_void_p(), ctypes.c_int()
     modules = MODULES if library is None else ModuleCache()
@@ -369,7 +369,7 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
         module=module,
         enqueue=make_enqueue(hip, binary, function),
         recover=lambda status: False,
-        refused=lambda status: _hip_error(hip, status, where),
+        refused=lambda status: hip_error(hip, status, where),
         tensor_map=lambda arg: _no_tensor_map(arg, where),
     )
 
@@ -419,7 +419,8 @@ def _no_tensor_map(arg: LaunchArg, where: str) -> Callable[..., Encoded]:
     raise LaunchError("AMD devices have no tensor maps", got=arg.type, where=where)
 
 
-def _hip_error(hip: Any, status: int, where: str) -> LaunchError:
+def hip_error(hip: Any, status: int, where: str) -> LaunchError:
+    """What a status of HIP's means for a launch: out of resources, or refused."""
     name = hip.hipGetErrorName(status)
     text = name.decode() if isinstance(name, bytes) else str(name)
     if status == _HIP_OUT_OF_RESOURCES:

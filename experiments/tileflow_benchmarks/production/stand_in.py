@@ -75,7 +75,7 @@ def without_gpu() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(sys.modules, {name: FakeCudaDriver(name)}))
         stack.enter_context(mock.patch.object(launch, "current_stream_reader", lambda index: int))
-        for asked in ("_interprets", "_runs_code"):  # whether tensors on the CPU are given to machine code
+        for asked in ("interprets", "runs_code"):  # whether tensors on the CPU are given to machine code
             stack.enter_context(mock.patch.object(serve, asked, lambda *device: True))
         stack.callback(runtime.clear)
         yield

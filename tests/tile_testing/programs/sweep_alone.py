@@ -54,7 +54,7 @@ def main() -> None:
     def run() -> None:
         folder = Path(out)
         with local_ray(2, 1, {DEVICE_CLASS: GPU}):
-            cli._finish(sweep.resume(folder, tools) if how else sweep.run(spec, folder, tools), folder)
+            cli.finish(sweep.resume(folder, tools) if how else sweep.run(spec, folder, tools), folder)
 
     app([])
 

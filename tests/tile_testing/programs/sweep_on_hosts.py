@@ -73,7 +73,7 @@ def main() -> None:
     @app.command()
     def run() -> None:
         folder = Path(out)
-        cli._finish(sweep.resume(folder, tools) if how else sweep.run(spec, folder, tools), folder)
+        cli.finish(sweep.resume(folder, tools) if how else sweep.run(spec, folder, tools), folder)
 
     app([])
 

@@ -36,7 +36,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
-        build_module._functions.cache_clear()
+        build_module.generated_functions.cache_clear()
         yield
 
 
@@ -144,7 +144,7 @@ def test_too_few_registers_are_out_of_resources(monkeypatch: pytest.MonkeyPatch,
     def fail(source: object, target: object) -> None:
         raise RuntimeError(f"ptxas fatal   : {words} of '96'")
 
-    monkeypatch.setattr(build_module, "_compile", fail)
+    monkeypatch.setattr(build_module, "compile_source", fail)
     with pytest.raises(OutOfResources, match=r"registers enough for a kernel, but got .*96"):
         build(sources.vector_add(), target("nvidia-h200"))
 
@@ -180,7 +180,7 @@ def test_arguments_out_of_order_are_refused() -> None:
 def test_writers_of_one_source_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEFLOW_CACHE", str(tmp_path))
     text = sources.vector_add().text
-    threads = [threading.Thread(target=build_module._write, args=(text,)) for _ in range(8)]
+    threads = [threading.Thread(target=build_module.write_module, args=(text,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -192,8 +192,8 @@ def test_writers_of_one_source_do_not_disturb_each_other(monkeypatch: pytest.Mon
 def test_a_damaged_source_file_is_written_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEFLOW_CACHE", str(tmp_path))
     text = sources.vector_add().text
-    build_module._write(text).write_text("import os\n")
-    assert build_module._write(text).read_text() == text
+    build_module.write_module(text).write_text("import os\n")
+    assert build_module.write_module(text).read_text() == text
 
 
 def test_a_torn_cache_entry_is_compiled_once_more() -> None:

@@ -76,7 +76,7 @@ def test_gpus_in_use_are_asked_for_here(monkeypatch: pytest.MonkeyPatch) -> None
         ),
     ]
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: cards[index])
-    monkeypatch.setattr(describe, "_class_of", describe._class_of.__wrapped__)
+    monkeypatch.setattr(describe, "class_by_index", describe.class_by_index.__wrapped__)
     assert [gpu.target.name for gpu in devices.visible_gpus()] == ["nvidia-h200", "nvidia-sm_90a-60sm-72gb"]
 
     def lost(index: int) -> None:

@@ -15,7 +15,7 @@ from tileflow.config import Config
 from tileflow.default import smaller_config
 from tileflow.errors import OutOfResources
 from tileflow.lowered import Lowered
-from tileflow.serve import _fitting
+from tileflow.serve import fitting_server
 from tileflow.target import target
 
 
@@ -62,8 +62,8 @@ def test_what_does_not_fit_is_made_smaller(
     with caplog.at_level(logging.WARNING, logger="tileflow"):
         if fits is None:
             with pytest.raises(OutOfResources):
-                _fitting(kernel, lowered, torch.device("cuda"))
+                fitting_server(kernel, lowered, torch.device("cuda"))
             return
-        assert _fitting(kernel, lowered, torch.device("cuda")).config == tried[-1]
+        assert fitting_server(kernel, lowered, torch.device("cuda")).config == tried[-1]
     assert len(set(tried)) == fits and tried[0] == lowered.default
     assert caplog.text.count("a smaller config runs instead") == fits - 1

@@ -15,7 +15,7 @@ from tile_testing.kernels.schedule_kernels import inputs, windowed
 from examples.attention import attention, attention_backward, attention_scored
 from examples.matmul import matmul
 from tileflow.build import compat
-from tileflow.build.compile import _compile, build
+from tileflow.build.compile import build, compile_source
 from tileflow.config import Choice, Config
 from tileflow.emit.gluon.functions import free_names
 from tileflow.emit.gluon.gradients import GradientsKernel
@@ -191,7 +191,7 @@ def test_attention_compiles_ahead_of_time() -> None:
     """For Hopper, on a machine without a GPU: no spills, copies by the copy engine, asynchronous products, registers
     dealt out anew, and as much shared memory as was computed before. Bundles carry its ABI like any other."""
     source, schedule = written(example(), stages=3), schedule_of(example(), stages=3)
-    binary, assembly = build(source, H200), _compile(source, H200).assembly
+    binary, assembly = build(source, H200), compile_source(source, H200).assembly
     assert binary.resources.spills == 0 and binary.resources.registers == 168
     assert binary.abi.threads == schedule.warps * 32 == 384
     assert buffer_bytes(schedule) <= binary.resources.shared <= shared_bytes(schedule) <= H200.smem_per_block
@@ -264,7 +264,7 @@ def test_gradients_compile_ahead_of_time() -> None:
     computed before."""
     for launch, results in ((1, 2), (2, 1)):
         source = gradient_source(gradients_of(), launch)
-        binary, assembly = build(source, H200), _compile(source, H200).assembly
+        binary, assembly = build(source, H200), compile_source(source, H200).assembly
         assert binary.resources.spills == 0 and binary.abi.threads == 384
         assert "serialized" not in advice(assembly)
         maps = [a.tensor_map for a in binary.abi.args if a.tensor_map is not None]
@@ -280,12 +280,12 @@ def test_the_default_of_the_queries_gradient_compiles_ahead_of_time(d: int, caus
     (source,) = (s for s in lowered.emit(lowered.default) if s.region == 2)
     assert source.language == "gluon"
     assert build(source, H200).resources.spills == 0
-    assert "serialized" not in advice(_compile(source, H200).assembly)
+    assert "serialized" not in advice(compile_source(source, H200).assembly)
 
 
 def test_advice_says_where_products_are_serialised() -> None:
     """The check of the test above can fail: registers that are read while a product writes them."""
-    assembly = _compile(gradient_source(gradients_of(), 2), H200).assembly
+    assembly = compile_source(gradient_source(gradients_of(), 2), H200).assembly
     broken = re.sub(r"\twgmma\.wait_group\.sync\.aligned \d;", "", assembly)
     assert broken != assembly and "serialized" in advice(broken)
 

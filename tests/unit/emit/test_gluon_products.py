@@ -14,7 +14,7 @@ import examples.matmul
 from examples.fp8_matmul import fp8_matmul
 from examples.matmul import matmul, matmul_epilogue
 from tileflow.api import Kernel
-from tileflow.build.compile import _compile, build
+from tileflow.build.compile import build, compile_source
 from tileflow.config import Choice, Config
 from tileflow.emit.gluon.product_kernel import ProductKernel
 from tileflow.emit.source import TritonSource
@@ -127,7 +127,7 @@ def test_products_compile_ahead_of_time() -> None:
     """For Hopper, on a machine without a GPU: products as wide as a group's columns, registers dealt out anew."""
     source, schedule = written(product(), **DEALT)
     check_built(source, schedule)
-    assembly = _compile(source, H200).assembly
+    assembly = compile_source(source, H200).assembly
     assert "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16" in assembly
     dealt = set(re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 \t(\d+)", assembly))
     assert {"240", "24"} <= dealt and "cp.async.bulk.tensor" in assembly

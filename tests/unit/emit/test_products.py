@@ -13,7 +13,7 @@ from tile_testing.traced import traced
 import tileflow
 import tileflow.language as tfl
 from tileflow.api import load_kernel
-from tileflow.build.compile import _compile
+from tileflow.build.compile import compile_source
 from tileflow.errors import ConfigError, KernelError
 from tileflow.ir.attributes import DotAttrs
 from tileflow.ir.graph import Op
@@ -379,7 +379,7 @@ def test_operands_in_registers_outlast_their_product(function: Callable[..., Any
     assert ("= settled(" in source.text) == settled
     if not settled:
         return
-    waits = re.findall(r"wgmma\.wait_group\.sync\.aligned (\d+)", _compile(source, it.target).assembly)
+    waits = re.findall(r"wgmma\.wait_group\.sync\.aligned (\d+)", compile_source(source, it.target).assembly)
     assert waits and set(waits) == {"0"}
 
 

@@ -253,7 +253,7 @@ def test_a_sweep_that_is_done_but_not_logged_ends_with_a_code_of_its_own(
     for complete, code in ((False, cli.UNLOGGED), (True, 0)):
         state.LogState("sqlite:///x", complete, "because").write(tmp_path)
         try:
-            cli._finish("", tmp_path)
+            cli.finish("", tmp_path)
             assert not code
         except cli.typer.Exit as ending:
             assert ending.exit_code == code

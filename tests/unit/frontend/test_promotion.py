@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tileflow.frontend.promotion import Kind, _asked
+from tileflow.frontend.promotion import Kind, result_by_torch
 from tileflow.ir.ops import POINTWISE
 from tileflow.ir.types import FLOAT_BITS, INT_BITS
 
@@ -18,7 +18,7 @@ REFUSED = (TypeError, RuntimeError, AttributeError)  # the last: a tuple, of tor
 
 def answer(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
     try:
-        return _asked(fn, kinds, device)
+        return result_by_torch(fn, kinds, device)
     except REFUSED:
         return ""
 

@@ -81,15 +81,17 @@ class Sampler:
 
 @pytest.fixture(autouse=True)
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(child, "_identified", lambda index: DeviceInfo("card", "nvidia-h200", "GPU-0", 1, 1, "", ""))
-    monkeypatch.setattr(child, "_noise_guard", lambda index: steady)
+    monkeypatch.setattr(
+        child, "identified_device", lambda index: DeviceInfo("card", "nvidia-h200", "GPU-0", 1, 1, "", "")
+    )
+    monkeypatch.setattr(child, "noise_guard", lambda index: steady)
     monkeypatch.setattr(child, "DeviceSampler", Sampler)
     monkeypatch.setattr(child, "sample_in_turn", lambda samplers: [s.us for s in samplers])
-    monkeypatch.setattr(input_cache, "_make_room", lambda: None)
+    monkeypatch.setattr(input_cache, "make_room", lambda: None)
     monkeypatch.setitem(sys.modules, "measure_child_kernels", sys.modules[__name__])
     made.clear()
     yield
-    input_cache._cache.clear()
+    input_cache.forget()
 
 
 def race(*configs: tuple[str, float], **changes: Any) -> Any:
@@ -124,8 +126,10 @@ def test_data_made_ahead_is_the_first_trials() -> None:
 
 def test_a_verdict_of_wrong_is_from_fresh_data() -> None:
     ask(("", 50.0), seeds=(0,))
-    (problem,) = input_cache._cache.values()
-    problem.seeds[0].reference.result.zero_()  # as a config that writes out of bounds would
+    request = MeasureRequest("m:twice", (("n", 64),), (), loader="measure_child_kernels:load", seeds=(0,))
+    _, (data,) = input_cache.prepare(request)
+    assert made[64, 0] == 1, "the same data"
+    data.reference.result.zero_()  # as a config that writes out of bounds would
     assert ask(("", 50.0), seeds=(0,)).status is Status.OK
     assert made[64, 0] == 2
     assert ask(("wrong", 50.0), seeds=(0,)).status is Status.INCORRECT
@@ -214,7 +218,7 @@ def test_memory_that_is_short_names_who_else_is_on_the_card(monkeypatch: pytest.
     def full(*args: Any, **kwargs: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(child, "_noise_guard", lambda index: NoiseGuard(steady.canary, Crowded("GPU-0")))
+    monkeypatch.setattr(child, "noise_guard", lambda index: NoiseGuard(steady.canary, Crowded("GPU-0")))
     monkeypatch.setattr(child, "DeviceSampler", full)
     outcome = ask(("", 50.0))
     assert outcome.status is Status.OOM and "beside this process: 4711, 4712" in outcome.error_digest
@@ -224,7 +228,7 @@ def test_a_condemned_measurement_is_made_again(monkeypatch: pytest.MonkeyPatch) 
     """Fault 18: the times beside a slow canary are not those that come back, of a config and of a race."""
     canaries = iter([10.0] * 3 + [20.0, 10.0] + [20.0, 10.0])
     watched = NoiseGuard(Canary(lambda count: [next(canaries)] * count), NullMonitor("GPU-0"), lambda seconds: None)
-    monkeypatch.setattr(child, "_noise_guard", lambda index: watched)
+    monkeypatch.setattr(child, "noise_guard", lambda index: watched)
     for _ in range(3):
         assert ask(("", 50.0)).device == DeviceFacts("GPU-0", canary_ratio=1.0)
     assert ask(("", 50.0)).device == DeviceFacts("GPU-0", canary_ratio=1.0, noise_retries=1)
@@ -236,7 +240,7 @@ def test_each_attempt_has_the_whole_limit(monkeypatch: pytest.MonkeyPatch) -> No
     phases: list[str] = []
     canaries = iter([10.0] * 3 + [20.0, 10.0])
     watched = NoiseGuard(Canary(lambda count: [next(canaries)] * count), NullMonitor("GPU-0"), lambda seconds: None)
-    monkeypatch.setattr(child, "_noise_guard", lambda index: watched)
+    monkeypatch.setattr(child, "noise_guard", lambda index: watched)
     for _ in range(3):
         ask(("", 50.0))
     monkeypatch.setattr(child, "report", phases.append)

@@ -69,11 +69,11 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
         monkeypatch.setattr(torch.version, "hip", "7.1" if hasattr(card, "gcnArchName") else None)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: card)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: card.name)
-        describe._class_of.cache_clear()
+        describe.class_by_index.cache_clear()
         try:
             return device_class(0)
         finally:
-            describe._class_of.cache_clear()
+            describe.class_by_index.cache_clear()
 
     return classed
 
@@ -158,11 +158,11 @@ def test_the_class_of_a_device_is_asked_for_once(monkeypatch: pytest.MonkeyPatch
         return cards[index]
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
-    describe._class_of.cache_clear()
+    describe.class_by_index.cache_clear()
     assert [device_class(i) for i in (0, 1)] == ["nvidia-h100-pcie", "nvidia-h100-sxm"]
     assert device_class(torch.device("cuda", 1)) == device_class("cuda:1") == "nvidia-h100-sxm"
     assert asked == [0, 1]
-    describe._class_of.cache_clear()
+    describe.class_by_index.cache_clear()
 
 
 # ---- the name says all --------------------------------------------------------------------------------------------

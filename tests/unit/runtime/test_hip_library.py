@@ -307,7 +307,7 @@ def test_hips_errors_as_outcomes(status: str) -> None:
         def hipGetErrorName(self, status: int) -> bytes:
             return name.encode()
 
-    error = drivers._hip_error(Named(), int(status), "a kernel")
+    error = drivers.hip_error(Named(), int(status), "a kernel")
     assert launch_failure(error).status is outcome
     assert isinstance(error, OutOfResources) == (status == "701")
 

@@ -38,7 +38,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
-        build_module._functions.cache_clear()
+        build_module.generated_functions.cache_clear()
         yield
 
 

@@ -36,7 +36,7 @@ def repeated(it: Lowered, config: Config, region: int, cache: Path) -> list[bool
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_CACHE_DIR", str(cache))
         patch.setenv("TILEFLOW_CACHE", str(cache / "tileflow"))
-        build_module._functions.cache_clear()
+        build_module.generated_functions.cache_clear()
         build(it.emit(config)[region], H200)
     (text,) = (path.read_text() for path in cache.glob("*/*.ttgir"))
     warps = {name: (int(m), int(n)) for name, m, n in WARPS.findall(text)}
