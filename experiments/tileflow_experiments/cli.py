@@ -247,9 +247,11 @@ def show_kernel(
     from tileflow.explain import explain
     from tileflow.target import target
 
+    from .spec import problem_inputs
+
     import_from_here()
-    loaded = load_kernel(kernel)
-    lowered = loaded.lower(loaded.inputs(device="meta", **_problem(problem)), target(device_class))
+    loaded, device = load_kernel(kernel), target(device_class)
+    lowered = loaded.lower(problem_inputs(loaded, _problem(problem), "--problem"), device)
     chosen = Config.of(lowered.default.to_dict() | (_problem(config) if config else {}))
     if not source:
         typer.echo(explain(lowered) + "\n")

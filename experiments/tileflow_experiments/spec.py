@@ -281,7 +281,7 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
                 hint="import it in a Python shell from the same folder to see the traceback",
             ) from error
         for j, problem in enumerate(entry.problems):
-            _check_problem(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
+            problem_inputs(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
     for i, path in enumerate(spec.seeds):
         if not path.is_file():
             raise SpecError(
@@ -292,9 +292,13 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
             )
 
 
-def _check_problem(kernel: KernelInputs, problem: dict[str, Any], where: str) -> None:
+def problem_inputs(kernel: KernelInputs, problem: dict[str, Any], where: str) -> tuple[Any, ...]:
+    """The kernel's arguments for ``problem``, without memory. ``where``: the problem's place, for errors. Raises SpecError
+    for whatever the author's function raises."""
     try:
-        kernel.inputs(device="meta", **problem)
+        return kernel.inputs(device="meta", **problem)
+    except SpecError as error:
+        raise SpecError(error.constraint, got=error.got or str(problem), where=where, hint=error.hint) from None
     except Exception as error:  # the author's own function: it may raise anything
         named = next((key for key in problem if f"'{key}'" in str(error)), None)
         raise SpecError(

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from examples.attention import attention
 from examples.matmul import matmul
 from examples.softmax import softmax
+from tileflow.errors import SpecError
 from tileflow.target import target
 
 
@@ -75,3 +76,10 @@ def test_a_config_of_ones_own() -> None:
     assert shown.exit_code == 0 and "num_warps=8" in shown.output and "roof" not in shown.output
     wrong = CliRunner().invoke(app, [*problem, "--config", "num_wraps=8"])
     assert wrong.exit_code != 0 and "num_wraps" in str(wrong.exception)
+
+
+@pytest.mark.parametrize(("problem", "says"), [("rows=64", "rows"), ("m=sixty n=256", "must accept the problem")])
+def test_a_problem_that_the_inputs_do_not_take_is_refused_by_name(problem: str, says: str) -> None:
+    result = CliRunner().invoke(app, ["show", "examples.softmax:softmax", "--problem", problem])
+    assert isinstance(result.exception, SpecError) and says in str(result.exception)
+    assert "at --problem" in str(result.exception)

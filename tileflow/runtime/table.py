@@ -361,7 +361,7 @@ def parse_table(text: str, where: str = "table") -> Table:
             f"schema_version must be 1 to {SCHEMA_VERSION}",
             got=reprlib.repr(version),
             where=where,
-            hint="upgrade tileflow to read a newer table",
+            hint="upgrade tileflow to read a newer table" if type(version) is int else "is this a table?",
         )
     if late := sorted(name for name, since in FIELDS_SINCE.items() if since > version and name in data):
         raise TableError(
