@@ -293,8 +293,10 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
 
 
 def problem_inputs(kernel: KernelInputs, problem: dict[str, Any], where: str) -> tuple[Any, ...]:
-    """The kernel's arguments for ``problem``, without memory. ``where``: the problem's place, for errors. Raises SpecError
-    for whatever the author's function raises."""
+    """The kernel's arguments for ``problem``, without memory. ``where``: the problem's place, for errors.
+
+    Raises SpecError for whatever the author's function raises.
+    """
     try:
         return kernel.inputs(device="meta", **problem)
     except SpecError as error:

@@ -229,7 +229,7 @@ class MissedCalls:
 def no_row(kernel: str, problem: Problem, device: str | None, tried: Sequence[str]) -> Missed:
     """Count and record a miss; it is said once for each kernel. ``tried``: why what might have served it did not."""
     reason = tried[-1] if tried else "no table has a row for it"
-    observe.say_once(logging.WARNING, kernel, "miss", f"no row serves {problem.key} on {device or "a CPU"}: {reason}")
+    observe.say_once(logging.WARNING, kernel, "miss", f"no row serves {problem.key} on {device or 'a CPU'}: {reason}")
     return miss(kernel, problem, device, reason)
 
 
