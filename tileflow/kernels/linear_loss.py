@@ -15,7 +15,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..errors import CallError
-from .losses import IGNORED, capped, cross_entropy_forward, divisor, slope, sums_of_rows
+from .losses import IGNORED, LossOptions, capped, cross_entropy_forward, divisor, slope, sums_of_rows
 from .losses import inputs as loss_inputs
 from .losses import reference as losses_of
 from .rows import as_rows
@@ -213,20 +213,8 @@ def linear_cross_entropy(
     return _LinearCrossEntropy.apply(matrix, weight, bias, labels.reshape(-1), scale, options, rows)  # type: ignore[no-any-return]
 
 
-class LinearCrossEntropyLoss(torch.nn.Module):
+class LinearCrossEntropyLoss(LossOptions):
     """:func:`linear_cross_entropy` with its options; the weight is the caller's."""
-
-    def __init__(
-        self,
-        *,
-        ignore_index: int = IGNORED,
-        label_smoothing: float = 0.0,
-        reduction: str = "mean",
-        softcap: float | None = None,
-    ) -> None:
-        super().__init__()
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-        self.reduction, self.softcap = reduction, softcap
 
     def forward(
         self,
@@ -238,13 +226,5 @@ class LinearCrossEntropyLoss(torch.nn.Module):
     ) -> torch.Tensor:
         """The loss of ``x @ weight.mT + bias`` against ``labels``, reduced as the module says."""
         return linear_cross_entropy(
-            x,
-            weight,
-            labels,
-            bias=bias,
-            ignore_index=self.ignore_index,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-            num_items_in_batch=num_items_in_batch,
-            softcap=self.softcap,
+            x, weight, labels, bias=bias, num_items_in_batch=num_items_in_batch, **self.options()
         )

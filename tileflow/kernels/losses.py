@@ -190,8 +190,8 @@ def cross_entropy(
     return losses.sum() / divided_by
 
 
-class CrossEntropyLoss(torch.nn.Module):
-    """:func:`cross_entropy` with its options."""
+class LossOptions(torch.nn.Module):
+    """The options that the modules of both losses keep."""
 
     def __init__(
         self,
@@ -205,16 +205,17 @@ class CrossEntropyLoss(torch.nn.Module):
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
         self.reduction, self.softcap = reduction, softcap
 
+    def options(self) -> dict[str, Any]:
+        """The options as keyword arguments of the functions."""
+        names = ("ignore_index", "label_smoothing", "reduction", "softcap")
+        return {name: getattr(self, name) for name in names}
+
+
+class CrossEntropyLoss(LossOptions):
+    """:func:`cross_entropy` with its options."""
+
     def forward(
         self, logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | float | None = None
     ) -> torch.Tensor:
         """The loss of ``logits`` against ``labels``, reduced as the module says."""
-        return cross_entropy(
-            logits,
-            labels,
-            ignore_index=self.ignore_index,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-            num_items_in_batch=num_items_in_batch,
-            softcap=self.softcap,
-        )
+        return cross_entropy(logits, labels, num_items_in_batch=num_items_in_batch, **self.options())

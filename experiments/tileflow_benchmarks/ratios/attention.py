@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -43,7 +43,10 @@ _KEYS, _STAGES = (64, 128), (2, 3)
 
 @dataclass(frozen=True, slots=True)
 class AttentionCase:
-    """One call of attention."""
+    """One call of a kernel of attention: ``products`` of 2 * m * m * d operations a head."""
+
+    kernel: ClassVar[str] = "examples.attention:attention"
+    products: ClassVar[int] = 2
 
     name: str
     batch: int
@@ -55,17 +58,17 @@ class AttentionCase:
     def args(self, device: str) -> tuple[Any, ...]:
         """Return the kernel's arguments for the case on ``device``."""
         sizes = {"batch": self.batch, "heads": self.heads, "m": self.m, "d": self.d, "causal": self.causal}
-        return attention().inputs(device=device, **sizes)
+        return self.loaded.inputs(device=device, **sizes)
+
+    @property
+    def loaded(self) -> Kernel:
+        """The gallery's kernel, imported."""
+        return load_kernel(self.kernel)
 
     @property
     def flops(self) -> float:
-        """The floating-point operations of both products; a causal call needs half."""
-        return 4.0 * self.batch * self.heads * self.m**2 * self.d * (0.5 if self.causal else 1.0)
-
-
-def attention() -> Kernel:
-    """Import the attention kernel of the gallery."""
-    return load_kernel("examples.attention:attention")
+        """The floating-point operations that the result needs; a causal call needs half."""
+        return 2.0 * self.products * self.batch * self.heads * self.m**2 * self.d * (0.5 if self.causal else 1.0)
 
 
 CASES = (
@@ -115,8 +118,8 @@ def built(lowered: Lowered, config: Config) -> dict[str, Any]:
 def checked(case: AttentionCase, lowered: Lowered, config: Config) -> tuple[dict[str, Any], Callable[..., Any] | None]:
     """Check a config's result. Returns the figures, and the call where the result is right."""
     args = case.args("cuda")
-    call = attention().compile(lowered, config, "cuda")
-    verdict = check_call(call, args, make_reference(attention().reference, args), repeats=3)
+    call = case.loaded.compile(lowered, config, "cuda")
+    verdict = check_call(call, args, make_reference(case.loaded.reference, args), repeats=3)
     if not verdict.ok:
         return {"status": verdict.status.value, "reason": verdict.reason}, None
     return {"status": "ok", "max_err": verdict.max_err}, call
@@ -144,7 +147,7 @@ def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, with_
 
 def built_ahead(number: int, name: str, device: str) -> dict[str, Any]:
     """Build one config of one case for a device class in this process; Triton's cache keeps it."""
-    lowered = attention().lower(CASES[number].args("meta"), target(device))
+    lowered = CASES[number].loaded.lower(CASES[number].args("meta"), target(device))
     found = {"case": CASES[number].name, "config": name, "device": device}
     try:
         return found | {"status": "built"} | built(lowered, configs(lowered)[name])
@@ -157,7 +160,7 @@ def measure(jobs: list[Job]) -> None:
     number = jobs[0][0]
     case = CASES[number]
     say_begins(case.name)
-    lowered = attention().lower(case.args("meta"), device_of(is_dry=False))
+    lowered = case.loaded.lower(case.args("meta"), device_of(is_dry=False))
     known = configs(lowered)
     calls: dict[str, Callable[..., Any]] = {}
     for _, name in jobs:
@@ -204,7 +207,7 @@ def main() -> int:
         parser.error("--out is needed")
     device = device_of(options.dry_run)
     numbers = chosen(CASES, options.only)
-    jobs = [(n, name) for n in numbers for name in configs(attention().lower(CASES[n].args("meta"), device))]
+    jobs = [(n, name) for n in numbers for name in configs(CASES[n].loaded.lower(CASES[n].args("meta"), device))]
     ahead = build_ahead(built_ahead, jobs, device.name)
     found = {CASES[number].name: {name: ahead[n, name] for n, name in jobs if n == number} for number in numbers}
     options.out.mkdir(parents=True, exist_ok=True)

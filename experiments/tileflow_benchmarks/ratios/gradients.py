@@ -17,12 +17,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
 from tileflow.config import Config
 from tileflow.errors import TileflowError
@@ -32,6 +30,7 @@ from tileflow.measure.timing import DeviceSampler
 from tileflow.target import Target, target
 
 from ..suite.eager import attention_backward
+from .attention import AttentionCase
 from .command import Comparison, device_of
 from .in_turns import medians
 from .watched import Job, say_about, say_begins, say_found
@@ -55,31 +54,11 @@ _TRIED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GradientCase:
-    """One call of attention's gradients."""
+class GradientCase(AttentionCase):
+    """One call of attention's gradients, which need five products."""
 
-    name: str
-    batch: int
-    heads: int
-    m: int
-    d: int
-    causal: bool = False
-
-    def args(self, device: str) -> tuple[Any, ...]:
-        """Return the kernel's arguments for the case on ``device``."""
-        sizes = {"batch": self.batch, "heads": self.heads, "m": self.m, "d": self.d, "causal": self.causal}
-        return gradients().inputs(device=device, **sizes)
-
-    @property
-    def flops(self) -> float:
-        """The floating-point operations of the five products that gradients need; a causal call needs half."""
-        return 10.0 * self.batch * self.heads * self.m**2 * self.d * (0.5 if self.causal else 1.0)
-
-
-def gradients() -> Kernel:
-    """Import the gradient kernel of the gallery."""
-    return load_kernel("examples.attention:attention_backward")
+    kernel = "examples.attention:attention_backward"
+    products = 5
 
 
 CASES = (
@@ -131,7 +110,7 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
     """Build a config and return what its launches' binaries take of the device."""
     start, found = time.monotonic(), {"case": CASES[number].name, "config": name, "device": device}
     try:
-        lowered = gradients().lower(CASES[number].args("meta"), target(device))
+        lowered = CASES[number].loaded.lower(CASES[number].args("meta"), target(device))
         taken = [build(source, lowered.target).resources for source in lowered.emit(configs(lowered)[name])]
     except TileflowError as error:
         return found | {"status": type(error).__name__, "reason": str(error)}
@@ -159,13 +138,13 @@ def measure(jobs: list[Job]) -> None:
 
 def _measure_case(number: int, names: list[str], device: Target) -> None:
     case = CASES[number]
-    args, lowered = case.args("cuda"), gradients().lower(case.args("meta"), device)
-    reference = make_reference(gradients().reference, args)
+    args, lowered = case.args("cuda"), case.loaded.lower(case.args("meta"), device)
+    reference = make_reference(case.loaded.reference, args)
     known, samplers = configs(lowered), dict[str, DeviceSampler]()
 
     def add(name: str, config: Config) -> None:
         say_about((number, name))
-        call = gradients().compile(lowered, config, "cuda")
+        call = case.loaded.compile(lowered, config, "cuda")
         verdict = check_call(call, args, reference, repeats=3)
         if verdict.ok:
             samplers[name] = DeviceSampler(call, args)
@@ -198,7 +177,7 @@ def main() -> int:
         "tileflow_benchmarks.ratios.gradients",
         __doc__,
         CASES,
-        lambda number, device: configs(gradients().lower(CASES[number].args("meta"), device)),
+        lambda number, device: configs(CASES[number].loaded.lower(CASES[number].args("meta"), device)),
         built,
         measure,
         frozenset({_TORCH, _BOTH}),
