@@ -227,6 +227,7 @@ def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: St
     assert len({pid for _, _, pid in log_of(tmp_path, "device")}) == 2
 
 
+@pytest.mark.slow
 def test_sigterm_drains(start: Start) -> None:
     """Fault 23: what runs ends or is given up within the grace, all the rest comes back cancelled."""
     evaluator = start(compilers=1, stages={"device_s": 0.5}, timeouts=SHORT_TIMEOUTS)
@@ -305,7 +306,11 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [exceptions.RaySystemError("lost"), exceptions.OutOfDiskError("full"), exceptions.NodeDiedError("gone")],
+    [
+        pytest.param(exceptions.RaySystemError("lost"), marks=pytest.mark.slow),
+        pytest.param(exceptions.OutOfDiskError("full"), marks=pytest.mark.slow),
+        exceptions.NodeDiedError("gone"),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_rays_own_errors_are_retried_and_blame_nobody(

@@ -50,6 +50,7 @@ def test_dying_workers_change_no_verdict(start: Callable[..., RayEvaluator], tmp
     assert len(lost) >= 3 * 4
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEvaluator], tmp_path: Path) -> None:
     faults = ("", "device_incorrect")
     sweep.run(spec(8), tmp_path / "whole", tools(start, faults))
@@ -82,7 +83,7 @@ def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEval
     assert before <= verdicts(tmp_path / "out")
 
 
-@pytest.mark.parametrize("fault", ["compile_mend", "device_mend"])
+@pytest.mark.parametrize("fault", ["compile_mend", pytest.param("device_mend", marks=pytest.mark.slow)])
 def test_a_kernel_to_mend_ends_its_own_study_alone(
     start: Callable[..., RayEvaluator], tmp_path: Path, fault: str
 ) -> None:

@@ -28,7 +28,11 @@ def taking_turns(name: str, of_each: Sequence[str]) -> list[Any]:
 
 
 EACH_DTYPE = [case for name, it in GALLERY.items() for case in taking_turns(name, it.dtypes)]
-EACH_LAYOUT = [case for name, it in GALLERY.items() for case in taking_turns(name, it.layouts)]
+EACH_LAYOUT = [
+    case if row % 2 == 0 else pytest.param(*case.values, marks=pytest.mark.slow)
+    for row, (name, it) in enumerate(GALLERY.items())
+    for case in taking_turns(name, it.layouts)
+]
 
 
 def test_the_whole_gallery_is_here() -> None:

@@ -137,8 +137,8 @@ def compare(
 @pytest.mark.parametrize(
     ("dtype", "least"),
     [
-        ("float32", 50), ("bfloat16", 50), ("float16", 50), ("float64", 50), ("int32", 30), ("int64", 30), ("int8", 30),
-        ("uint8", 25), ("int16", 30), ("bool", 20),
+        ("float32", 50), ("bfloat16", 50), ("float16", 50), ("int32", 30), ("int8", 30), ("uint8", 25), ("bool", 20),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in (("float64", 50), ("int64", 30), ("int16", 30))),
     ],
 )  # fmt: skip
 def test_unary(interpreter: Callable[..., Any], tmp_path: Path, dtype: str, least: int) -> None:

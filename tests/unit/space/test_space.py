@@ -9,6 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tile_testing.compiler_gallery import GALLERY, PROBLEMS, kernel, meta
+from tile_testing.tiers import every_other
 
 import tileflow
 import tileflow.language as tfl
@@ -66,7 +67,7 @@ def test_the_default_is_valid_everywhere(name: str, device: str) -> None:
             assert all(extent.constant is not None and extent.constant >= 1 for extent in source.grid)
 
 
-@pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.parametrize("name", every_other(GALLERY))
 def test_the_default_does_not_depend_on_the_mode(name: str) -> None:
     """A table row of one mode then serves the other."""
     for sizes in GALLERY[name].rows("space")[1:]:
