@@ -17,7 +17,7 @@ import torch
 from ..errors import CallError
 from ..kernels import add_rms_norm, cross_entropy, geglu, linear_cross_entropy, rms_norm, rope, swiglu
 from ..kernels import attention as scaled_dot_attention
-from .families import FAMILIES, Family
+from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, ROTARY, F, Head, Norm, form_of, turns_as_llama
 
 __all__ = ["Report", "Skipped", "apply", "unapply"]
 
@@ -55,15 +55,17 @@ def apply(
     fused_loss: bool = True,
     attention: bool = False,
 ) -> Report:
-    """Let a loaded model of Llama, Qwen2, Qwen3, Mistral or Gemma (1, 2, 3) run on tileflow's kernels.
+    """Let a loaded model run on tileflow's kernels, as far as its modules have the code that they stand for.
+
+    That is most of Llama, Qwen2, Qwen3, Mistral and Gemma (1, 2, 3), and what other families share of their code; the
+    report says what stays, and why.
 
     ``norm``: RMS norms. ``residual``: a layer's first addition together with the norm after it. ``activation``: what an
     MLP does between its products. ``rotary``: the embedding of positions. ``loss``: that of a causal language model;
     ``fused_loss``: in training together with the last product, so that the output has a loss and no logits.
     ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster for most.
-    Raises CallError for another model, and for one that it was applied to already.
+    Raises CallError for a model that has no such module, and for one that it was applied to already.
     """
-    family = _family_of(model)
     if hasattr(model, _STATE):
         raise CallError(
             "a model is patched once",
@@ -71,8 +73,7 @@ def apply(
             where="tileflow.integrations.transformers",
             hint="unapply(model) first",
         )
-    patch = _Patch(model, family)
-    setattr(model, _STATE, patch)
+    patch = _Patch(model)
     for is_wanted, part, change in (
         (norm, "norm", _replace_norms),
         (residual and norm, "residual", _replace_residuals),
@@ -86,6 +87,14 @@ def apply(
             change(patch)
         else:
             patch.skip(part, "it was not asked for")
+    if not patch.report.replaced:
+        raise CallError(
+            "a model has modules whose code is known",
+            got=type(model).__name__,
+            where="tileflow.integrations.transformers",
+            hint=f"{patch.report}\ntileflow.kernels has the parts",
+        )
+    setattr(model, _STATE, patch)
     return patch.report
 
 
@@ -102,33 +111,26 @@ def unapply(model: torch.nn.Module) -> None:
     delattr(model, _STATE)
 
 
-def _family_of(model: torch.nn.Module) -> Family:
-    kind = getattr(getattr(model, "config", None), "model_type", None)
-    if kind not in FAMILIES:
-        raise CallError(
-            "the model is of a family that is known",
-            got=repr(kind or type(model).__name__),
-            where="tileflow.integrations.transformers",
-            hint=f"one of {', '.join(FAMILIES)}; tileflow.kernels has the parts for others",
-        )
-    return FAMILIES[kind]
-
-
 _ABSENT = object()
 
 
 class _Patch:
     """The changes of one model: attributes of instances, and what they were."""
 
-    def __init__(self, model: torch.nn.Module, family: Family) -> None:
-        self.model, self.family, self.report = model, family, Report()
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.model, self.report = model, Report()
+        self.norms: dict[torch.nn.Module, Norm] = {}  # that were replaced
         self._before: list[tuple[torch.nn.Module, str, Any]] = []
         self.attention: str | None = None  # the implementation that the model had
 
-    def modules(self, suffix: str) -> Iterator[torch.nn.Module]:
-        """The model's modules of a class of its family's file, not of a subclass, which may do something else."""
-        name = self.family.prefix + suffix
-        return (m for m in self.model.modules() if type(m).__name__ == name)
+    def modules(self, forms: tuple[F, ...]) -> list[tuple[torch.nn.Module, F]]:
+        """The model's modules that have the code of one of the forms, with that form."""
+        pairs = ((m, form_of(type(m), forms)) for m in self.plain_modules())
+        return [(m, form) for m, form in pairs if form is not None]
+
+    def plain_modules(self) -> Iterator[torch.nn.Module]:
+        """The modules whose forward is their class's: not those that another library has hooked."""
+        return (m for m in self.model.modules() if "forward" not in m.__dict__)
 
     def set(self, module: torch.nn.Module, attribute: str, value: Any) -> None:
         self._before.append((module, attribute, module.__dict__.get(attribute, _ABSENT)))
@@ -141,7 +143,7 @@ class _Patch:
         if number:
             self.report.replaced[part] = number
         else:
-            self.skip(part, "the model has none")
+            self.skip(part, "the model has none whose code is known")
 
     def skip(self, part: str, why: str) -> None:
         self.report.skipped.append(Skipped(part, why))
@@ -161,46 +163,47 @@ def _epsilon(norm: torch.nn.Module) -> float:
 
 
 def _replace_norms(patch: _Patch) -> None:
-    offset, promotes = patch.family.offset, patch.family.promotes
-    modules = list(patch.modules("RMSNorm"))
-    for module in modules:
-        eps = _epsilon(module)
+    patch.norms = dict(patch.modules(NORMS))
+    for module, form in patch.norms.items():
+        patch.forward(module, _norm(form, _epsilon(module)))
+    patch.count("norm", len(patch.norms))
 
-        def forward(self: torch.nn.Module, hidden_states: torch.Tensor, eps: float = eps) -> torch.Tensor:
-            weight: torch.Tensor = self.weight  # type: ignore[assignment]
-            if promotes:
-                hidden_states = hidden_states.to(torch.promote_types(hidden_states.dtype, weight.dtype))
-            return rms_norm(hidden_states, weight, eps, offset=offset)
 
-        patch.forward(module, forward)
-    patch.count("norm", len(modules))
+def _norm(form: Norm, eps: float) -> Callable[..., torch.Tensor]:
+    def forward(self: torch.nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
+        weight: torch.Tensor = self.weight  # type: ignore[assignment]
+        if form.promotes:
+            hidden_states = hidden_states.to(torch.promote_types(hidden_states.dtype, weight.dtype))
+        return rms_norm(hidden_states, weight, eps, offset=form.offset)
+
+    return forward
 
 
 def _replace_residuals(patch: _Patch) -> None:
     """Replace the residual additions of layers that add, normalise the sum, and go on with both."""
-    if not patch.family.adds_before_norm:
-        return patch.skip("residual", "the family normalises what it adds, before it adds")
-    offset = patch.family.offset
-    layers = list(patch.modules("DecoderLayer"))
+    layers = [layer for layer, _ in patch.modules(LAYERS) if layer.post_attention_layernorm in patch.norms]
     for layer in layers:
-        eps = _epsilon(layer.post_attention_layernorm)  # type: ignore[arg-type]
+        norm: Any = layer.post_attention_layernorm
+        patch.forward(layer, _layer(patch.norms[norm], _epsilon(norm)))
+    patch.count("residual", len(layers))
 
-        def forward(self: Any, hidden_states: torch.Tensor, eps: float = eps, **kwargs: Any) -> torch.Tensor:
-            attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
-            weight = self.post_attention_layernorm.weight
-            normed, summed = add_rms_norm(attended, hidden_states, weight, eps, offset=offset)
-            out: torch.Tensor = summed + self.mlp(normed)
-            return out
 
-        patch.forward(layer, forward)
-    return patch.count("residual", len(layers))
+def _layer(form: Norm, eps: float) -> Callable[..., torch.Tensor]:
+    def forward(self: Any, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
+        weight = self.post_attention_layernorm.weight
+        normed, summed = add_rms_norm(attended, hidden_states, weight, eps, offset=form.offset)
+        out: torch.Tensor = summed + self.mlp(normed)
+        return out
+
+    return forward
 
 
 def _replace_activations(patch: _Patch) -> None:
     from transformers.activations import ACT2FN
 
     functions = {type(ACT2FN["silu"]): swiglu, type(ACT2FN["gelu_pytorch_tanh"]): geglu}
-    layers = list(patch.modules("MLP"))
+    layers: list[Any] = [module for module, _ in patch.modules(MLPS)]
     kinds = {type(module.act_fn) for module in layers}
     if others := sorted(kind.__name__ for kind in kinds - functions.keys()):
         return patch.skip("activation", f"no kernel is for {', '.join(others)}")
@@ -221,18 +224,12 @@ def _turned(
     return rope(q, k, cos, sin, head_dim=unsqueeze_dim)
 
 
-_ROTARY = "apply_rotary_pos_emb"
-
-
 def _replace_rotary(patch: _Patch) -> None:
     """The attention's own forward, in which the function of that name is ours: it reads it from its module."""
-    layers = list(patch.modules("Attention"))
-    for own in {type(module).forward for module in layers}:
-        if not isinstance(own, FunctionType) or _ROTARY not in own.__code__.co_names or own.__closure__:
-            return patch.skip("rotary", f"{own.__qualname__} does not call {_ROTARY} by its name")
+    layers = [module for module in patch.plain_modules() if turns_as_llama(type(module).forward)]
     for module in layers:
-        patch.forward(module, _with_globals(type(module).forward, {_ROTARY: _turned}))
-    return patch.count("rotary", len(layers))
+        patch.forward(module, _with_globals(type(module).forward, {ROTARY: _turned}))
+    patch.count("rotary", len(layers))
 
 
 def _with_globals(function: Any, changed: Mapping[str, Any]) -> FunctionType:
@@ -269,7 +266,9 @@ def _causal_loss(
 def _replace_loss(patch: _Patch) -> None:
     if not type(patch.model).__name__.endswith("ForCausalLM"):
         return patch.skip("loss", f"{type(patch.model).__name__} is no causal language model")
-    if "_loss_function" in patch.model.__dict__:
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    if getattr(patch.model, "loss_function", None) is not ForCausalLMLoss:
         return patch.skip("loss", "the model has a loss function of its own")
     patch.set(patch.model, "_loss_function", _causal_loss)  # what the setter of model.loss_function sets
     return patch.count("loss", 1)
@@ -280,6 +279,9 @@ def _fuse_loss(patch: _Patch) -> None:
     head = getattr(model, "lm_head", None)
     if "loss" not in patch.report.replaced:
         return patch.skip("fused_loss", "the loss stays")
+    form = form_of(type(model), HEADS)
+    if form is None:
+        return patch.skip("fused_loss", f"{type(model).__name__}.forward does more than it knows of")
     if type(head) is not torch.nn.Linear:
         return patch.skip("fused_loss", f"the last product is {type(head).__name__}, not torch.nn.Linear")
     own = model.forward
@@ -293,7 +295,7 @@ def _fuse_loss(patch: _Patch) -> None:
         keeps_all = isinstance(keep, int) and keep == 0
         if labels is None or not self.training or not keeps_all or extra.get("return_dict") is False:
             return own(*args, **kwargs)
-        return _train_step(self, labels, {**given, **extra})
+        return _train_step(self, form, labels, {**given, **extra})
 
     forward.__signature__ = signature  # type: ignore[attr-defined]  # trainers read which arguments there are
     patch.forward(model, forward)
@@ -303,7 +305,7 @@ def _fuse_loss(patch: _Patch) -> None:
 _OF_LOSS = ("num_items_in_batch", "ignore_index", "shift_labels")
 
 
-def _train_step(model: Any, labels: torch.Tensor, inputs: dict[str, Any]) -> Any:
+def _train_step(model: Any, form: Head, labels: torch.Tensor, inputs: dict[str, Any]) -> Any:
     """The model's output with a loss and without logits."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
 
@@ -315,7 +317,7 @@ def _train_step(model: Any, labels: torch.Tensor, inputs: dict[str, Any]) -> Any
     if torch.is_autocast_enabled(hidden.device.type):  # as the product would under it
         dtype = torch.get_autocast_dtype(hidden.device.type)
         hidden, weight, bias = (None if x is None else x.to(dtype) for x in (hidden, weight, bias))
-    cap = getattr(model.config, "final_logit_softcapping", None)
+    cap = model.config.final_logit_softcapping if form.caps else None
     loss = linear_cross_entropy(hidden, weight, wanted.to(hidden.device), bias=bias, softcap=cap, **options)
     return CausalLMOutputWithPast(
         loss=loss,
@@ -358,9 +360,12 @@ def _replace_attention(patch: _Patch) -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
+    layers = [module for module in patch.model.modules() if form_of(type(module), ATTENTIONS) is not None]
+    if not layers:
+        return patch.count("attention", 0)
     AttentionInterface.register(_ATTENTION, _attend)
     AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
     model: Any = patch.model
     patch.attention = model.config._attn_implementation
     model.set_attn_implementation(_ATTENTION)
-    patch.count("attention", len(list(patch.modules("Attention"))))
+    return patch.count("attention", len(layers))

@@ -29,6 +29,25 @@ FAMILIES = {
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", {}),
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", {}),
 }
+ALL_PARTS = {"norm", "residual", "activation", "rotary", "loss", "fused_loss"}
+# Families that nobody named: of each, the parts whose code is not that of a known class.
+OTHERS = {
+    "granite": ("GraniteConfig", "GraniteForCausalLM", {"logits_scaling": 3.0, "residual_multiplier": 0.5},
+                {"residual", "fused_loss"}),
+    "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", {"num_experts": 4, "num_experts_per_tok": 2},
+                  {"activation", "fused_loss"}),
+    "phi": ("PhiConfig", "PhiForCausalLM", {"partial_rotary_factor": 0.5}, {"norm", "residual", "activation"}),
+    "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {}, set()),
+    "mixtral": ("MixtralConfig", "MixtralForCausalLM", {"num_local_experts": 4},
+                {"residual", "activation", "fused_loss"}),
+    "phi3": ("Phi3Config", "Phi3ForCausalLM", {}, {"residual", "activation", "rotary"}),
+    "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {}, {"norm", "residual", "rotary"}),
+    "glm4": ("Glm4Config", "Glm4ForCausalLM", {}, {"residual", "activation", "rotary"}),
+    "cohere": ("CohereConfig", "CohereForCausalLM", {}, {"norm", "residual", "rotary", "fused_loss"}),
+    "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {}, {"residual"}),
+    "mamba": ("MambaConfig", "MambaForCausalLM", {}, {"residual", "activation", "rotary", "fused_loss"}),
+}  # fmt: skip
+QUICK = ("granite", "qwen3_moe", "phi")
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +57,7 @@ def _interpreted() -> Iterator[None]:
 
 
 def model_of(family: str, **options: Any) -> Any:
-    config, kind, own = FAMILIES[family]
+    config, kind, own = FAMILIES[family] if family in FAMILIES else OTHERS[family][:3]
     torch.manual_seed(0)
     made = getattr(transformers, kind)(getattr(transformers, config)(**{**SIZES, **own, **options}))
     for name, parameter in made.named_parameters():
@@ -78,6 +97,30 @@ def test_losses_and_gradients(family: str) -> None:
     assert {s.part for s in report.skipped} == {"attention"} | (set() if has_residual else {"residual"})
     unapply(model)
     assert not [m for m in model.modules() if "forward" in m.__dict__]
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in OTHERS]
+)
+def test_a_family_that_nobody_named(family: str) -> None:
+    """What has the code of a known class is replaced, what has not stays: scaled sums and logits, other norms, ..."""
+    model = model_of(family)
+    wanted = step(model)
+    report = apply(model)
+    stays = OTHERS[family][3]
+    assert set(report.replaced) == ALL_PARTS - stays and {s.part for s in report.skipped} == stays | {"attention"}
+    found = step(model)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+    assert any(not torch.equal(found[1][name], grad) for name, grad in wanted[1].items()), "our kernels ran"
+
+
+def test_a_forward_of_the_instance_stays() -> None:
+    """Hooks of other libraries stand there, and know what the module's own did."""
+    model = model_of("llama")
+    norm = model.model.norm
+    norm.forward = lambda hidden_states: torch.zeros_like(hidden_states)
+    report = apply(model)
+    assert report.replaced["norm"] == 4 and not model.model.norm(torch.ones(2, 24)).any()
 
 
 def test_logits_and_generation() -> None:
@@ -133,7 +176,7 @@ def test_attention_through_the_registry(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_is_refused_says_so() -> None:
-    with pytest.raises(CallError, match="a family that is known"):
+    with pytest.raises(CallError, match="modules whose code is known"):
         apply(torch.nn.Linear(2, 2))
     model = model_of("llama")
     with pytest.raises(CallError, match="something to put back"):
