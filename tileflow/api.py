@@ -25,7 +25,7 @@ from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
-from .runtime.argtree import bind_call, is_traced, replace, tensors
+from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import MISS, MOST_STATES, CallCache, Direct
 from .runtime.describe import check_memory, describe, device_class
@@ -204,26 +204,23 @@ class Kernel:
             recorder.called(self, args, kwargs)
 
     def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        check_memory(self.name, bind_call(self.host.signature, self.name, args, kwargs))
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
             return self._operators(*args, **kwargs)  # what the operator runs is interpreted, when it runs
-        self._refuse(args, kwargs)
+        self.refuse_grad(tensors((*args, *kwargs.values())))
         return self.run_eagerly(*args, config=_interpreting.get(), **kwargs)
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Attempt | Direct]:
         """What may serve a call, in order: see :mod:`tileflow.serve`. Raises CallError where the call is refused."""
+        check_memory(self.name, bind_call(self.host.signature, self.name, args, kwargs))
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
             return iter((Direct(self._operators, _Uncounted()),))
-        self._refuse(args, kwargs)
+        self.refuse_grad(tensors((*args, *kwargs.values())))
         if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0"):
             return iter((Direct(self.run_eagerly, _Uncounted()),))
         device = _device_of(args, kwargs)
         live = device_class(device) if device.type == "cuda" else None
         return plan(self, Call(args, kwargs, self.describe(*args, **kwargs), device, live))
-
-    def _refuse(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raises CallError for what a kernel cannot be given."""
-        self.refuse_grad(tensors((*args, *kwargs.values())))
-        check_memory(self.name, bind_call(self.host.signature, self.name, args, kwargs))
 
     def changes_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether host code writes into its arguments, asked of a call on the meta device."""
@@ -429,10 +426,8 @@ class Kernel:
         return row
 
     def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """A call's arguments by position, defaults filled in."""
-        bound = self.host.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.args
+        """A call's arguments by position, defaults filled in. Raises CallError where the kernel does not take them."""
+        return bound_call(self.host.signature, self.name, args, kwargs).args
 
 
 def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:

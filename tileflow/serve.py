@@ -23,6 +23,7 @@ from .runtime import observe
 from .runtime.argtree import tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import Direct
+from .runtime.dispatch import Shapes
 from .runtime.guards import failing
 from .runtime.launch import Launcher
 from .runtime.paths import Path, Symbol, read_path, read_symbol
@@ -120,6 +121,10 @@ class Call:
 
 def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
     """What may serve a call, in order. Raises MissError at its end where nothing may."""
+    if call.device.type == "meta":
+        counter = observe.served(kernel.name, "shapes", "the tensors have no memory")
+        yield Direct(partial(kernel.host.run, Shapes()), counter)
+        return
     if call.device.type == "cpu" and not interprets():
         counter = observe.served(kernel.name, "eager", "the tensors are on a CPU")
         observe.say_once(

@@ -22,6 +22,7 @@ from ..ir.op_table import effects_of
 from ..ir.overlap import with_pairs
 from ..ir.races import race
 from ..language.knobs import check_choices, limits
+from ..runtime.argtree import bound_call
 from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
 from . import operations
@@ -84,8 +85,7 @@ def lower_call(
 
     Raises KernelError with the place in the user's source.
     """
-    bound = host.signature.bind(*args)
-    bound.apply_defaults()
+    bound = bound_call(host.signature, host.fn.__qualname__, args, {})
     context = _Lowering(host, mode, choices or {}, watch, memory_of(bound.arguments.values()))
     for name, value in bound.arguments.items():
         if name in host.constants:

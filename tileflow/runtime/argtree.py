@@ -440,6 +440,13 @@ def bind_call(
     signature: inspect.Signature, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A call's arguments by parameter, defaults applied. Raises CallError where ``signature`` does not take them."""
+    return bound_call(signature, name, args, kwargs).arguments
+
+
+def bound_call(
+    signature: inspect.Signature, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """The same, as ``inspect`` has them."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -447,7 +454,7 @@ def bind_call(
             f"{name} must be called as {signature}", got=str(error), hint="arguments go by position or by these names"
         ) from None
     bound.apply_defaults()
-    return bound.arguments
+    return bound
 
 
 def flatten_call(host: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Template, list[Any]]:

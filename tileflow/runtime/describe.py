@@ -154,23 +154,28 @@ def _callable_spec(name: str, function: FunctionType, callable_hash: CallableHas
 def check_memory(name: str, values: Mapping[str, Any]) -> None:
     """Raises CallError, naming the argument, where a tensor is not what its memory holds: a kernel reads the memory.
 
-    Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse ones, and any while
-    forward-mode differentiation is going on, whose tangents would be lost.
+    Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse and nested ones, and
+    any while forward-mode differentiation is going on, whose tangents would be lost. A tensor that is traced has no
+    memory yet, and may be of any kind but nested.
     """
     for parameter, value in values.items():
         for steps, leaf in walk(value, ()):
-            if isinstance(leaf, torch.Tensor) and not is_traced(leaf) and leaf.device.type != "meta":
+            if isinstance(leaf, torch.Tensor) and (leaf.is_nested or _has_memory(leaf)):
                 _check_tensor(name, path_text(parameter, steps), leaf)
 
 
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return not is_traced(tensor) and tensor.device.type != "meta"
+
+
 def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
-    if value.layout is not torch.strided or value.is_quantized:
-        kind = value.dtype if value.is_quantized else value.layout
+    if value.layout is not torch.strided or value.is_quantized or value.is_nested:
+        kind = value.dtype if value.is_quantized else "nested sizes" if value.is_nested else value.layout
         raise CallError(
             "a kernel's tensors are strided",
             got=f"{path} with {kind}",
             where=name,
-            hint="pass its parts (values, indices, scales), or x.to_dense()",
+            hint="pass its parts (values, offsets, indices, scales), or x.to_dense()",
         )
     try:
         value.data_ptr()

@@ -77,12 +77,12 @@ def _tensor_key(value: torch.Tensor) -> Hashable:
     if is_traced(value):
         return type(value)
     try:
-        aligned = not value.data_ptr() & 15
-    except RuntimeError:  # of a transform of torch.func: describing refuses it
+        shape, aligned = value.shape, not value.data_ptr() & 15
+    except RuntimeError:  # nested, or of a transform of torch.func: describing refuses it
         return _NO_MEMORY
     grad = value.requires_grad and _grad_enabled()
     lazy = value.is_neg() or value.is_conj()
-    return (value.shape, value.stride(), value.dtype, value.device, aligned, lazy, grad, is_dual(value))
+    return (shape, value.stride(), value.dtype, value.device, aligned, lazy, grad, is_dual(value))
 
 
 # ---- forms --------------------------------------------------------------------------------------------------------

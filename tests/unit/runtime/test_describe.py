@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import forward_ad
 
+import tileflow
+import tileflow.language as tfl
 from tileflow.errors import CallError
 from tileflow.runtime import build_native, native
 from tileflow.runtime.ambient import READERS
@@ -279,6 +281,30 @@ def test_what_memory_does_not_hold_is_in_the_key_and_refused(form_of: FormOf) ->
         check_memory("m:k", {"x": torch.zeros(4)})
         with pytest.raises(CallError, match="forward-mode"):
             check_memory("m:k", {"x": dual})
+
+
+@tileflow.kernel
+def added(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.shape[0]):
+        out[tile] = x[tile] + 1
+    return out
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_refused_in_words(layout: torch.layout) -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+    with pytest.raises(CallError, match="are strided"):
+        added(nested)
+    with pytest.raises(CallError, match="are strided"), tileflow.interpret():
+        added(nested)
+
+
+def test_a_call_on_the_meta_device_gives_shapes() -> None:
+    """As torch's own operations do, without a compiler or an interpreter."""
+    found = added(torch.empty(5, 3, device="meta"))
+    assert found.device.type == "meta" and found.shape == (5, 3)
 
 
 def test_tensors_of_a_function_transform_are_refused_in_words(form_of: FormOf) -> None:
