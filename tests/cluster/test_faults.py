@@ -24,7 +24,7 @@ from tileflow_cluster.protocol import RaceRequest, TrialRequest, problem_items
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.trial import TrialResult
 from tileflow_cluster.worker_pool import Recycling
-from tileflow_cluster.workers import DeviceWorker
+from tileflow_cluster.workers import Answers, DeviceWorker
 
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Outcome, Status
@@ -296,7 +296,7 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
     def get(answer: Any, **options: Any) -> Any:
         value = fetch(answer, **options)
-        if left and isinstance(value, tuple) and isinstance(value[0], Outcome):
+        if left and isinstance(value, Answers) and isinstance(value.each[0].done, Outcome):
             raise left.pop()
         return value
 
