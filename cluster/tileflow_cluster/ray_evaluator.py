@@ -290,7 +290,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
                 if declined == MOST_DECLINED or not waiting:
                     break
                 most = fair_size(self._batch_size(name), waiting, self._pool.usable(name))
-                leases = self._queue.lease_batch(phase, str(worker), name, most)
+                leases = self._queue.lease_batch(phase, str(worker), name, min(most, self._pool.room(worker)))
                 if leases:
                     self._call(worker, leases)
                 else:

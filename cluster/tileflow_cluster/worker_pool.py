@@ -287,6 +287,10 @@ class WorkerPool:
         """Move the worker behind the others: nothing that waits is for it now."""
         self._file(worker)
 
+    def room(self, worker: Worker) -> int:
+        """Return how many more trials the worker takes before it is worn out, at least 1."""
+        return max(self._recycling.trials - worker.served, 1)
+
     def give(self, worker: Worker) -> None:
         """Count one more call of the worker."""
         worker.calls += 1

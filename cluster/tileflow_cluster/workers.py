@@ -46,6 +46,14 @@ class WorkerFacts:
     identity: DeviceIdentity | None = None
 
 
+def hide_gpus() -> None:
+    """Let this process and its children see no GPU. No driver is loaded before a stage is opened.
+
+    An environment of Ray's would do the same, and start each worker a second or more later.
+    """
+    os.environ.update(NO_GPU)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Done]):
     """What became of one request of a call: ``done``, or the error that its stage ``raised``. ``seconds``: it took."""
@@ -116,6 +124,7 @@ class CompileWorker:
     """
 
     def __init__(self, stages: Stages) -> None:
+        hide_gpus()
         os.nice(NICE)
         self._stages = stages
         self._opened: Compiler | None = None
@@ -156,6 +165,8 @@ class DeviceWorker:
     """Runs trials of one device class, one at a time, in the order in which it was called."""
 
     def __init__(self, stages: Stages, device_class: str, measured: bool) -> None:
+        if not measured:
+            hide_gpus()
         self._open = functools.partial(stages.open_device if measured else stages.open_model, device_class)
         self._opened: Device | None = None
 
@@ -211,13 +222,7 @@ def start_compiler(stages: Stages) -> ray.actor.ActorHandle:
     """Start a compile worker on one CPU, without a GPU; Ray spreads these over the nodes."""
     return (
         _actor(CompileWorker)
-        .options(
-            num_cpus=1,
-            max_restarts=0,
-            max_task_retries=0,
-            scheduling_strategy="SPREAD",
-            runtime_env={"env_vars": NO_GPU},
-        )
+        .options(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")
         .remote(stages)
     )
 
@@ -236,7 +241,5 @@ def start_device(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
 def start_model(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
     """Start a device worker that models the class and needs neither CPU nor GPU."""
     return (
-        _actor(DeviceWorker)
-        .options(num_cpus=0, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": NO_GPU})
-        .remote(stages, device_class, False)
+        _actor(DeviceWorker).options(num_cpus=0, max_restarts=0, max_task_retries=0).remote(stages, device_class, False)
     )
