@@ -22,6 +22,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tileflow_cluster.labels import DEVICE_CLASS
+from tileflow_cluster.local import local_ray  # before anything else that imports Ray, which it tells to stay local
+from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_experiments import spec as specs
 from tileflow_experiments.driver import Driver, open_studies, study_keys
 from tileflow_experiments.journal import Journal
@@ -89,10 +92,6 @@ def soak(
 def on_ray(wanted: specs.SweepSpec, tasks: Sequence[TuningTask], trials: int, folder: Path) -> dict[str, float]:
     """Run the trials over a Ray of this process with two workers of each kind. Returns milliseconds a trial: of this
     thread, and of all threads."""
-    from tileflow_cluster.labels import DEVICE_CLASS
-    from tileflow_cluster.local import local_ray
-    from tileflow_cluster.ray_evaluator import RayEvaluator
-
     budget = replace(wanted.budget, trials=math.ceil(trials / len(tasks)), seconds=None)
     wanted = replace(wanted, budget=budget)
     at_once = Pace(compile_s=1e-9, prepare_s=0.0, load_s=0.0, verify_s=0.0, bench_s=0.0)
