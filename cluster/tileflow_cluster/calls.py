@@ -6,7 +6,7 @@ import heapq
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,16 @@ MOST_AT_ONCE = 1000
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call in flight. ``lease`` is None while a worker describes itself. ``deadline``: on the monotonic clock."""
+    """One call in flight. ``leases`` is empty while a worker describes itself. ``deadline``: on the monotonic clock.
+
+    ``payloads``: the machine code of each lease, what a compile worker is to make too.
+    """
 
     worker: Worker
     answer: Any
     deadline: float
-    lease: Lease[Any] | None = None
-    payload: Any = None
+    leases: Sequence[Lease[Any]] = ()
+    payloads: Sequence[Any] = ()
 
 
 class Calls:
@@ -42,13 +45,18 @@ class Calls:
         return len(self._by_answer)
 
     def add(
-        self, worker: Worker, answer: Any, limit_s: float, lease: Lease[Any] | None = None, payload: Any = None
+        self,
+        worker: Worker,
+        answer: Any,
+        limit_s: float,
+        leases: Sequence[Lease[Any]] = (),
+        payloads: Sequence[Any] = (),
     ) -> None:
         """Record a call, which has ``limit_s`` seconds from now. One queued behind another has them from that one's
         deadline on."""
         mine = self._of.setdefault(worker, deque())
         begins = mine[-1].deadline if mine else 0.0
-        call = Call(worker, answer, max(time.monotonic(), begins) + limit_s, lease, payload)
+        call = Call(worker, answer, max(time.monotonic(), begins) + limit_s, leases, payloads)
         mine.append(call)
         self._by_answer[answer] = call
         heapq.heappush(self._deadlines, (call.deadline, next(self._numbers), call))

@@ -317,7 +317,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         """End the worker of a job that its stage should have ended. The jobs behind it are queued again."""
         self._jobs[job.worker].remove(job)
         self._end(job.group, job.worker)
-        self._queue.lost(job.lease, unanswered(job.lease), blame=True)
+        self._queue.lost(job.lease, unanswered(job.lease.phase), blame=True)
 
     def _end(self, group: _WorkerGroup, worker: LocalWorker[Any]) -> str:
         """End a worker and queue again what it has not begun. Returns the selector of its GPU."""

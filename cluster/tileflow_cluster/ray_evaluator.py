@@ -1,8 +1,9 @@
 """The evaluator on Ray: a pool of compilers, a worker on each GPU, models for classes without a GPU.
 
-Workers pull: each is given its next request when it has answered the last (a device worker has two more queued), so the
-compiling of one trial overlaps the measuring of another, and a straggler delays only what it has. Machine code goes
-from worker to worker through the object store; this process sees facts only. The trial queue (:mod:`.trial_queue`)
+Workers pull: each is given its next requests when it has answered the last (a device worker has another call queued).
+So the compiling of one trial overlaps the measuring of another, and a straggler delays only what it has. A call carries
+several trials where they take little time (:mod:`.batches`). Machine code goes from worker to worker through the object
+store; this process sees facts only. The trial queue (:mod:`.trial_queue`)
 tracks requests, the worker pool (:mod:`.worker_pool`) workers.
 """
 
@@ -28,6 +29,7 @@ from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
+from .batches import BatchSizes, fair_size
 from .binary_cache import BinaryCache
 from .calls import Call, Calls
 from .cluster_monitor import ClusterMonitor, require_loopback, require_reachable
@@ -39,9 +41,10 @@ from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, T
 from .ray_errors import ErrorAction, cluster_must_answer, error_action, ray_must_start
 from .stages import Stages
 from .sweep_registry import RegistryClient
-from .trial import DeviceIdentity, TrialResult
+from .trial import Build, DeviceIdentity, TrialResult
 from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
 from .worker_pool import MOST_DECLINED, Recycling, Worker, WorkerKind, WorkerPool
+from .workers import Answers, Made, pack
 
 log = logging.getLogger("tileflow.cluster")
 
@@ -121,6 +124,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._queue: TrialQueue[Any] = TrialQueue()
         self._pool = WorkerPool(stages, recycling or Recycling())
         self._calls = Calls()
+        self._batches = BatchSizes()
         self._requests: dict[str, TrialRequest] = {}
         self._binaries: BinaryCache[Any] = BinaryCache()
         self._primed: Counter[Any] = Counter()
@@ -155,8 +159,12 @@ class RayEvaluator(QueuedEvaluator[Any]):
         if self._draining:
             return 0
         compilers = math.ceil(self._pool.usable("") / len(self._whole.devices))
-        wanted = AHEAD * (self._pool.usable(device_class) + compilers)
+        on_devices = self._pool.usable(device_class) * self._batch_size(device_class)
+        wanted = AHEAD * (on_devices + compilers * self._batch_size(""))
         return max(wanted - self._queue.in_flight(device_class), 0)
+
+    def _batch_size(self, device_class: str) -> int:
+        return self._batches.size(device_class, len(self._pool))
 
     def away(self, device_class: str) -> str:
         """Return why the class cannot be served now: the sweep is paused, or a worker has no node or no place; else
@@ -184,12 +192,11 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._status = status
 
     def submit(self, request: AnyRequest) -> None:
-        """Queue one request and give it out if a worker is free. Raises ClusterError where nothing serves its class."""
+        """Queue one request; the next :meth:`poll` gives it out, with others. Raises ClusterError where nothing serves
+        its class."""
         self._require(request.device_class)
         candidates = request.candidates if isinstance(request, RaceRequest) else ()
         self._queue.submit(request, tuple(self._payload(trial_id) for trial_id, _ in candidates))
-        with cluster_must_answer():
-            self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
         """Return the results since the last call. Raises ClusterError where Ray itself has gone."""
@@ -226,8 +233,8 @@ class RayEvaluator(QueuedEvaluator[Any]):
         payload = self._binaries.get(trial_id)
         try:
             if payload is not None:
-                binaries: tuple[Binary, ...] = ray.get(payload, timeout=FETCH_LIMIT_S)
-                return binaries
+                made: Made = ray.get(payload, timeout=FETCH_LIMIT_S)
+                return made[1]
         except exceptions.RayError as error:
             log.info("compiling %s again, its binaries are gone: %s", trial_id, type(error).__name__)
         return self._compile_again(self._requests[trial_id])
@@ -274,16 +281,18 @@ class RayEvaluator(QueuedEvaluator[Any]):
     # Giving out and collecting
 
     def _assign(self) -> None:
-        """Give each free worker the request that has waited longest, or the one that the policy selects."""
+        """Give each free worker the requests that have waited longest, or those that the policy selects."""
         for name in ("", *(served.name for served in self._whole.devices)):
             phase: Phase = "device" if name else "compile"
             declined = 0
             for worker in self._pool.open(name):
-                if declined == MOST_DECLINED or not self._queue.waiting(phase, name):
+                waiting = self._queue.waiting(phase, name)
+                if declined == MOST_DECLINED or not waiting:
                     break
-                lease = self._queue.lease(phase, str(worker), name)
-                if lease is not None:
-                    self._call(worker, lease)
+                most = fair_size(self._batch_size(name), waiting, self._pool.usable(name))
+                leases = self._queue.lease_batch(phase, str(worker), name, min(most, self._pool.room(worker)))
+                if leases:
+                    self._call(worker, leases)
                 else:
                     declined += 1
                     self._pool.pass_over(worker)
@@ -304,19 +313,22 @@ class RayEvaluator(QueuedEvaluator[Any]):
                 worker.actor.prepare.remote(request)
             self._unprimed.remove(worker)
 
-    def _call(self, worker: Worker, lease: Lease[Any]) -> None:
-        request = lease.request
-        if lease.phase == "compile":
+    def _call(self, worker: Worker, leases: Sequence[Lease[Any]]) -> None:
+        requests = [lease.request for lease in leases]
+        slice_s = self._batches.slice_s(worker.device_class, len(self._pool)) if len(leases) > 1 else 0.0
+        payloads: Sequence[Any]
+        if worker.kind is WorkerKind.COMPILE:
             limit_s = self._stages.compile_limit_s
-            answer, payload = worker.actor.compile.options(num_returns=2).remote(request)
+            compiling = worker.actor.compile.options(num_returns=1 + len(leases))
+            answer, *payloads = compiling.remote(pack(requests), slice_s)
         else:
-            limit_s = self._stages.device_limit_s(request)
-            payload = lease.payload
-            if isinstance(request, RaceRequest):
-                answer = worker.actor.race.remote(request, *lease.candidates)
+            limit_s = max(map(self._stages.device_limit_s, requests))
+            payloads = [lease.payload for lease in leases]
+            if isinstance(requests[0], RaceRequest):
+                answer = worker.actor.race.remote(requests[0], *leases[0].candidates)
             else:
-                answer = worker.actor.run.remote(request, lease.compiled, payload)
-        self._calls.add(worker, answer, limit_s + self._timeouts.answer_s, lease, payload)
+                answer = worker.actor.run.remote(pack(requests), slice_s, *payloads)
+        self._calls.add(worker, answer, slice_s + limit_s + self._timeouts.answer_s, leases, payloads)
         self._pool.give(worker)
 
     def _collect(self, timeout_s: float) -> None:
@@ -333,34 +345,48 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._answered(call, value)
 
     def _answered(self, call: Call, value: Any) -> None:
-        worker, lease = call.worker, call.lease
-        if lease is None and worker.state == "waiting":
+        worker = call.worker
+        if not call.leases and worker.state == "waiting":
             self._pool.found_place(worker, value)
             self._calls.add(worker, worker.actor.describe.remote(), self._timeouts.start_s)
             return
-        if lease is None:
+        if not call.leases:
             self._pool.ready(worker, value)
             if worker.kind is WorkerKind.DEVICE:
                 self._unprimed.append(worker)
             return
-        if lease.phase == "compile":
-            what, rss_mb = value
-            self._pool.give_back(worker, what.compile_s, rss_mb)
-            payload = None if what.rejected else call.payload
-            if payload is not None:
-                self._remember(what.trial_id, lease.trial, payload)
-            self._queue.compiled(lease, what, payload)
-        else:
-            outcome, device_s, rss_mb = value
-            self._pool.give_back(worker, device_s, rss_mb)
-            if outcome.status is Status.DEVICE_LOST:
-                self._pool.quarantine(worker, outcome.error_digest)
-            if outcome.measurement is not None and lease.compiled is not None:
-                self._binaries.timed(lease.compiled.trial_id, lease.trial, call.payload, outcome.measurement.median_us)
-            identity = worker.facts.identity if worker.facts else None
-            self._queue.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
+        answers: Answers[Any] = value
+        busy_s = sum(answer.seconds for answer in answers.each)
+        self._pool.give_back(worker, busy_s, answers.rss_mb, len(answers.each))
+        begun = len(answers.each)
+        for lease, payload, answer in zip(call.leases[:begun], call.payloads, answers.each, strict=False):
+            if answer.raised is not None:
+                self._queue.stage_raised(lease, answer.raised)
+                continue
+            assert answer.done is not None
+            if not isinstance(lease.request, RaceRequest):
+                self._batches.took(worker.device_class, answer.seconds)
+            if lease.phase == "compile":
+                self._built(lease, answer.done, payload)
+            else:
+                self._tried(worker, lease, answer.done, payload, answer.seconds)
+        for lease in call.leases[begun:]:
+            self._queue.returned(lease)
         if worker not in self._pool:  # it was worn out
             self._start_workers()
+
+    def _built(self, lease: Lease[Any], build: Build, payload: Any) -> None:
+        if build.rejected is None:
+            self._remember(build.trial_id, lease.trial, payload)
+        self._queue.compiled(lease, build, payload if build.rejected is None else None)
+
+    def _tried(self, worker: Worker, lease: Lease[Any], outcome: Outcome, payload: Any, device_s: float) -> None:
+        if outcome.status is Status.DEVICE_LOST:
+            self._pool.quarantine(worker, outcome.error_digest)
+        if outcome.measurement is not None and lease.compiled is not None:
+            self._binaries.timed(lease.compiled.trial_id, lease.trial, payload, outcome.measurement.median_us)
+        identity = worker.facts.identity if worker.facts else None
+        self._queue.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
 
     # What goes wrong
 
@@ -371,24 +397,24 @@ class RayEvaluator(QueuedEvaluator[Any]):
             raise error
         if call.worker not in self._pool:
             return
-        if call.lease is None:
+        if not call.leases:
             self._calls.drop(call.worker)
             self._pool.false_start(call.worker, str(error))
             self._start_workers()
         elif what is ErrorAction.REBUILD:
-            self._binaries_lost(call, call.lease, error)
+            self._binaries_lost(call, error)
         elif what is ErrorAction.RAISED:
-            self._raised(call, call.lease, error)
+            self._raised(call, error)
         else:
-            self._worker_lost(call, call.lease, error, suspect=what is ErrorAction.SUSPECT)
+            self._worker_lost(call, error, suspect=what is ErrorAction.SUSPECT)
 
-    def _worker_lost(self, call: Call, lease: Lease[Any], error: Exception, *, suspect: bool) -> None:
+    def _worker_lost(self, call: Call, error: Exception, *, suspect: bool) -> None:
         """Handle a worker that is gone or useless. ``suspect``: its config may be to blame, if the node still
         stands."""
         worker = call.worker
         alive = {node.node_id for node in self._monitor.nodes} if suspect else set()
         node_stands = worker.facts is not None and worker.facts.node_id in alive
-        said = f"the {lease.phase} worker died" if suspect else f"the {lease.phase} worker was lost: {error}"
+        said = f"the {worker.phase} worker died" if suspect else f"the {worker.phase} worker was lost: {error}"
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, said[:MESSAGE_CHARS])
         self._give_up(worker, call, outcome, blame=node_stands)
         self._start_workers()
@@ -399,38 +425,44 @@ class RayEvaluator(QueuedEvaluator[Any]):
         calls = self._calls.drop(worker)
         self._pool.stop(worker)
         outcome = Outcome(Status.WORKER_LOST, None, "NodeDiedError", f"the {worker.phase} worker's node has gone")
-        for lease in [call.lease for call in calls if call.lease is not None]:
+        for lease in [lease for call in calls for lease in call.leases]:
             self._queue.lost(lease, outcome, blame=False)
 
     def _give_up(self, worker: Worker, call: Call, outcome: Outcome, *, blame: bool) -> None:
         """Stop ``worker`` because of ``call``: its oldest call gets ``outcome``, the others are queued again."""
         calls = sorted({call, *self._calls.drop(worker)}, key=lambda call: call.deadline)
         self._pool.stop(worker)
-        begun, *others = [each.lease for each in calls if each.lease is not None]
-        self._queue.lost(begun, outcome, blame=blame)
-        for lease in others:
+        begun, *others = [each.leases for each in calls if each.leases]
+        self._queue.lost_batch(begun, outcome, blame=blame)
+        for lease in [lease for leases in others for lease in leases]:
             self._queue.returned(lease)
 
-    def _binaries_lost(self, call: Call, lease: Lease[Any], error: Exception) -> None:
-        """Compile again: the node that compiled this trial was lost before its binaries were taken."""
+    def _binaries_lost(self, call: Call, error: Exception) -> None:
+        """Compile again: the node that compiled these trials was lost before their binaries were taken."""
         self._pool.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
-        self._queue.lost(lease, outcome, blame=False, recompile=isinstance(lease.request, TrialRequest))
+        for lease in call.leases:
+            self._queue.lost(lease, outcome, blame=False, recompile=isinstance(lease.request, TrialRequest))
 
-    def _raised(self, call: Call, lease: Lease[Any], error: exceptions.RayError) -> None:
+    def _raised(self, call: Call, error: exceptions.RayError) -> None:
+        """Handle an error of a call that is no answer of its stage, as of an answer that does not pickle."""
         self._pool.give_back(call.worker, 0.0, 0.0)
         self._start_workers()
-        cause = error.cause if isinstance(error, exceptions.RayTaskError) else error
-        self._queue.stage_raised(lease, cause)
+        first, *others = call.leases
+        if others:
+            for lease in call.leases:
+                self._queue.returned(lease, alone=True)
+            return
+        self._queue.stage_raised(first, error.cause if isinstance(error, exceptions.RayTaskError) else error)
 
     def _overdue(self, call: Call) -> None:
         """Give up a worker that should have ended this call itself: it hangs, or its node is cut off."""
         worker = call.worker
-        if call.lease is None:
+        if not call.leases:
             self._calls.drop(worker)
             self._pool.false_start(worker, f"not ready within {self._timeouts.start_s:g} s")
             return
-        self._give_up(worker, call, unanswered(call.lease), blame=True)
+        self._give_up(worker, call, unanswered(worker.phase), blame=True)
 
     # Workers
 
@@ -530,14 +562,19 @@ class RayEvaluator(QueuedEvaluator[Any]):
         ready = [worker for worker in self._pool.of("") if worker.facts is not None]
         if not ready:
             raise ClusterError("compiling again needs a compile worker", hint=self._pool.why_unusable(""))
-        _, payload = ready[0].actor.compile.options(num_returns=2).remote(request)
+        answers, payload = ready[0].actor.compile.options(num_returns=2).remote(pack([request]), 0.0)
         # It may have to wait for the compile that this worker is busy with.
         limit_s = 2 * self._stages.compile_limit_s + self._timeouts.answer_s
+        why: Exception | None
         try:
-            binaries: tuple[Binary, ...] = ray.get(payload, timeout=limit_s)
+            (answer,) = ray.get(answers, timeout=limit_s).each
+            made: Made = ray.get(payload, timeout=FETCH_LIMIT_S)
+            why = answer.raised
         except exceptions.RayError as error:
-            raise ClusterError("a trial's binaries must compile again", got=request.config, hint=str(error)) from error
-        return binaries
+            why = error
+        if why is not None:
+            raise ClusterError("a trial's binaries must compile again", got=request.config, hint=str(why)) from why
+        return made[1]
 
 
 def _connect(address: str | None, compilers: int | None, quiet: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 
@@ -100,7 +100,13 @@ class _PendingTrial(Generic[Payload]):
     lease: Lease[Payload] | None = None
     leases: int = 0
     leads: str = ""
+    alone: bool = False
     killed: list[str] = field(default_factory=list)
+
+    @property
+    def lone(self) -> bool:
+        """Whether a call must carry nothing else: a race, or what may have cost a worker before."""
+        return self.alone or self.request.attempt > 1 or isinstance(self.request, RaceRequest)
 
 
 class TrialQueue(Generic[Payload]):
@@ -204,6 +210,23 @@ class TrialQueue(Generic[Payload]):
         trial.lease = Lease(trial.request, phase, worker, trial.compiled, trial.payload, trial.candidates)
         return trial.lease
 
+    def lease_batch(self, phase: Phase, worker: str, device_class: str, most: int) -> list[Lease[Payload]]:
+        """Lease a worker up to ``most`` requests for one call. A race, and what may have cost a worker, go alone."""
+        leases: list[Lease[Payload]] = []
+        while len(leases) < most and not (leases and self._next_is_lone(phase, device_class)):
+            lease = self.lease(phase, worker, device_class)
+            if lease is None:
+                break
+            leases.append(lease)
+            if self._trials[lease.request.request_id].lone:
+                break
+        return leases
+
+    def _next_is_lone(self, phase: Phase, device_class: str) -> bool:
+        queue = self._waiting[_queue_name(phase, device_class)]
+        coming = next(iter(queue.order if phase == "compile" else queue.first), None)
+        return coming is not None and self._trials[coming].lone
+
     def _select(self, queue: _WorkerQueue, worker: str) -> str | None:
         """Return the request that the policy selects, and end those that it drops.
 
@@ -222,8 +245,8 @@ class TrialQueue(Generic[Payload]):
         return selection.take
 
     def _is_selectable(self, trial: _PendingTrial[Payload]) -> bool:
-        compiled, request = trial.compiled, trial.request
-        return not request.remeasure and request.attempt == 1 and compiled is not None and compiled.traffic is not None
+        compiled = trial.compiled
+        return not trial.request.remeasure and not trial.lone and compiled is not None and compiled.traffic is not None
 
     def compiled(self, lease: Lease[Payload], compiled: Build, payload: Payload | None) -> None:
         """Take in a compile worker's answer: reject, recognise as a known trial, or queue for the device class."""
@@ -293,11 +316,22 @@ class TrialQueue(Generic[Payload]):
         digest = f"the {lease.phase} worker raised {type(error).__name__}: {error}"[:MESSAGE_CHARS]
         self.lost(lease, Outcome(status, None, type(error).__name__, digest), blame=True)
 
-    def returned(self, lease: Lease[Payload]) -> None:
-        """Queue the lease's request again: the worker never began with it."""
+    def returned(self, lease: Lease[Payload], *, alone: bool = False) -> None:
+        """Queue the lease's request again: the worker did not answer for it. ``alone``: it may be to blame."""
         trial = self._release(lease)
         if trial is not None:
+            trial.alone = trial.alone or alone
             self._enqueue(trial)
+
+    def lost_batch(self, leases: Sequence[Lease[Payload]], outcome: Outcome, *, blame: bool) -> None:
+        """Take in that a worker will not answer one call's ``leases``.
+
+        Nobody knows which of several is to blame, or was begun. So none is blamed, and each is tried again alone.
+        """
+        first, *others = leases
+        self.lost(first, outcome, blame=blame and not others)
+        for lease in others:
+            self.returned(lease, alone=True)
 
     def cancel(self, request_id: str) -> None:
         """End a request as cancelled if it is not compiled yet."""
@@ -499,10 +533,10 @@ class TrialQueue(Generic[Payload]):
         return result
 
 
-def unanswered(lease: Lease[Payload]) -> Outcome:
+def unanswered(phase: Phase) -> Outcome:
     """Return the outcome of a lease whose worker should have ended it: it hangs, or is cut off."""
-    status = Status.COMPILE_TIMEOUT if lease.phase == "compile" else Status.BENCH_TIMEOUT
-    return Outcome(status, None, "LeaseExpired", f"the {lease.phase} worker did not answer within its limit")
+    status = Status.COMPILE_TIMEOUT if phase == "compile" else Status.BENCH_TIMEOUT
+    return Outcome(status, None, "LeaseExpired", f"the {phase} worker did not answer within its limit")
 
 
 class QueuedEvaluator(Generic[Payload]):

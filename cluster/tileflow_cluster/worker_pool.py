@@ -54,7 +54,7 @@ class WorkerKind(Enum):
     @property
     def depth(self) -> int:
         """How many calls a worker may have at once; it runs one, the others are queued."""
-        return 1 if self is WorkerKind.COMPILE else 3
+        return 1 if self is WorkerKind.COMPILE else 2
 
 
 @dataclass(slots=True, eq=False)
@@ -188,6 +188,9 @@ class WorkerPool:
     def __iter__(self) -> Iterator[Worker]:
         return (worker for group in self._workers.values() for worker in group)
 
+    def __len__(self) -> int:
+        return sum(counts.total() for counts in self._states.values())
+
     def __contains__(self, worker: Worker) -> bool:
         return worker in self._workers.get(worker.device_class, ())
 
@@ -284,16 +287,20 @@ class WorkerPool:
         """Move the worker behind the others: nothing that waits is for it now."""
         self._file(worker)
 
+    def room(self, worker: Worker) -> int:
+        """Return how many more trials the worker takes before it is worn out, at least 1."""
+        return max(self._recycling.trials - worker.served, 1)
+
     def give(self, worker: Worker) -> None:
         """Count one more call of the worker."""
         worker.calls += 1
         self._file(worker)
 
-    def give_back(self, worker: Worker, busy_s: float, rss_mb: float) -> None:
-        """Take in an answer; a worn-out worker is stopped once it has no other call."""
+    def give_back(self, worker: Worker, busy_s: float, rss_mb: float, served: int = 1) -> None:
+        """Take in the answers of one call; a worn-out worker is stopped once it has no other call."""
         worker.busy_s += busy_s
         worker.calls -= 1
-        worker.served += 1
+        worker.served += served
         worker.worn = worker.worn or worker.served >= self._recycling.trials or rss_mb >= self._recycling.rss_mb
         if worker.worn and not worker.calls and worker.state == "ready":
             log.info("stopping %s after %d trials, %.0f MB", worker, worker.served, rss_mb)

@@ -1,22 +1,26 @@
 """The two actors: a compile worker on each CPU, a device worker on each GPU (or beside a model of one).
 
-A compile worker has one call in flight. A device worker has a few, all but one queued, so that its GPU stays busy while
-the driver is. Neither restarts itself nor retries: only the evaluator knows which request is to blame.
+A compile worker has one call in flight. A device worker has another one queued, so that its GPU stays busy while the
+driver is. A call carries one request or several (:mod:`.batches`). Neither worker restarts itself nor retries: only the
+evaluator knows which request is to blame.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import pickle
 import resource
 import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import ray
 
-from tileflow.measure.types import Outcome
+from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
 from .labels import DEVICE_CLASS
@@ -24,7 +28,9 @@ from .protocol import RaceRequest, TrialRequest
 from .stages import Compiler, Device, Stages
 from .trial import Build, DeviceIdentity, Facts
 
-Binaries = tuple[Binary, ...]
+Made = tuple[Build, tuple[Binary, ...]]  # by a compile worker, for a device worker
+Done = TypeVar("Done")
+Asked = TypeVar("Asked")
 NICE = 10
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
 
@@ -38,6 +44,67 @@ class WorkerFacts:
     node_id: str
     toolchain: Facts
     identity: DeviceIdentity | None = None
+
+
+def hide_gpus() -> None:
+    """Let this process and its children see no GPU. No driver is loaded before a stage is opened.
+
+    An environment of Ray's would do the same, and start each worker a second or more later.
+    """
+    os.environ.update(NO_GPU)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Done]):
+    """What became of one request of a call: ``done``, or the error that its stage ``raised``. ``seconds``: it took."""
+
+    done: Done | None
+    seconds: float
+    raised: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[Done]):
+    """A worker's answers to the first requests of a call; the others were not begun. ``rss_mb``: its peak memory."""
+
+    each: tuple[Answer[Done], ...]
+    rss_mb: float
+
+
+def pack(requests: Sequence[Any]) -> bytes:
+    """Pickle what a call asks, in a quarter of the time that Ray's own pickler takes for values of plain modules."""
+    return pickle.dumps(requests, pickle.HIGHEST_PROTOCOL)
+
+
+def _answer_all(
+    asked: Sequence[Asked], slice_s: float, answer: Callable[[Asked], Done], broken: Callable[[Done], bool]
+) -> Answers[Done]:
+    """Answer one request after the other; begin none once ``slice_s`` seconds have passed, or an answer is
+    ``broken``."""
+    answers: list[Answer[Done]] = []
+    until = time.perf_counter() + slice_s
+    for each in asked:
+        began = time.perf_counter()
+        if answers and began >= until:
+            break
+        try:
+            done = answer(each)
+        except Exception as error:  # the stage's own, which the evaluator judges
+            answers.append(Answer(None, time.perf_counter() - began, _portable(error)))
+            continue
+        answers.append(Answer(done, time.perf_counter() - began))
+        if broken(done):
+            break
+    return Answers(tuple(answers), peak_rss_mb())
+
+
+def _portable(error: Exception) -> Exception:
+    """Return ``error``, or its text where it does not pickle."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its class does
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def peak_rss_mb() -> float:
@@ -57,6 +124,7 @@ class CompileWorker:
     """
 
     def __init__(self, stages: Stages) -> None:
+        hide_gpus()
         os.nice(NICE)
         self._stages = stages
         self._opened: Compiler | None = None
@@ -75,13 +143,17 @@ class CompileWorker:
             self._opened = self._stages.open_compiler()
         return self._opened
 
-    def compile(self, request: TrialRequest) -> tuple[tuple[Build, float], Binaries]:
-        """Return two values: what the evaluator reads (with this process's peak memory in MB), and the machine code.
+    def compile(self, asked: bytes, slice_s: float) -> tuple[Answers[Build] | Made, ...]:
+        """Compile the :func:`packed <pack>` requests. Returns the answers, then what was made of each request.
 
-        The machine code stays in the object store until a device worker takes it.
+        What was made stays in the object store until a device worker takes it.
         """
-        compiled, binaries = self._compiler.compile(request)
-        return (compiled, peak_rss_mb()), binaries
+        requests: Sequence[TrialRequest] = pickle.loads(asked)
+        made = _answer_all(requests, slice_s, self._compiler.compile, lambda _: False)
+        builds = [Answer(a.done[0] if a.done else None, a.seconds, a.raised) for a in made.each]
+        nothing = Build(""), ()
+        left = len(requests) - len(made.each)
+        return Answers(tuple(builds), made.rss_mb), *(a.done or nothing for a in made.each), *[nothing] * left
 
     def close(self) -> None:
         """Close the compiler where it was opened."""
@@ -93,6 +165,8 @@ class DeviceWorker:
     """Runs trials of one device class, one at a time, in the order in which it was called."""
 
     def __init__(self, stages: Stages, device_class: str, measured: bool) -> None:
+        if not measured:
+            hide_gpus()
         self._open = functools.partial(stages.open_device if measured else stages.open_model, device_class)
         self._opened: Device | None = None
 
@@ -114,17 +188,26 @@ class DeviceWorker:
         """Make the data that every trial of the request's problem needs."""
         self._device.prepare(request)
 
-    def run(self, request: TrialRequest, compiled: Build, binaries: Binaries) -> tuple[Outcome, float, float]:
-        """Return the outcome, how many seconds it took, and this process's peak memory in MB."""
-        started = time.perf_counter()
-        outcome = self._device.run(request, compiled, binaries)
-        return outcome, time.perf_counter() - started, peak_rss_mb()
+    def run(self, asked: bytes, slice_s: float, *made: Made) -> Answers[Outcome]:
+        """Run the :func:`packed <pack>` requests. ``made`` of them comes out of Ray's object store.
 
-    def race(self, request: RaceRequest, *candidates: Binaries) -> tuple[Outcome, float, float]:
-        """Race the candidates, as :meth:`run`. Each of ``candidates`` comes out of Ray's object store."""
-        started = time.perf_counter()
-        outcome = self._device.race(request, candidates)
-        return outcome, time.perf_counter() - started, peak_rss_mb()
+        Nothing more is begun on a device that is lost.
+        """
+        requests: Sequence[TrialRequest] = pickle.loads(asked)
+
+        def run(each: tuple[TrialRequest, Made]) -> Outcome:
+            request, (built, binaries) = each
+            return self._device.run(request, built, binaries)
+
+        def is_lost(outcome: Outcome) -> bool:
+            return outcome.status is Status.DEVICE_LOST
+
+        return _answer_all(list(zip(requests, made, strict=True)), slice_s, run, is_lost)
+
+    def race(self, request: RaceRequest, *candidates: Made) -> Answers[Outcome]:
+        """Race the candidates, as :meth:`run`."""
+        code = [binaries for _, binaries in candidates]
+        return _answer_all([request], 0.0, lambda race: self._device.race(race, code), lambda _: False)
 
     def close(self) -> None:
         """Close the device where it was opened."""
@@ -139,13 +222,7 @@ def start_compiler(stages: Stages) -> ray.actor.ActorHandle:
     """Start a compile worker on one CPU, without a GPU; Ray spreads these over the nodes."""
     return (
         _actor(CompileWorker)
-        .options(
-            num_cpus=1,
-            max_restarts=0,
-            max_task_retries=0,
-            scheduling_strategy="SPREAD",
-            runtime_env={"env_vars": NO_GPU},
-        )
+        .options(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")
         .remote(stages)
     )
 
@@ -164,7 +241,5 @@ def start_device(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
 def start_model(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
     """Start a device worker that models the class and needs neither CPU nor GPU."""
     return (
-        _actor(DeviceWorker)
-        .options(num_cpus=0, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": NO_GPU})
-        .remote(stages, device_class, False)
+        _actor(DeviceWorker).options(num_cpus=0, max_restarts=0, max_task_retries=0).remote(stages, device_class, False)
     )

@@ -11,14 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
 
 from . import charts
 from .journal import Folded
 from .records import TrialRecord
 from .report import PHASES
 from .study import leaders
-from .tables import Winner, winner
+from .tables import Winner, Winners
 from .tuning_task import TuningTask
 
 _SIDE_BY_SIDE = 5  # configs
@@ -50,11 +49,11 @@ document.querySelectorAll('section').forEach(draw);
 """
 
 
-def render(folded: Folded, tasks: Sequence[TuningTask]) -> str:
-    """Return the page. Modelled times are marked as such; text of the journal is escaped."""
+def render(folded: Folded, tasks: Sequence[TuningTask], won: Winners) -> str:
+    """Return the page. ``won``: each study's winner. Modelled times are marked as such, and text of the journal is
+    escaped."""
     from plotly.offline import get_plotlyjs
 
-    won = {task.key: winner(folded, task) for task in tasks}
     name = escape(str(folded.header["spec"]["name"]))
     begun = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(folded.header["created_at"]))
     body = [
@@ -78,7 +77,7 @@ def render(folded: Folded, tasks: Sequence[TuningTask]) -> str:
     )
 
 
-def _summary(folded: Folded, tasks: Sequence[TuningTask], won: dict[Any, Winner | None]) -> str:
+def _summary(folded: Folded, tasks: Sequence[TuningTask], won: Winners) -> str:
     rows = []
     for task in tasks:
         best, key = won[task.key], task.key

@@ -372,7 +372,8 @@ def parse(content: bytes) -> Parsed:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Nothing that reading makes is garbage, and looking for some among ever more lines takes a quarter of the time."""
+    """Nothing that folding a journal makes is garbage; looking for some among ever more of it takes a quarter of the
+    time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

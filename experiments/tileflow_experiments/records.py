@@ -223,6 +223,9 @@ _CARD = (
 )
 
 
+_UNKNOWN_CARD = DeviceFacts()
+
+
 def _made_up(data: Mapping[str, Any]) -> bool:
     """Whether the trial id is one that earlier versions gave to what was lost before its source was known."""
     lost = Status(data["status"]).is_infrastructure and (data.get("retried") or not data.get("blocklisted"))
@@ -255,8 +258,9 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
     if "median_us" in data:
         middle = (data[name] for name in ("median_us", "p20_us", "p80_us", "ci95_us"))
         times = Measurement(tuple(data.get("samples_us", ())), *middle)
-    card: dict[str, Any] = {name: data.get(name) for name in _CARD}
-    reasons = tuple(data.get("throttle_reasons", ()))
+    card: dict[str, Any] = {name: data[name] for name in _CARD if name in data}
+    if "throttle_reasons" in data:
+        card["throttle_reasons"] = tuple(data["throttle_reasons"])
     return Outcome(
         status=Status(data["status"]),
         measurement=times,
@@ -264,7 +268,7 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
         error_digest=data.get("error_digest", ""),
         max_err=data.get("max_err"),
         **{name: data.get(name, 0.0) for name in ("prepare_s", "load_s", "verify_s", "bench_s")},
-        device=DeviceFacts(**card, throttle_reasons=reasons),
+        device=DeviceFacts(**card) if card else _UNKNOWN_CARD,
         measured=data["measured"],
         reference=data.get("reference", ""),
     )

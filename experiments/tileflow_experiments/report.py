@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from . import journal as journals
 from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
-from .tables import Winner, winner
+from .tables import Winner, Winners
 from .tracking.state import SHOWN, LogState
 from .tuning_task import TuningTask
 from .verify import MADE
@@ -31,10 +31,10 @@ PHASES = {
 ON_THE_DEVICE = ("inputs and references", "loading", "checking", "timing")
 
 
-def render(folded: Folded, tasks: Sequence[TuningTask], logged: LogState | None = None) -> str:
+def render(folded: Folded, tasks: Sequence[TuningTask], won: Winners, logged: LogState | None = None) -> str:
     """Return the report as Markdown. Every figure is of this journal; modelled times are marked as such.
 
-    ``logged``: how far MLflow is.
+    ``won``: each study's winner. ``logged``: how far MLflow is.
     """
     header = folded.header
     stopped = journals.stopped(folded.events)
@@ -48,7 +48,7 @@ def render(folded: Folded, tasks: Sequence[TuningTask], logged: LogState | None 
         "",
         "| kernel | problem | device | trials | default | best | speedup | how |",
         "|---|---|---|---:|---:|---:|---:|---|",
-        *(_row(folded, task, task.key.id in stopped) for task in tasks),
+        *(_row(folded, task, won[task.key], task.key.id in stopped) for task in tasks),
         "",
         *_stopped(stopped, tasks),
         "## How trials ended",
@@ -74,10 +74,9 @@ def render(folded: Folded, tasks: Sequence[TuningTask], logged: LogState | None 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _row(folded: Folded, task: TuningTask, stopped: bool) -> str:
+def _row(folded: Folded, task: TuningTask, won: Winner | None, stopped: bool) -> str:
     key = task.key
     trials = sum(r.completed for r in folded.trials.get(key, ()))
-    won = winner(folded, task)
     if won is None:
         return f"| {_place(key)} | {trials} | | | | {'stopped, see below' if stopped else 'no config works'} |"
     default = "" if won.default_us is None else f"{won.default_us:.2f}"

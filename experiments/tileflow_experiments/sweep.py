@@ -44,9 +44,10 @@ from .driver import Built, Driver, study_keys
 from .journal import Journal, JournalError, JournalFull
 from .portable import BuiltRow, Failure, Order, homes
 from .portfolio import Portfolio, choose
-from .records import StudyKey
+from .records import RECORD_KINDS, StudyKey
 from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
+from .tables import Winners
 from .tracking import state as states
 from .tuning_task import Prepare, TuningTask, prepare
 from .work import SchedulerResult, Tools, opened, work
@@ -368,22 +369,29 @@ def write_outputs(
 ) -> None:
     """Write Parquet, tables, bundle and reports from the journal. ``logged``: how far MLflow is, where nobody logs
     to it meanwhile."""
-    with _writing(outputs.folder):
-        folded = _write(outputs, tasks, built, portable)
-        _write_report(outputs, folded, tasks, logged)
+    with _writing(outputs.folder), journals.uncollected():
+        lines = journals.read(outputs.journal)
+        parquet.write((r for kind in RECORD_KINDS for r in journals.attempts(lines, kind)), outputs.parquet)
+        folded = journals.fold(lines)
+        won = tables.winners(folded, tasks)
+        _write_tables(outputs, folded, tasks, won, built, portable)
+        _write_page(outputs, folded, tasks, won)
+        _write_report(outputs, folded, tasks, won, logged)
 
 
-def _write(
-    outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
-) -> journals.Folded:
-    """Write everything but the report. Returns the folded journal."""
-    lines = journals.read(outputs.journal)
-    folded = journals.fold(lines)
-    parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
+def _write_tables(
+    outputs: Outputs,
+    folded: journals.Folded,
+    tasks: Sequence[TuningTask],
+    won: Winners,
+    built: Iterable[Built],
+    portable: Sequence[BuiltRow],
+) -> None:
+    """Write the tables, and the bundle where there is machine code."""
     code: dict[StudyKey, list[Binary]] = {}
     for item in sorted(built, key=lambda item: spec.MODES.index(item.mode)):
         code.setdefault(item.study, []).extend(item.binaries)
-    made = tables.build_tables(folded, tasks, lambda key: code.get(key, ()), portable)
+    made = tables.build_tables(folded, tasks, won, lambda key: code.get(key, ()), portable)
     outputs.tables.mkdir(exist_ok=True)
     names = Counter(table.kernel.ref for table in made)
     for table in made:
@@ -393,14 +401,12 @@ def _write(
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
-    _write_page(outputs, folded, tasks)
-    return folded
 
 
-def _write_page(outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask]) -> None:
+def _write_page(outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask], won: Winners) -> None:
     """Write the HTML report. A failure to draw charts costs no table: the plotting library may be absent."""
     try:
-        page = html_report.render(folded, tasks)
+        page = html_report.render(folded, tasks, won)
     except ModuleNotFoundError as error:
         log.warning(
             "%s was not written: %s. report.md says the same without charts; `pip install plotly`, then "
@@ -419,7 +425,8 @@ def _report_log(outputs: Outputs, tasks: Sequence[TuningTask]) -> str:
         return ""
     try:
         with _writing(outputs.folder):
-            _write_report(outputs, journals.fold(journals.read(outputs.journal)), tasks, logged)
+            folded = journals.fold(journals.read(outputs.journal))
+            _write_report(outputs, folded, tasks, tables.winners(folded, tasks), logged)
     except OutputError as error:
         log.error("%s", error)
         return str(error)
@@ -427,9 +434,13 @@ def _report_log(outputs: Outputs, tasks: Sequence[TuningTask]) -> str:
 
 
 def _write_report(
-    outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask], logged: states.LogState | None
+    outputs: Outputs,
+    folded: journals.Folded,
+    tasks: Sequence[TuningTask],
+    won: Winners,
+    logged: states.LogState | None,
 ) -> None:
-    text = report.render(folded, tasks, logged)
+    text = report.render(folded, tasks, won, logged)
     write_atomically(outputs.report, text.encode("utf-8", "backslashreplace"))
 
 

@@ -58,6 +58,9 @@ class Winner:
     ties: tuple[str, ...]
 
 
+Winners = Mapping[StudyKey, Winner | None]
+
+
 class Searched(Protocol):
     """What must be known of a study to determine its winner."""
 
@@ -133,23 +136,30 @@ def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
     }
 
 
+def winners(folded: Folded, tasks: Iterable[Searched]) -> dict[StudyKey, Winner | None]:
+    """Return the winner of each study. Determining one reads all of its trials; whoever exports does it once."""
+    return {task.key: winner(folded, task) for task in tasks}
+
+
 def build_tables(
     folded: Folded,
     tasks: Iterable[TuningTask],
+    won: Winners,
     binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: (),
     portable: Sequence[BuiltRow] = (),
 ) -> list[Table]:
     """Return one table for each version of a kernel.
 
-    ``binaries``: the machine code of a study's winner, in the order to try it. ``portable``: the defaults that take any
-    size.
+    ``won``: each study's winner. ``binaries``: its machine code, in the order to try it. ``portable``: the defaults
+    that take any size.
     """
     by_version: dict[tuple[str, str], list[TuningTask]] = {}
     for task in tasks:
         by_version.setdefault((task.key.kernel, task.kernel.semantic_hash), []).append(task)
     right = right_trials(folded)
     return [
-        _table(folded, right, group, binaries, defaults_of(portable, ref)) for (ref, _), group in by_version.items()
+        _table(folded, right, group, won, binaries, defaults_of(portable, ref))
+        for (ref, _), group in by_version.items()
     ]
 
 
@@ -157,17 +167,18 @@ def _table(
     folded: Folded,
     right: dict[StudyKey, list[TrialRecord]],
     tasks: list[TuningTask],
+    won: Winners,
     binaries: Callable[[StudyKey], Sequence[Binary]],
     defaults: dict[str, tuple[Fallback, ...]],
 ) -> Table:
     entries, rows = [], []
     stopped = journals.stopped(folded.events)
     for task in tasks:
-        won = winner(folded, task)
-        if won is None:
+        best = won[task.key]
+        if best is None:
             rows.append(_without_a_winner(folded.trials.get(task.key, ()), task, stopped.get(task.key.id, "")))
         else:
-            entries.append(_entry(task, won, binaries(task.key)))
+            entries.append(_entry(task, best, binaries(task.key)))
     portfolios = choose(tasks, right)
     rows += [row for portfolio in portfolios for row in _members(portfolio, tasks, entries)]
     first = tasks[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ from tileflow_cluster.protocol import RaceRequest, TrialRequest, problem_items
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.trial import TrialResult
 from tileflow_cluster.worker_pool import Recycling
-from tileflow_cluster.workers import DeviceWorker
+from tileflow_cluster.workers import Answers, DeviceWorker
 
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Outcome, Status
@@ -47,7 +48,7 @@ def undisturbed(requests: list[TrialRequest], scratch: Path) -> dict[str, tuple[
     stages = FakeStages(str(scratch / "calm"))
     for each in requests:
         stages.first_time(each)
-    return outcomes(run(InlineEvaluator(stages, measured=(GPU,)), requests))
+    return outcomes(run(InlineEvaluator(stages, measured=(GPU,), modelled=(MODELLED,)), requests))
 
 
 def statuses(results: list[TrialResult]) -> list[Status]:
@@ -75,6 +76,25 @@ def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
         assert (first.retried, first.outcome.status) == (True, Status.WORKER_LOST)
         assert (last.attempt, last.epoch > first.epoch) == (2, True)
     assert evaluator.counters().retried == len(faults)
+
+
+def test_a_worker_that_dies_with_several_trials_loses_none(start: Start, tmp_path: Path) -> None:
+    """Issue 17: a call carries several trials. Those of a dead worker are tried again alone, one answer each, and only
+    the one that kills twice is blocklisted."""
+    evaluator = start((MODELLED,), compilers=1)
+    run(evaluator, [request("first", 20, device_class=MODELLED)])  # from now on it is known that trials are quick
+    faults = {3: "compile_kill_once", 6: "device_kill_once", 9: "device_kill"}
+    requests = [request(f"r{x}", x, faults.get(x, ""), device_class=MODELLED) for x in range(14)]
+    results = run(evaluator, requests)
+    found = outcomes(results)
+    poisoned = results["r9"][-1]
+    assert poisoned.blocklisted and not any(each[-1].blocklisted for name, each in results.items() if name != "r9")
+    del found["r9"]
+    assert found == undisturbed([each for each in requests if each.request_id != "r9"], tmp_path)
+    together = Counter(pid for _, _, pid in log_of(tmp_path, "compile"))
+    assert max(together.values()) > 4 and len(together) >= 2, "several trials a process, and one process died"
+    finished = Counter(x for x, _, _ in log_of(tmp_path, "compile"))
+    assert all(count <= 3 for count in finished.values()), "with its worker, alone, and no third time"
 
 
 @pytest.mark.slow
@@ -297,7 +317,7 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
     def get(answer: Any, **options: Any) -> Any:
         value = fetch(answer, **options)
-        if left and isinstance(value, tuple) and isinstance(value[0], Outcome):
+        if left and isinstance(value, Answers) and isinstance(value.each[0].done, Outcome):
             raise left.pop()
         return value
 

@@ -14,6 +14,7 @@ import ray
 from tile_testing.fakes.cluster_fakes import GPU, MODELLED, NODE, FakeStages, request
 from tile_testing.fakes.cluster_runs import run, spec, tools
 from tileflow_cluster.labels import DEVICE_CLASS
+from tileflow_cluster.pipeline import check_identity
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.sweep_registry import list_sweeps, send_order
 from tileflow_cluster.trial import TrialResult
@@ -23,7 +24,9 @@ from tileflow_experiments.progress import Progress
 from typer.testing import CliRunner
 
 from tileflow.errors import ClusterError
+from tileflow.measure.device import DeviceInfo
 from tileflow.measure.types import Status
+from tileflow.target import target
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.usefixtures("no_mlflow")]
 Start = Callable[..., RayEvaluator]
@@ -161,6 +164,21 @@ def test_another_toolchain_in_a_class_is_refused_in_words(start: Start) -> None:
     assert "its toolchain is" in said and "2.11" in said and "2.13" in said and "same versions" in said
     assert len({result.gpu_uuid for (result,) in results.values()}) == 1
     assert all(result.outcome.status is Status.OK for (result,) in results.values())
+
+
+def test_a_worker_on_another_card_is_not_used(start: Start) -> None:
+    """Fault 15: what a node's label promises is not what its first card is. The other card does all the work."""
+
+    class Mislabelled(FakeStages):
+        def open_device(self, device_class: str) -> Any:
+            found = B200 if os.environ["CUDA_VISIBLE_DEVICES"] == "0" else device_class
+            check_identity(DeviceInfo(found, found, "GPU-x", 1, 1, "2.13.0", "cuda 13.0"), target(device_class))
+            return super().open_device(device_class)
+
+    evaluator = start(kind=Mislabelled, compilers=1, timeouts=QUICK)
+    results = run(evaluator, [request(f"r{x}", x) for x in range(4)])
+    assert all(result.outcome.status is Status.OK for (result,) in results.values())
+    assert {result.gpu_uuid for (result,) in results.values()} == {"GPU-1"}
 
 
 def test_a_stage_that_cannot_open_is_still_a_false_start(start: Start) -> None:

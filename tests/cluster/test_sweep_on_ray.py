@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +25,9 @@ from tileflow.runtime.table import load_table
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("no_mlflow")]
 
-FAULTS = ("", "device_incorrect", "device_kill_once", "compile_error", "compile_kill_once", "device_worker_lost_once")
+VERDICTS = ("compile_error", "incorrect", "illegal_access", "oom", "bench_timeout")
+LOSSES = ("device_kill_once", "compile_kill_once", "device_worker_lost_once")
+FAULTS = ("", "compile_error", *(f"device_{status}" for status in VERDICTS[1:]), *LOSSES)
 
 
 def verdicts(out: Path) -> Counter[tuple[str, str, str]]:
@@ -39,13 +43,14 @@ def _source(record: TrialRecord) -> str:
 
 @pytest.mark.slow
 def test_dying_workers_change_no_verdict(start: Callable[..., RayEvaluator], tmp_path: Path) -> None:
+    """Faults 3, 5, 8 and 20: what a config does is its verdict, once each, while workers die of others."""
     assert sweep.run(spec(1000), tmp_path / "out", tools(start, FAULTS)) == ""
     found = verdicts(tmp_path / "out")
     assert set(found.values()) == {1}
     statuses = Counter((device, status) for device, _, status in found)
     for device in (GPU, MODELLED):
         assert statuses[device, "ok"] == 4 * 4
-        assert statuses[device, "incorrect"] == statuses[device, "compile_error"] == 4
+        assert all(statuses[device, status] == 4 for status in VERDICTS)
     lost = [r for r in journals.attempts(journals.read(tmp_path / "out/journal.jsonl")) if r.result.retried]
     assert len(lost) >= 3 * 4
 
@@ -81,6 +86,41 @@ def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEval
     assert sweep.resume(tmp_path / "out", quiet) == ""
     assert verdicts(tmp_path / "out") == verdicts(tmp_path / "whole")
     assert before <= verdicts(tmp_path / "out")
+
+
+def test_a_full_disk_loses_no_line_and_no_trial(
+    start: Callable[..., RayEvaluator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 13: the sweep stops before a line is lost, and resumes to the trials of an undisturbed one."""
+    sweep.run(spec(8), tmp_path / "whole", tools(start, ("",)))
+    write, lines = os.write, 0
+
+    def full(descriptor: int, data: Any) -> int:
+        nonlocal lines
+        lines += 1
+        if lines == 9:
+            write(descriptor, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tileflow_experiments.journal.os.write", full)
+        assert "No space left" in sweep.run(spec(8), tmp_path / "out", tools(start, ("",)))
+    before = verdicts(tmp_path / "out")
+    assert (tmp_path / "out/journal.jsonl").read_bytes().endswith(b"\n") and sum(before.values()) < 8
+    assert sweep.resume(tmp_path / "out", tools(start, ("",))) == ""
+    assert verdicts(tmp_path / "out") == verdicts(tmp_path / "whole") and before <= verdicts(tmp_path / "out")
+
+
+def test_where_no_config_works_the_default_is_exported_with_reasons(
+    start: Callable[..., RayEvaluator], tmp_path: Path
+) -> None:
+    """Fault 21: never an empty table."""
+    assert sweep.run(spec(1000), tmp_path / "out", tools(start, ("compile_error",))) == ""
+    (path,) = (tmp_path / "out" / "tables").glob("*.json")
+    table = load_table(path)
+    rows = [row for row in table.portfolio if "no config worked" in row.reason]
+    assert not table.entries and len(rows) == 2 and all("compile_error" in row.reason for row in rows)
 
 
 @pytest.mark.parametrize("fault", ["compile_mend", pytest.param("device_mend", marks=pytest.mark.slow)])

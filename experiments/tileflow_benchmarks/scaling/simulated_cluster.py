@@ -3,8 +3,10 @@
 ``python -m tileflow_benchmarks.scaling.simulated_cluster configs/throughput.yaml --gpus 8 64 512 --per-s 7 30``
 searches in virtual time. Compilers and GPUs take the times of :mod:`.simulated_stages`, scaled so that a GPU that never
 waits measures that many a second; there are as many compilers as keep them busy. The processor time of the driver's own
-thread is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, as Ray takes. A row
-gives the share of the rate that was reached in the middle of the search, and the driver's time per trial.
+thread is added to the virtual clock as it passes. So is what Ray takes: ``--call-us`` for each call of a worker and
+``--carried-us`` for each trial in it. Calls carry as many trials as on a real cluster, by
+:mod:`tileflow_cluster.batches`. A row gives the share of the rate that was reached in the middle of the search, and the
+driver's time per trial.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from tileflow_cluster.batches import BatchSizes, fair_size
 from tileflow_cluster.fair_share import SweepEntry, fair_shares
 from tileflow_cluster.protocol import (
     AnyRequest,
@@ -40,7 +43,7 @@ from tileflow_cluster.protocol import (
 )
 from tileflow_cluster.replay import VirtualClock
 from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
-from tileflow_cluster.trial_queue import Lease, TrialQueue
+from tileflow_cluster.trial_queue import Lease, Phase, TrialQueue
 from tileflow_cluster.worker_pool import MOST_DECLINED
 from tileflow_experiments import spec as specs
 from tileflow_experiments.driver import Driver, open_studies, study_keys
@@ -57,20 +60,36 @@ from tileflow.target import target
 
 from .simulated_stages import TRAFFIC, Pace
 
-DEPTH = 3
+DEPTH = 2
 AHEAD = 2
-CALL_US = 167.0  # 6,000 asynchronous calls of Ray's actors a second
+# Processor time of all threads of a driver, as ``scaling.soak --ray`` finds them on two cores.
+CALL_US = 750.0  # a call of an actor, and its answer
+CARRIED_US = 250.0  # each trial of a call: its request, its answer, its machine code's reference
+_PHASES: tuple[tuple[Phase, bool], ...] = (("device", True), ("compile", False))
 STEADY = (0.25, 0.9)  # of a search's trials: between its beginning, which waits for compilers, and its end
 MEAN_OF_SCATTER = math.sinh(1)  # of e to a power between -1 and 1
+
+
+@dataclass(frozen=True, slots=True)
+class RayCost:
+    """Microseconds of a driver's processor time that Ray takes for a call of a worker, and for each trial in it."""
+
+    call_us: float = CALL_US
+    carried_us: float = CARRIED_US
+
+    def seconds(self, trials: int) -> float:
+        """Return the seconds of a call that carries so many trials."""
+        return (self.call_us + trials * self.carried_us) / 1e6
 
 
 class SimulatedCluster:
     """An evaluator without workers: whoever polls waits in virtual time, and its own computing counts."""
 
-    def __init__(self, device_class: str, gpus: int, per_s: float, compile_s: float, call_us: float) -> None:
+    def __init__(self, device_class: str, gpus: int, per_s: float, compile_s: float, ray: RayCost) -> None:
         self.clock = VirtualClock()
         self._class, self._gpus = device_class, gpus
-        self._device_s, self._compile_s, self._call_s = 1 / per_s, compile_s, call_us / 1e6
+        self._device_s, self._compile_s, self._ray = 1 / per_s, compile_s, ray
+        self._batches = BatchSizes()
         self.compilers = math.ceil(gpus * per_s * compile_s * MEAN_OF_SCATTER * 1.25)
         self._queue: TrialQueue[str] = TrialQueue(self.clock)
         self._free: dict[str, deque[str]] = {
@@ -79,7 +98,7 @@ class SimulatedCluster:
             "device": deque(f"{device_class}-{n}" for _ in range(DEPTH) for n in range(gpus)),
         }
         self._busy_until = dict.fromkeys(self._free["device"], 0.0)
-        self._events: list[tuple[float, int, Lease[str]]] = []
+        self._events: list[tuple[float, int, list[Lease[str]]]] = []
         self._numbers = itertools.count()
         self._roofline_us = cost.roofline_us(TRAFFIC, target(device_class))
         self._charged = time.thread_time()
@@ -114,47 +133,59 @@ class SimulatedCluster:
             self.clock.now = max(min(until, self._events[0][0] if self._events else until), self.clock.now)
 
     def _assign(self) -> None:
-        given: list[tuple[float, Lease[str]]] = []
-        for phase, name in (("device", self._class), ("compile", "")):
-            free = self._free[phase]
+        given: list[tuple[float, list[Lease[str]]]] = []
+        for phase, name in _PHASES:
+            device_class = self._class if name else ""
+            free, size = self._free[phase], self._size(device_class)
+            workers = self._gpus if name else self.compilers
             declined = 0
             for _ in range(len(free)):
-                if declined == MOST_DECLINED or not self._queue.waiting(phase, name):  # type: ignore[arg-type]
+                waiting = self._queue.waiting(phase, self._class)
+                if declined == MOST_DECLINED or not waiting:
                     break
                 worker = free.popleft()
-                lease = self._queue.lease(phase, worker, name)  # type: ignore[arg-type]
-                if lease is None:
+                leases = self._queue.lease_batch(phase, worker, self._class, fair_size(size, waiting, workers))
+                if not leases:
                     free.append(worker)
                     declined += 1
                     continue
-                self.clock.now += self._call_s
-                self.ray_s += self._call_s
-                given.append((self.clock.now, lease))
+                call_s = self._ray.seconds(len(leases))
+                self.clock.now += call_s
+                self.ray_s += call_s
+                given.append((self.clock.now, leases))
         with self._simulating():
-            for at, lease in given:
-                self._begin(at, lease)
+            for at, leases in given:
+                self._begin(at, leases)
 
-    def _begin(self, at: float, lease: Lease[str]) -> None:
-        scatter = math.exp(random.Random(f"{lease.phase} {lease.request.request_id}").uniform(-1, 1)) / MEAN_OF_SCATTER
-        if lease.phase == "compile":
-            ends = at + self._compile_s * MEAN_OF_SCATTER * scatter
-        else:
-            ends = max(at, self._busy_until[lease.worker]) + self._device_s * scatter
-            self._busy_until[lease.worker] = ends
-        heapq.heappush(self._events, (ends, next(self._numbers), lease))
+    def _size(self, device_class: str) -> int:
+        return self._batches.size(device_class, self._gpus + self.compilers)
+
+    def _begin(self, at: float, leases: list[Lease[str]]) -> None:
+        compiling, worker = leases[0].phase == "compile", leases[0].worker
+        ends = at if compiling else max(at, self._busy_until[worker])
+        for lease in leases:
+            chance = random.Random(f"{lease.phase} {lease.request.request_id}")
+            scatter = math.exp(chance.uniform(-1, 1)) / MEAN_OF_SCATTER
+            took_s = scatter * (self._compile_s * MEAN_OF_SCATTER if compiling else self._device_s)
+            self._batches.took("" if compiling else self._class, took_s)
+            ends += took_s
+        if not compiling:
+            self._busy_until[worker] = ends
+        heapq.heappush(self._events, (ends, next(self._numbers), leases))
 
     def _answer(self) -> None:
         """Handle the answers of all workers whose time has come."""
         with self._simulating():
             ended: list[tuple[Lease[str], Build | Outcome]] = []
             while self._events and self._events[0][0] <= self.clock.now:
-                ended_at, _, lease = heapq.heappop(self._events)
-                self._free[lease.phase].append(lease.worker)
-                if lease.phase == "compile":
-                    ended.append((lease, self._built(lease.trial)))
-                else:
-                    self.measured_at.append(ended_at)
-                    ended.append((lease, self._measured(lease.trial)))
+                ended_at, _, leases = heapq.heappop(self._events)
+                self._free[leases[0].phase].append(leases[0].worker)
+                for lease in leases:
+                    if lease.phase == "compile":
+                        ended.append((lease, self._built(lease.trial)))
+                    else:
+                        self.measured_at.append(ended_at)
+                        ended.append((lease, self._measured(lease.trial)))
         for lease, what in ended:
             if isinstance(what, Build):
                 self._queue.compiled(lease, what, "code")
@@ -200,7 +231,8 @@ class SimulatedCluster:
 
     def capacity(self, device_class: str) -> int:
         """Return how many more requests keep the GPUs and compilers busy."""
-        return max(AHEAD * (self._gpus + self.compilers) - self._queue.in_flight(device_class), 0)
+        wanted = AHEAD * (self._gpus * self._size(self._class) + self.compilers * self._size(""))
+        return max(wanted - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
         """Return no reason to wait: simulated GPUs do not leave."""
@@ -371,7 +403,7 @@ def simulate(
     per_s: float,
     trials: int,
     compile_s: float,
-    call_us: float,
+    ray: RayCost,
     schedulers: int = 1,
     copies: int = 1,
 ) -> dict[str, float]:
@@ -391,7 +423,7 @@ def simulate(
     clusters = []
     with tempfile.TemporaryDirectory() as folder:
         for part in dealt:
-            cluster = SimulatedCluster(name, shares[str(part.number)].gpus[name], per_s, compile_s, call_us)
+            cluster = SimulatedCluster(name, shares[str(part.number)].gpus[name], per_s, compile_s, ray)
             completed, said = _schedule(wanted, part, tasks, cluster, Path(folder))
             done, sent = done + completed, sent + said
             measured += cluster.measured_at
@@ -429,6 +461,7 @@ def main() -> int:
     parser.add_argument("--strategy", help="instead of the spec's")
     parser.add_argument("--compile-s", type=float, default=Pace().compile_s)
     parser.add_argument("--call-us", type=float, default=CALL_US, help="what a call of a worker takes of the driver")
+    parser.add_argument("--carried-us", type=float, default=CARRIED_US, help="and each trial that it carries")
     parser.add_argument("--schedulers", type=int, default=1, help="processes that search, each with a core of its own")
     parser.add_argument("--copies", type=int, default=1, help="of each kernel: a sweep of more kernels")
     asked = parser.parse_args()
@@ -437,10 +470,9 @@ def main() -> int:
     if asked.strategy:
         wanted = replace(wanted, strategy=replace(wanted.strategy, name=asked.strategy))
     print("|", " | ".join(COLUMNS), "|\n|" + "---:|" * len(COLUMNS), flush=True)
+    ray = RayCost(asked.call_us, asked.carried_us)
     for gpus, per_s in itertools.product(asked.gpus, asked.per_s):
-        found = simulate(
-            wanted, gpus, per_s, asked.trials, asked.compile_s, asked.call_us, asked.schedulers, asked.copies
-        )
+        found = simulate(wanted, gpus, per_s, asked.trials, asked.compile_s, ray, asked.schedulers, asked.copies)
         print("|", " | ".join(text.format(**found) for text in COLUMNS.values()), "|", flush=True)
     return 0
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from tileflow_benchmarks.scaling.simulated_cluster import SimulatedCluster, simulate
+from tileflow_benchmarks.scaling.simulated_cluster import RayCost, SimulatedCluster, simulate
 from tileflow_cluster.protocol import KernelRef, TrialRequest
 from tileflow_experiments.spec import parse
 
@@ -24,14 +24,14 @@ def wanted() -> Any:
 
 
 def test_one_gpu_reaches_its_rate_and_thousands_saturate_the_driver() -> None:
-    few = simulate(wanted(), gpus=1, per_s=2.0, trials=60, compile_s=0.1, call_us=167.0)
+    few = simulate(wanted(), gpus=1, per_s=2.0, trials=60, compile_s=0.1, ray=RayCost())
     assert few["trials"] == 60 and few["reached"] > 0.8
-    many = simulate(wanted(), gpus=5000, per_s=30.0, trials=60, compile_s=0.1, call_us=167.0)
+    many = simulate(wanted(), gpus=5000, per_s=30.0, trials=60, compile_s=0.1, ray=RayCost())
     assert many["reached"] < 0.1 and many["driver_ms"] > 0
 
 
 def test_the_drivers_own_time_passes_on_the_virtual_clock() -> None:
-    cluster = SimulatedCluster(GPU, 1, 1000.0, 0.001, 0.0)
+    cluster = SimulatedCluster(GPU, 1, 1000.0, 0.001, RayCost(0.0, 0.0))
     cluster.submit(TrialRequest("r", KernelRef("m:k", "h"), (), GPU, Config.of({"x": 1})))
     until = time.thread_time() + 0.2
     while time.thread_time() < until:
@@ -39,3 +39,12 @@ def test_the_drivers_own_time_passes_on_the_virtual_clock() -> None:
     while cluster.pending():
         cluster.poll(1.0)
     assert cluster.clock.now == pytest.approx(0.2, abs=0.1) and cluster.driver_s >= 0.2
+
+
+def test_calls_carry_several_trials_where_these_are_quick() -> None:
+    """Issue 17: each trial took two calls of Ray, a millisecond of the driver's time each."""
+    one = RayCost(carried_us=0.0)
+    slow = simulate(wanted(), gpus=2, per_s=2.0, trials=100, compile_s=0.5, ray=one)
+    quick = simulate(wanted(), gpus=2, per_s=200.0, trials=100, compile_s=0.005, ray=one)
+    assert slow["ray_ms"] == pytest.approx(2 * one.call_us / 1e3)
+    assert quick["ray_ms"] < slow["ray_ms"] / 2

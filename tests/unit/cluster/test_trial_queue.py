@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileflow_cluster.protocol import KernelRef, RaceRequest, Selection, TrialRequest, Waiting
 from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
-from tileflow_cluster.trial_queue import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lease, TrialQueue
+from tileflow_cluster.trial_queue import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lease, Phase, TrialQueue
 
 from tileflow.config import Config
 from tileflow.cost import Launch, StaticFacts
@@ -348,3 +348,62 @@ def test_a_kernel_that_fails_ends_its_own_requests_alone() -> None:
     compile_next(queue)
     queue.finish(device_next(queue), OK, ON)
     assert [(result.request_id, result.kernel_error) for result in finals(queue)] == [("other", None)]
+
+
+def batch(queue: TrialQueue[str], phase: Phase, most: int, worker: str = "w") -> list[Lease[str]]:
+    return queue.lease_batch(phase, worker, "" if phase == "compile" else GPU, most)
+
+
+def names(leases: list[Lease[str]]) -> list[str]:
+    return [lease.request.request_id for lease in leases]
+
+
+def test_a_call_carries_several_trials_and_never_a_race_or_a_suspect_beside_them() -> None:
+    queue: TrialQueue[str] = TrialQueue()
+    for x, name in enumerate("abcd"):
+        queue.submit(request(name, x))
+    first = batch(queue, "compile", 3)
+    assert names(first) == ["a", "b", "c"]
+    queue.lost(first[1], LOST, blame=False)  # b waits behind d, and a worker may have died of it
+    assert names(batch(queue, "compile", 3)) == ["d"]
+    assert names(batch(queue, "compile", 3)) == ["b"]
+    race = RaceRequest("race", KernelRef("m:k", "h"), (("n", 1),), GPU, (("t0", Config.of({"x": 0})),))
+    queue.submit(race, ("code t0",))
+    for lease in (first[0], first[2]):
+        queue.compiled(lease, Build(f"t{lease.trial.config['x']}"), "code")
+    assert names(batch(queue, "device", 3)) == ["race"]
+    assert names(batch(queue, "device", 3)) == ["a", "c"]
+
+
+def test_the_loss_of_a_batch_blames_nobody_until_one_dies_alone() -> None:
+    """Issue 17: of several trials of one call nobody knows which one killed its worker."""
+    queue: TrialQueue[str] = TrialQueue()
+    for x, name in enumerate("abc"):
+        queue.submit(request(name, x))
+    poison, left = "b", {"a", "b", "c"}
+    compiled = 0
+    deaths: list[list[str]] = []
+    while left:
+        leases = batch(queue, "compile", 3, f"c{len(deaths)}")
+        if poison in names(leases):
+            deaths.append(names(leases))
+            queue.lost_batch(leases, LOST, blame=True)
+        for lease in leases if poison not in names(leases) else ():
+            compiled += 1
+            queue.compiled(lease, Build(f"t{lease.trial.config['x']}", rejected=OK), None)
+        left -= {result.request_id for result in finals(queue)}
+    assert deaths == [["a", "b", "c"], ["b"], ["b"]] and compiled == 2
+    (again,) = (queue.submit(request("p", 1)), finals(queue))[1]
+    assert "twice: c1, c2" in again.blocklisted
+
+
+def test_what_a_worker_hands_back_is_not_an_attempt() -> None:
+    queue: TrialQueue[str] = TrialQueue()
+    queue.submit(request("a", 0))
+    queue.submit(request("b", 1))
+    first, other = batch(queue, "compile", 2)
+    queue.compiled(first, Build("t0"), "code")
+    queue.returned(other)
+    (again,) = batch(queue, "compile", 2)
+    assert (again.request.request_id, again.request.attempt, again.request.epoch) == ("b", 1, 2)
+    assert queue.take_results() == []

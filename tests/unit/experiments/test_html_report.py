@@ -16,7 +16,7 @@ from tile_testing.fakes.experiments_fakes import BAD, GPU, prepare, sweep_spec, 
 from tileflow_experiments import charts, html_report, journal, mlflow_log, sweep
 from tileflow_experiments.journal import Folded
 from tileflow_experiments.records import StudyKey, TrialRecord
-from tileflow_experiments.tables import winner
+from tileflow_experiments.tables import winner, winners
 
 from tileflow.config import Config
 
@@ -107,7 +107,8 @@ def test_what_a_trial_said_is_text_and_never_markup(folded: Folded, key: StudyKe
         return replace(record, config=config, result=replace(record.result, outcome=outcome))
 
     trials = {key: [spoil(r) for r in folded.trials[key]]}
-    page = html_report.render(replace(folded, trials=trials), [prepare(key, "static")])
+    spoiled_one, tasks = replace(folded, trials=trials), [prepare(key, "static")]
+    page = html_report.render(spoiled_one, tasks, winners(spoiled_one, tasks))
     assert "alert(1)" in page and "<script>alert(1)" not in page
 
 

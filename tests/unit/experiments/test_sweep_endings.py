@@ -220,15 +220,15 @@ def test_a_full_disk_at_export_is_one_error(tmp_path: Path) -> None:
 
 
 def test_a_sweep_whose_exports_find_no_room_ends_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    export = sweep._write
+    export = sweep._write_tables
 
     def full(*arguments: Any) -> None:
         with small_files(100):
             export(*arguments)
 
-    monkeypatch.setattr(sweep, "_write", full)
+    monkeypatch.setattr(sweep, "_write_tables", full)
     assert "File too large" in sweep.run(sweep_spec(), tmp_path, tools())
-    monkeypatch.setattr(sweep, "_write", export)
+    monkeypatch.setattr(sweep, "_write_tables", export)
     assert sweep.resume(tmp_path, tools()) == ""
     assert (tmp_path / "report.md").exists()
 
