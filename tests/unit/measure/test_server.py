@@ -102,6 +102,35 @@ def test_a_reference_without_room_is_made_on_the_cpu(process: MeasureProcess, ca
     ]
 
 
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("no_room_on_this_host", "planted: no room on the cpu"),
+        ("reference_ends_the_process_on_the_cpu", "signal SIGKILL while in phase 'prepare'"),
+        ("reference_never_returns_on_the_cpu", "phase 'prepare' took longer than 0.5 s"),
+    ],
+)
+def test_where_the_cpu_has_none_either_there_are_witnesses(
+    process: MeasureProcess, caplog: pytest.LogCaptureFixture, what: str, why: str
+) -> None:
+    """Issue 15: such a problem ended with ``must fit the card``, or each of its configs was a lost worker."""
+    for _ in range(2):
+        assert ask(process, what, n=len(what)).status is Status.OK
+    said = [r.getMessage() for r in caplog.records if "the reference of" in r.getMessage()]
+    assert len(said) == 2 and "is made on the CPU: planted" in said[0]
+    assert f"with a second config and the interpreter as its witnesses: {why}" in said[1]
+
+
+def test_a_reference_that_is_slow_on_the_cpu_waits_while_others_do(process: MeasureProcess) -> None:
+    with pytest.raises(SlowProblem):
+        ask(process, "reference_never_returns_on_the_cpu", n=1)
+
+
+def test_witnesses_that_disagree_end_the_problem(process: MeasureProcess) -> None:
+    with pytest.raises(SpecError, match="witnesses must agree, but got planted"):
+        ask(process, "witnesses_disagree", n=2)
+
+
 def test_a_dead_child_is_a_lost_worker_with_its_signal(process: MeasureProcess) -> None:
     outcome = ask(process, "segfault")
     assert outcome.status is Status.WORKER_LOST and "SIGSEGV while in phase 'check'" in outcome.error_digest
