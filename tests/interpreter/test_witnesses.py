@@ -1,4 +1,4 @@
-"""A problem without room for a reference: mistakes that were planted in generated text, and which witness finds them."""
+"""A problem without room for a reference: mistakes planted in generated text, and which witness finds them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MATMUL = Planted(
     {"m": 60, "n": 70, "k": 200, "dtype": "float16"},
     {"m": 33, "n": 35, "k": 49, "dtype": "float16"},
 )
-CASES = [(SOFTMAX, Shorter(r"_idx < ")), (MATMUL, Shorter(r"tile_k_idx < "))]
+CASES = [(SOFTMAX, Shorter(r" < ")), (MATMUL, Shorter(r"tile_k_idx < "))]
 NAMES = ["softmax", "matmul"]
 
 
@@ -29,9 +29,7 @@ def test_right_configs_agree_and_so_does_the_reference(
 
 
 @pytest.mark.parametrize(("planted", "mask"), CASES, ids=NAMES)
-def test_a_wrong_mask_of_the_default_is_found(
-    interpreter: Callable[..., Any], planted: Planted, mask: Shorter
-) -> None:
+def test_a_wrong_mask_of_the_default_is_found(interpreter: Callable[..., Any], planted: Planted, mask: Shorter) -> None:
     said = interpreter("runs.witness_runs:testimony", dataclasses.replace(planted, fault=mask))
     assert "must agree" in said and "second config" in said
     assert "default config incorrect, " in said or "default config nonfinite, " in said

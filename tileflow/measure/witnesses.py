@@ -24,8 +24,9 @@ from ..target import target
 from ..tolerances import Tolerances
 from .check import Reference, Verdict, check_call, make_reference
 from .device import identity
+from .host_share import shared
 from .inputs import poisoned
-from .interpret import InterpreterProcess, InterpretRequest
+from .interpret import InterpretRequest, check_interpreted
 from .noise import Measured
 from .request import MeasureRequest
 from .types import Outcome, Status
@@ -191,13 +192,13 @@ def witnesses_on_device(kernel: Any, request: MeasureRequest) -> Witnesses:
             launchers.setdefault(source.region, []).append(launcher)
         return cast(Call, kernel.bind(config, launchers))
 
-    with InterpreterProcess() as process:
-        tools = Tools(built, lambda config: process.check(_at_small_size(request, config, device.name)))
-        return find_witnesses(lowered, tools, kernel.tolerances, f"{request.kernel} {dict(request.problem)}")
+    tools = Tools(built, lambda config: _at_small_size(request, config, device.name))
+    return find_witnesses(lowered, tools, kernel.tolerances, f"{request.kernel} {dict(request.problem)}")
 
 
-def _at_small_size(request: MeasureRequest, config: Config, device_class: str) -> InterpretRequest:
-    return InterpretRequest(
+def _at_small_size(request: MeasureRequest, config: Config, device_class: str) -> Outcome:
+    """What the interpreter says of a config, asked once a host."""
+    asked = InterpretRequest(
         request.kernel,
         request.problem,
         config,
@@ -207,6 +208,7 @@ def _at_small_size(request: MeasureRequest, config: Config, device_class: str) -
         limit_s=request.limits.prepare / 2,
         loader=request.loader,
     )
+    return shared(repr(asked), lambda: check_interpreted(asked))
 
 
 def _witness(config: Config, tools: Tools) -> Witness:

@@ -36,17 +36,17 @@ class Shorter:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """``fault``: of the texts of the default config alone, or of all. ``small``: also at the interpreter's sizes."""
+    """``small``: the problem at the interpreter's size. ``fault``: of the text of the default config, or of all."""
 
     kernel: str
     problem: Mapping[str, Any]
     small: Mapping[str, Any]
     fault: Shorter | None = None
-    where: Literal["default", "all", "full size of all"] = "default"
+    where: Literal["default", "all"] = "default"
 
 
 def testimony(planted: Planted) -> str:
-    """What the witnesses say where they disagree, with the second config's index; ``agree`` where they do not."""
+    """What the witnesses say where they disagree, else ``agree``."""
     kernel = load_kernel(planted.kernel)
     args = kernel.inputs(device="cpu", **planted.problem)
     lowered = kernel.lower(args, DEVICE)
@@ -58,8 +58,8 @@ def testimony(planted: Planted) -> str:
         small = kernel.inputs(device="cpu", **planted.small)
         there = kernel.lower(small, DEVICE)
         mended = there.space.repair(there.space.adapt(config.to_dict()))
-        fault = _fault(planted, lowered, config) if planted.where != "full size of all" else None
-        return checked(check_call(_call(kernel, there, mended, fault), small, reference_of(kernel, small)))
+        call = _call(kernel, there, mended, _fault(planted, lowered, config))
+        return checked(check_call(call, small, reference_of(kernel, small)))
 
     try:
         found = find_witnesses(lowered, Tools(build, interpret), kernel.tolerances, planted.kernel)

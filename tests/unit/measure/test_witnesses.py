@@ -131,7 +131,7 @@ def test_what_does_not_build_is_no_witness() -> None:
 
 def test_launch_options_alone_make_no_second_witness() -> None:
     launch_only = ConfigSpace((Knob("warps", "launch", (4, 8), "launch", 4),))
-    with pytest.raises(SpecError, match="second config: none (.|\n)*interpreter: default config ok"):
+    with pytest.raises(SpecError, match=r"second config: none (.|\n)*interpreter: default config ok"):
         find_witnesses(Lowered(launch_only), Tools(lambda config: doubled, right), UNSAID, "")
 
 
