@@ -20,7 +20,7 @@ from . import device as device_facts
 from . import input_cache
 from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
-from .failure import checked, launch_failure, no_room
+from .failure import NO_ROOM, checked, launch_failure, no_room
 from .input_cache import CachedInputs
 from .kernel import MeasurableKernel, unload_kernels
 from .monitor import open_monitor
@@ -84,7 +84,8 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
     identified_device(device_index)
     before = input_cache.cached()
     outcome = _run(request, device_index)
-    if outcome.status is Status.OOM and before:
+    goes_last = outcome.error_class == NO_ROOM and request.limits.others_wait  # what is kept is the others' who wait
+    if outcome.status is Status.OOM and before and not goes_last:
         input_cache.forget()
         outcome = _run(request, device_index)
     elif outcome.status in _WRONG and input_cache.key(request) in before:

@@ -86,16 +86,24 @@ class MeasureProcess(WarmProcess):
     def run(self, request: MeasureRequest) -> Outcome:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
 
-        Memory that is short is tried once more in a clean process, alone on the card; a reference that has no room
+        Memory that is short is tried once more in a clean process, alone on the card, unless others wait for it; a
+        reference that has no room
         there is made on the CPU, and by witnesses where it cannot be made there, for all further requests as well.
         Raises what the kernel's author or the caller must mend: an unknown kernel, inputs or a reference that raise,
         witnesses that disagree, inputs that do not fit the card even then, and SlowProblem for those that are not made
-        in time, so that it is decided once for all configs.
+        in time or, while others wait, have no room, so that it is decided once for all configs.
         """
         self._require_quick(request)
         self._keep_spare()
         request = self._placed(request)
         outcome = self._run(request)
+        if outcome.error_class == NO_ROOM and request.limits.others_wait:
+            raise SlowProblem(
+                "a problem for which others wait must fit the card beside their data, or go last",
+                got=outcome.error_digest,
+                where=f"{request.kernel} {dict(request.problem)}",
+                hint="it has the card, and then the CPU, to itself where no other problem waits",
+            )
         if outcome.status is Status.OOM:
             self._replace()
             outcome = self._run(request)
