@@ -36,8 +36,9 @@ def held_up(start: Callable[..., RayEvaluator], out: Path, *sizes: int) -> tuple
         return Outcome(Status.OK, measured=False)
 
     said = sweep.run(spec(1000, *sizes, *OTHERS, devices=(GPU,)), out / "sweep", Tools(evaluator, prepare, check))
-    noted = [line.split() for line in (out / "trials").read_text().splitlines()][: len(OTHERS) * CONFIGS]
-    first = {worker: float(end) for worker, end in reversed(noted)}  # races come after
+    noted = [line.split() for line in (out / "trials").read_text().splitlines()]
+    noted = noted[: len(OTHERS) * CONFIGS]  # races come after
+    first = {worker: float(end) for worker, end in reversed(noted)}
     return float(noted[-1][1]) - max(first.values()), said
 
 

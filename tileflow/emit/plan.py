@@ -123,9 +123,11 @@ class KernelPlan:
 
     def turns_at_once(self, tile: Tile) -> int:
         """How many programs share a loop's turns."""
-        programs = self.number(self.ir.tiles[tile.dealt].end) if tile.dealt else 1
-        assert programs is not None  # a config's number
-        return programs
+        if not tile.dealt:
+            return 1
+        programs = self.ir.tiles[tile.dealt].end
+        assert isinstance(programs, Expr) and programs.constant is not None  # a config's number
+        return programs.constant
 
     def constexpr(self, knob: str) -> str:
         """The name of a knob's constexpr parameter."""

@@ -109,7 +109,7 @@ def _offer(name: str, value: Any, place: IO[bytes]) -> None:
     import torch
 
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors(value))
-    if size > MOST_SHARE * _free_bytes():
+    if size > MOST_SHARE * free_bytes():
         return
     token = secrets.token_hex(16)
     if name in _offered:
@@ -121,6 +121,7 @@ def _offer(name: str, value: Any, place: IO[bytes]) -> None:
     place.write(f"/proc/{os.getpid()}/fd/{file} {token}".encode())
 
 
-def _free_bytes() -> int:
+def free_bytes() -> int:
+    """Memory of this host that a process can have."""
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     return int(lines["MemAvailable"].split()[0]) << 10

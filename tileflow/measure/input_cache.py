@@ -105,7 +105,11 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
     name = f"{key(request)} {request.sys_path} seed {seed} of {host_share.digest(there)}"
 
     def keep(make: Callable[[], Made]) -> Made:
-        return host_share.shared(name, lambda: map_tensors(_pinned, make()))
+        def pinned() -> Made:
+            made: Made = map_tensors(_pinned, make())
+            return made
+
+        return host_share.shared(name, pinned)
 
     return CachedInputs(args, reference_of(kernel, there, measured, keep))
 

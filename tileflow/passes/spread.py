@@ -42,7 +42,7 @@ def spread(ir: KernelIR, name: str, programs: int) -> KernelIR:
         if op.kind is OpKind.FOR and TileAttrs.of(op).tile == name and (reason := spread_refusal(ir, op)):
             raise InternalError("only turns that are independent can be spread", got=f"{name}: {reason}", where=op.loc)
     tile = ir.tiles[name]
-    axis = Tile(f"{name}_part", Expr.of(1), Expr.of(0), Expr.of(programs), is_grid=True)
+    axis = Tile(f"{name}.part", Expr.of(1), Expr.of(0), Expr.of(programs), is_grid=True)
     tiles = {**ir.tiles, name: replace(tile, dealt=axis.name), axis.name: axis}
     return replace(ir, tiles=tiles, grid=(*ir.grid, axis.name))
 

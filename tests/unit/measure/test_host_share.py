@@ -59,7 +59,7 @@ def test_what_cannot_be_made_leaves_it_to_the_next() -> None:
 
 
 def test_short_memory_keeps_it_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_share, "_free_bytes", lambda: 100)
+    monkeypatch.setattr(host_share, "free_bytes", lambda: 100)
     shared("x", lambda: torch.zeros(100))
     assert shared("x", lambda: "again") == "again"
     withdraw()

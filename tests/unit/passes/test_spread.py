@@ -61,7 +61,7 @@ def test_what_is_not_independent_is_refused_by_name(kernel: Kernel, reason: str)
 def test_the_region_has_an_axis_more() -> None:
     ir = spread(spread(region(kernels.routed), "tile_n", 4), "tile_m", 2)
     verify(ir, "spread")
-    assert len(ir.grid) == 3 and ir.tiles["tile_n"].dealt == "tile_n_part" and not spreadable(ir)
+    assert len(ir.grid) == 3 and ir.tiles["tile_n"].dealt == "tile_n.part" and not spreadable(ir)
     assert ir.hash != region(kernels.routed).hash
 
 
