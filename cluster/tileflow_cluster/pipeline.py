@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 NICE = 10  # niceness: there is a compiler per core, and processes that feed a GPU come first
 SEEDS, REPEATS = 2, 2  # of a race's check, as for a table: any candidate may become a row
+TRIES = 4  # in a fresh child, its reference made on the CPU, its reference made by witnesses
 _BETWEEN_PHASES_S = 60.0
 WARM_TARGET = "nvidia-h200"  # any will do: the target-independent parts of the compilers take long to import
 _CACHE_PREFIX = "tileflow-triton-"
@@ -81,11 +82,11 @@ class TileflowStages:
         return self.compile_s + START_LIMIT_S
 
     def device_limit_s(self, request: AnyRequest) -> float:
-        """Seconds of a trial on the device: all phases at their limits, twice, since a lack of memory is retried in
-        a fresh child."""
+        """Seconds of a trial on the device: all phases at their limits, as often as a lack of memory leads to another
+        try in a fresh child."""
         phases = self.limits.phases(request.incumbent_us)
         further = (len(request.candidates) - 1) * phases["check"] if isinstance(request, RaceRequest) else 0.0
-        return 2 * (sum(phases.values()) + further + _BETWEEN_PHASES_S + START_LIMIT_S)
+        return TRIES * (sum(phases.values()) + further + _BETWEEN_PHASES_S + START_LIMIT_S)
 
     def open_compiler(self) -> TileflowCompiler:
         """Start a compiler. Raises BuildError where its child cannot start."""

@@ -211,6 +211,19 @@ class TrialRecord:
         )
 
 
+# By how a reference was made, which a journal has.
+_CHECKED_AGAINST = {
+    "": "eager",
+    "cpu": "eager on the CPU",
+    "witnesses": "default config + second config + interpreter at a small size",
+}
+
+
+def checked_against(outcome: Outcome) -> str:
+    """What a measured config's results were held against; empty for a modelled one's."""
+    return _CHECKED_AGAINST.get(outcome.reference, outcome.reference) if outcome.measured else ""
+
+
 _CARD = (
     "sm_clock_mhz",
     "temp_c",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from . import journal as journals
 from .journal import Folded, Line
-from .records import StudyKey, TrialRecord
+from .records import StudyKey, TrialRecord, checked_against
 from .tables import Winner, Winners
 from .tracking.state import SHOWN, LogState
 from .tuning_task import TuningTask
@@ -88,7 +88,8 @@ def _how(won: Winner) -> str:
     if not won.record.measured:
         return "modelled"
     tie = f", level with {len(won.ties)} more" if won.ties else ""
-    reference = ", its reference made on the CPU" if won.record.result.outcome.reference == "cpu" else ""
+    outcome = won.record.result.outcome
+    reference = f", checked against: {checked_against(outcome)}" if outcome.reference else ""
     return f"measured, {won.samples} samples{tie}{reference}"
 
 

@@ -34,7 +34,7 @@ from . import journal as journals
 from .journal import Folded, Line
 from .portable import BuiltRow, defaults_of
 from .portfolio import Portfolio, choose, fitted, served, unseen
-from .records import StudyKey, TrialRecord
+from .records import StudyKey, TrialRecord, checked_against
 from .selection import RaceEntry, most_robust, races, votes
 from .study import leaders
 from .tuning_task import TuningTask
@@ -266,6 +266,7 @@ def _entry(task: TuningTask, won: Winner, code: Sequence[Binary]) -> Entry:
         measured_on=task.key.device_class if record.measured else "",
         toolchain=toolchain_text(record.result.build.compiled_by if record.result.build is not None else ()),
         trial_id=record.trial_id,
+        checked_against=checked_against(record.result.outcome),
     )
 
 

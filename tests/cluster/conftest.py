@@ -69,7 +69,7 @@ def start(ray_cluster: Any, tmp_path: Path) -> Iterator[Callable[..., RayEvaluat
         kind: type[FakeStages] = FakeStages,
         **options: Any,
     ) -> Any:
-        evaluator = RayEvaluator(kind(str(tmp_path), **(stages or {})), device_classes, **options)
+        evaluator = RayEvaluator(kind(**{"scratch": str(tmp_path), **(stages or {})}), device_classes, **options)
         started.append(evaluator)
         return evaluator
 

@@ -2,7 +2,8 @@
 
 Products get the block sizes that keep the matrix units fed (:mod:`products`); everything else moves bytes, so that a
 program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every
-multiprocessor busy (:mod:`streaming`).
+multiprocessor busy (:mod:`streaming`). Where programs are still fewer than multiprocessors, those share the turns of
+loops (:mod:`spreading`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..ir.kinds import OpKind
 from ..space.knobs import NUM_STAGES
 from ..target import Target
 from .products import product_config
+from .spreading import spread_config
 from .streaming import streaming_config
 
 
@@ -25,7 +27,11 @@ def default_config(regions: Sequence[KernelIR], space: ConfigSpace, target: Targ
         has_product = any(op.kind is OpKind.DOT for op in ir.walk())
         wanted |= product_config(ir, target, pipelined) if has_product else streaming_config(ir, target)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
-    return space.normalise(space.repair(Config.of(chosen)))
+    config = space.normalise(space.repair(Config.of(chosen)))
+    spread: dict[str, Choice] = {}
+    for ir in regions:
+        spread |= spread_config(ir, config.to_dict(), target)
+    return space.normalise(space.repair(config.with_(spread))) if spread else config
 
 
 def smaller_config(config: Config, space: ConfigSpace) -> Config | None:

@@ -335,9 +335,22 @@ def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, turned: bool
 
 
 def _output_block(m: int, n: int, batch: int, shapes: Shapes, target: Target) -> tuple[int, int, int]:
-    """The first of the output blocks that gives at least nine tenths of the multiprocessors a tile, and its warps."""
-    for rows, columns, warps in shapes:
-        fits = rows <= pow2(m) and columns <= pow2(n)
-        if fits and batch * -(-m // rows) * -(-n // columns) >= 0.9 * target.sm_count:
-            return rows, columns, 4 if target.vendor == "amd" and rows == columns else warps
-    return min(64, pow2(m)), min(64, pow2(n)), 4
+    """The first of the output blocks that gives at least nine tenths of the multiprocessors a tile, and its warps; or
+    one before it in which no multiprocessor has more to do.
+
+    A multiprocessor that has two tiles of a block, since there are more tiles than multiprocessors, does as much for a
+    block twice as large of which it has one. The larger one reads less for it.
+    """
+    fitting = [shape for shape in shapes if shape[0] <= pow2(m) and shape[1] <= pow2(n)]
+
+    def tiles(shape: tuple[int, int, int]) -> int:
+        return batch * -(-m // shape[0]) * -(-n // shape[1])
+
+    def work(shape: tuple[int, int, int]) -> int:
+        """Elements of the output that the busiest multiprocessor computes."""
+        return -(-tiles(shape) // target.sm_count) * shape[0] * shape[1]
+
+    smallest = min(64, pow2(m)), min(64, pow2(n)), 4
+    enough = next((shape for shape in fitting if tiles(shape) >= 0.9 * target.sm_count), smallest)
+    rows, columns, warps = next((shape for shape in fitting if work(shape) <= work(enough)), enough)
+    return rows, columns, 4 if target.vendor == "amd" and rows == columns else warps

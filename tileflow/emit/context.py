@@ -197,7 +197,8 @@ class Context(ABC):
         name = self.tile(tile.name)
         if not tile.wide and isinstance(tile.end, Expr) and not self.plan.ir.shape_mode.is_static:
             # where a loop looks for the next tile, and a tile for its lanes, may be a block past the end
-            self.plan.guard(tile.end.le(INT32_MAX - self.plan.extent(tile.block)))
+            step = self.plan.extent(tile.block) * self.plan.turns_at_once(tile)
+            self.plan.guard(tile.end.le(INT32_MAX - step))
         self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
         if not self.plan.is_masked(tile.dim):
             self._assert_whole(tile)

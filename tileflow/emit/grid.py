@@ -22,10 +22,12 @@ from .loops import guard_turns
 
 
 def axes(e: Context) -> tuple[str, ...]:
-    """The grid's tiles, slowest first."""
-    grid = e.plan.ir.grid
+    """The grid's tiles, slowest first: before the author's those whose programs share a loop's turns."""
+    grid, dealt = e.plan.ir.grid, {tile.dealt for tile in e.plan.ir.tiles.values()}
+    parts = tuple(name for name in grid if name in dealt)
     order = e.plan.launch(ORDER)
-    return tuple(grid[int(n)] for n in order.split(",")) if order else grid
+    own = tuple(grid[int(n)] for n in order.split(",")) if order else tuple(n for n in grid if n not in dealt)
+    return (*parts, *own)
 
 
 def tile_count(e: Context, name: str) -> Expr:

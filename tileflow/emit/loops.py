@@ -72,6 +72,9 @@ def _range(e: Context, tile: Tile, body: Block) -> str:
         begin, end = e.plan.number(tile.begin), e.plan.number(tile.end)
         return f"tl.static_range({begin}, {end}, {e.plan.step_text(tile.block)})"
     words = [e.bound(tile, tile.begin), e.bound(tile, tile.end), e.plan.step_text(tile.block)]
+    if tile.dealt:
+        words[0] = f"{words[0]} + {e.tile(tile.dealt)}_begin * {words[2]}"
+        words[2] = f"{e.plan.turns_at_once(tile)} * {words[2]}"
     stages = e.plan.choice(STAGES, site)
     if stages == 0 and _is_memory_loop(body):
         # Triton pipelines a loop without products only when the loop itself asks for it

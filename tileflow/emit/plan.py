@@ -14,7 +14,7 @@ from math import gcd
 from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
-from ..ir.graph import KernelIR, TensorParam
+from ..ir.graph import KernelIR, TensorParam, Tile
 from ..ir.types import INT32_MAX, Dim, Value, fills_registers
 from ..space.knob import C, LaunchKnob, SiteKnob
 from ..space.knobs import definition
@@ -120,6 +120,14 @@ class KernelPlan:
     def step_text(self, block: Expr) -> str:
         """The distance between two tiles: the block itself, also where registers hold more lanes."""
         return self.extent_text(block) if self.fills(block) else str(self.block(block))
+
+    def turns_at_once(self, tile: Tile) -> int:
+        """How many programs share a loop's turns."""
+        if not tile.dealt:
+            return 1
+        programs = self.ir.tiles[tile.dealt].end
+        assert isinstance(programs, Expr) and programs.constant is not None  # a config's number
+        return programs.constant
 
     def constexpr(self, knob: str) -> str:
         """The name of a knob's constexpr parameter."""

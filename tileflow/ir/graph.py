@@ -158,7 +158,8 @@ class Tile:
     """A tile loop's axis. ``begin``, ``end``: sizes, or values of the kernel. ``block``: a symbol or a constant.
 
     ``wide``: the indices need 64 bits. ``lengths``: of a jagged loop, a 1-D value: in a tile that has its dimension
-    too, a lane counts if its index is less than the length there.
+    too, a lane counts if its index is less than the length there. ``dealt``: the tile of the grid, of blocks of 1,
+    whose programs share the loop's turns; empty where each program does all of them.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Tile:
     is_grid: bool
     wide: bool = False
     lengths: Value | None = None
+    dealt: str = ""
 
     @property
     def dim(self) -> Dim:

@@ -53,7 +53,8 @@ def _op(ir: KernelIR, op: Op, names: dict[int, str], lines: list[str], indent: s
     attrs = ", ".join(f"{k}={_attr(v)}" for k, v in op.attrs.items())
     text = f"{op.kind}({inputs})" + (f" {{{attrs}}}" if attrs else "")
     if op.kind is OpKind.FOR:
-        text += f" of {ir.tiles[TileAttrs.of(op).tile].block}"
+        tile = ir.tiles[TileAttrs.of(op).tile]
+        text += f" of {tile.block}" + (f" dealt to {tile.dealt}" if tile.dealt else "")
     lines.append(f"{indent}{outputs} = {text}" if outputs else f"{indent}{text}")
     for region in op.regions:
         if region.params:

@@ -64,6 +64,21 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What a reference gave: its result, and of each tensor among its arguments the copy that it changed, else None.
+
+    ``is_wide``: it was given copies in higher precision.
+    """
+
+    result: Any
+    changed: tuple[torch.Tensor | None, ...]
+    is_wide: bool
+
+
+Keep = Callable[[Callable[[], Made]], Made]
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """``max_err``: the largest error over its allowance, at most 1 passes; infinite for a wrong shape or a stray NaN.
     ``reason``: where and what, empty when all is right."""
@@ -87,14 +102,21 @@ def upcast(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64 if tensor.dtype == torch.float32 else torch.float32)
 
 
-def reference_of(kernel: MeasurableKernel, args: Sequence[Any], measured: Measured | None = None) -> Reference:
-    """What a call of ``kernel`` on ``args`` must give. ``measured``: what is known of the problem's noise, added to."""
-    author = kernel.tolerances
-    if kernel.baseline is not None:
-        return make_reference(
-            kernel.baseline, args, author, meaning=kernel.run_eagerly, measured=measured, as_given=True
-        )
-    return make_reference(kernel.reference, args, author, meaning=kernel.run_eagerly, measured=measured)
+def reference_of(
+    kernel: MeasurableKernel, args: Sequence[Any], measured: Measured | None = None, keep: Keep | None = None
+) -> Reference:
+    """What a call of ``kernel`` on ``args`` must give. ``measured``: what is known of the problem's noise, added to.
+    ``keep``: as of :func:`make_reference`."""
+    baseline = kernel.baseline
+    return make_reference(
+        kernel.reference if baseline is None else baseline,
+        args,
+        kernel.tolerances,
+        meaning=kernel.run_eagerly,
+        measured=measured,
+        as_given=baseline is not None,
+        keep=keep,
+    )
 
 
 def make_reference(
@@ -105,43 +127,52 @@ def make_reference(
     meaning: Callable[..., Any] | None = None,
     measured: Measured | None = None,
     as_given: bool = False,
+    keep: Keep | None = None,
 ) -> Reference:
     """Run ``function`` on upcast copies of ``args``, or on copies ``as_given``. ``meaning``, ``measured``: see
-    :class:`.noise.Noise`.
+    :class:`.noise.Noise`. ``keep``: makes it, or knows what another process made of the same arguments.
 
     A reference that insists on the dtypes it was written for (it multiplies by a weight it makes itself, say) gets
     copies in those; what it raises then comes through.
     """
-    import torch
-
     tolerance = max((_tolerance(tensor) for _, tensor in leaves(tuple(args), "") if _is_float(tensor)), default=0.0)
-    copy = clone if as_given else upcast
-    copies = map_tensors(copy, tuple(args))
-    try:
-        result = function(*copies)
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, TypeError, ValueError):
-        if as_given:
-            raise
-        copy = clone
-        copies = map_tensors(copy, tuple(args))
-        result = function(*copies)
+
+    def make() -> Made:
+        return _made(function, args, as_given)
+
+    made = make() if keep is None else keep(make)
     noise = None
     if not author.given:
+        copy = upcast if made.is_wide else clone
         noise = Noise(function, tuple(args), copy, meaning, Measured() if measured is None else measured)
-    return Reference(result, _unless_changed(copies, args), tolerance, author, noise)
+    changed = iter(made.changed)
+    expected = map_tensors(lambda tensor: _or(next(changed), tensor), tuple(args))
+    return Reference(made.result, tuple(expected), tolerance, author, noise)
 
 
-def _unless_changed(copies: tuple[Any, ...], args: Sequence[Any]) -> tuple[Any, ...]:
-    """``copies``, with each tensor that still equals its original replaced by it, which takes no memory."""
-    originals = iter(tensors(tuple(args)))
+def _or(changed: torch.Tensor | None, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if changed is None else changed
 
-    def choose(copy: torch.Tensor) -> torch.Tensor:
-        original = next(originals)
-        return original if same_bits(copy, original.to(copy.dtype)) else copy
 
-    return tuple(map_tensors(choose, copies))
+def _made(function: Callable[..., Any], args: Sequence[Any], as_given: bool) -> Made:
+    import torch
+
+    if not as_given:
+        copies = map_tensors(upcast, tuple(args))
+        try:
+            return Made(function(*copies), _changed(copies, args), True)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError):
+            del copies
+    copies = map_tensors(clone, tuple(args))
+    return Made(function(*copies), _changed(copies, args), False)
+
+
+def _changed(copies: tuple[Any, ...], args: Sequence[Any]) -> tuple[torch.Tensor | None, ...]:
+    """Of each tensor the copy, None where it still equals its original, which then takes no memory."""
+    pairs = zip(tensors(tuple(copies)), tensors(tuple(args)), strict=True)
+    return tuple(None if same_bits(copy, original.to(copy.dtype)) else copy for copy, original in pairs)
 
 
 def check_call(

@@ -20,7 +20,7 @@ from . import device as device_facts
 from . import input_cache
 from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
-from .failure import NO_ROOM, checked, failed, launch_failure
+from .failure import NO_ROOM, checked, launch_failure, no_room
 from .input_cache import CachedInputs
 from .kernel import MeasurableKernel, unload_kernels
 from .monitor import open_monitor
@@ -84,7 +84,8 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
     identified_device(device_index)
     before = input_cache.cached()
     outcome = _run(request, device_index)
-    if outcome.status is Status.OOM and before:
+    goes_last = outcome.error_class == NO_ROOM and request.limits.others_wait  # what is kept is the others' who wait
+    if outcome.status is Status.OOM and before and not goes_last:
         input_cache.forget()
         outcome = _run(request, device_index)
     elif outcome.status in _WRONG and input_cache.key(request) in before:
@@ -94,7 +95,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
         outcome = replace(outcome, device=noise_guard(device_index).monitor.facts())
     if outcome.status is Status.OOM:
         outcome = replace(outcome, error_digest=outcome.error_digest + _neighbours(device_index))
-    return replace(outcome, reference="cpu" if request.reference_on == "cpu" else "")
+    return replace(outcome, reference="" if request.reference_on == "device" else request.reference_on)
 
 
 def _neighbours(device_index: int) -> str:
@@ -108,10 +109,10 @@ def _run(request: MeasureRequest, device_index: int) -> Outcome:
     started = time.perf_counter()
     try:
         kernel, data = input_cache.prepare(request)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not _out_of_memory(error):
             raise
-        return replace(failed(Status.OOM, error), error_class=NO_ROOM)
+        return no_room(error)
     prepare_s = time.perf_counter() - started
     trial = _Trial(request, kernel, data, device_index)
     outcome = trial.measure(*request.candidates) if request.rules is None else trial.race(request.rules)
@@ -231,11 +232,13 @@ def _ranked(
     return tuple(ranked)
 
 
-# What cuDNN and cuBLAS say where they, who allocate beside torch, find no memory for their handles and workspaces.
-_NO_WORKSPACE = ("_STATUS_INTERNAL_ERROR", "_STATUS_ALLOC_FAILED", "_STATUS_NOT_INITIALIZED")
+# What cuDNN and cuBLAS say where they, who allocate beside torch, find no memory for their handles and workspaces; and
+# what torch says of the host's.
+_NO_MEMORY = ("_STATUS_INTERNAL_ERROR", "_STATUS_ALLOC_FAILED", "_STATUS_NOT_INITIALIZED", "DefaultCPUAllocator")
 
 
-def _out_of_memory(error: RuntimeError) -> bool:
+def _out_of_memory(error: Exception) -> bool:
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _NO_WORKSPACE)
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or any(words in str(error) for words in _NO_MEMORY)

@@ -94,6 +94,11 @@ def checked(verdict: Verdict) -> Outcome:
     return replace(outcome, max_err=error)
 
 
+def no_room(error: Exception | str) -> Outcome:
+    """The outcome of a problem whose own data does not fit, whatever the config."""
+    return replace(failed(Status.OOM, error), error_class=NO_ROOM)
+
+
 def failed(status: Status, error: Exception | str) -> Outcome:
     """An outcome with the beginning of ``error``'s message, empty lines left out."""
     text = str(error).encode("utf-8", "backslashreplace").decode()  # half a surrogate pair goes into no file

@@ -1,23 +1,28 @@
 """Problems' arguments and references, kept on the device: the configs of a sweep share them.
 
 Making them takes longer than measuring a config (a reference in higher precision, in plain torch), and studies take
-turns on a GPU, so those of several problems are kept, the latest ones, while they leave most of the card free. A
-reference that the card has no room for is made on the CPU and stays in host memory, from which checks copy it piece by
-piece.
+turns on a GPU, so those of several problems are kept, the latest ones, while they leave most of the card free.
+
+A reference that the card has no room for is made on the CPU, once a host (:mod:`.host_share`), and stays in host
+memory, from which checks copy it piece by piece. Where the CPU has no room for it either, it is the default config's
+output, as far as its witnesses agree (:mod:`.witnesses`).
 """
 
 from __future__ import annotations
 
 import gc
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .check import Reference, reference_of
+from . import host_share
+from .check import Made, Reference, reference_of
 from .inputs import clone, map_tensors, poisoned
 from .kernel import MeasurableKernel, load
 from .noise import Measured
 from .request import MeasureRequest
+from .witnesses import Witnesses, witnesses_on_device
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +48,7 @@ class _Problem:
 
 _cache: OrderedDict[Key, _Problem] = OrderedDict()
 _noise: dict[tuple[Key, int], Measured] = {}  # by problem and seed: a few numbers, which outlive the tensors
+_witnesses: dict[Key, Witnesses] = {}  # two calls and what is known of them, which outlive the tensors too
 
 
 def key(request: MeasureRequest) -> Key:
@@ -79,6 +85,8 @@ def forget(request: MeasureRequest | None = None) -> None:
         _cache.pop(key(request), None)
         return
     _cache.clear()
+    _witnesses.clear()
+    host_share.withdraw()
     gc.collect()
     torch.cuda.empty_cache()
 
@@ -89,8 +97,21 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
         args = kernel.inputs(device="cuda", seed=seed, **dict(request.problem))
     if request.reference_on == "device":
         return CachedInputs(args, reference_of(kernel, args, measured))
-    made = reference_of(kernel, map_tensors(lambda tensor: clone(tensor, "cpu"), args), measured)
-    return CachedInputs(args, replace(made, result=map_tensors(_pinned, made.result)))
+    if request.reference_on == "witnesses":
+        if key(request) not in _witnesses:
+            _witnesses[key(request)] = witnesses_on_device(kernel.kind(*args), request)
+        return CachedInputs(args, _witnesses[key(request)].reference(args, measured))
+    there = map_tensors(lambda tensor: clone(tensor, "cpu"), args)
+    name = f"{key(request)} {request.sys_path} seed {seed} of {host_share.digest(there)}"
+
+    def keep(make: Callable[[], Made]) -> Made:
+        def pinned() -> Made:
+            made: Made = map_tensors(_pinned, make())
+            return made
+
+        return host_share.shared(name, pinned)
+
+    return CachedInputs(args, reference_of(kernel, there, measured, keep))
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:

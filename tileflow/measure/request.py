@@ -12,14 +12,17 @@ from .kernel import API_LOADER
 from .racing import Rules
 from .timing import Effort
 
+# Where what a result must be comes from, in the order in which it is tried: see :mod:`.input_cache`.
+ReferenceOn = Literal["device", "cpu", "witnesses"]
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
 
     ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code;
-    ``prepare_others_waiting``: the same while other problems wait for the device. Running the kernel may take ``floor``
-    and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
+    ``prepare_others_waiting``: the same while other problems wait for the device, as they do where ``others_wait``.
+    Running the kernel may take ``floor`` and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
     """
 
     device: float = 60.0
@@ -28,10 +31,11 @@ class Limits:
     floor: float = 4.0
     factor: float = 2000.0
     unknown: float = 30.0
+    others_wait: bool = False
 
     def while_others_wait(self) -> Limits:
         """These limits while other problems wait."""
-        return replace(self, prepare=min(self.prepare, self.prepare_others_waiting))
+        return replace(self, prepare=min(self.prepare, self.prepare_others_waiting), others_wait=True)
 
     def phases(self, incumbent_us: float | None) -> dict[str, float]:
         """The limit of each phase that a measuring child reports."""
@@ -54,7 +58,8 @@ class MeasureRequest:
     ``kernel``: ``module:qualname``; ``loader`` makes a MeasurableKernel of it. ``problem``: keyword arguments of
     ``kernel.inputs``. ``seeds``: of the inputs that are checked; the first one's are timed. ``repeats``: runs checked
     per seed (more than one shows races). ``tolerance`` multiplies every tolerance of :mod:`.check`. ``effort``: of
-    measuring one. ``reference_on``: where references are made, ``cpu`` where the card has no room for them.
+    measuring one. ``reference_on``: where references are made: on the CPU where the card has no room for them, by
+    ``witnesses`` (:mod:`.witnesses`) where the CPU has none either.
     """
 
     kernel: str
@@ -69,4 +74,4 @@ class MeasureRequest:
     effort: Effort = field(default_factory=Effort)
     rules: Rules | None = None
     loader: str = API_LOADER
-    reference_on: Literal["device", "cpu"] = "device"
+    reference_on: ReferenceOn = "device"

@@ -11,13 +11,18 @@ from ..build.process import Answer, Died, Done, Failed, TimedOut
 from ..build.warm_process import WarmProcess
 from ..errors import ClusterError, SlowProblem, SpecError
 from .device import DeviceInfo
-from .failure import NO_ROOM, failed
+from .failure import NO_ROOM, failed, no_room
 from .input_cache import Key, key
-from .request import Limits, MeasureRequest
+from .request import Limits, MeasureRequest, ReferenceOn
 from .types import Outcome, Status
 
 log = logging.getLogger(__name__)
 
+_FURTHER: Mapping[ReferenceOn, ReferenceOn] = {"device": "cpu", "cpu": "witnesses"}
+_MADE: Mapping[ReferenceOn, str] = {
+    "cpu": "is made on the CPU",
+    "witnesses": "is the default config's output, with a second config and the interpreter as its witnesses",
+}
 _CALL_LIMIT_S = 60.0  # between the start of a call and its first phase
 _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
 _RUNS = "tileflow.measure.child:run"
@@ -55,7 +60,7 @@ class MeasureProcess(WarmProcess):
         self._device_index = device_index
         self._runs = runs
         self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
-        self._on_cpu: set[Key] = set()  # the problems whose reference the card has no room for
+        self._reference_on: dict[Key, ReferenceOn] = {}  # of problems whose reference the card has no room for
 
     def identity(self, limits: Limits | None = None) -> DeviceInfo:
         """What the child stands on. Raises ClusterError where it cannot open the card."""
@@ -81,41 +86,51 @@ class MeasureProcess(WarmProcess):
     def run(self, request: MeasureRequest) -> Outcome:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
 
-        Memory that is short is tried once more in a clean process, alone on the card; a reference that has no room
-        there is made on the CPU, for all further requests as well. Raises what the kernel's author or the caller must
-        mend: an unknown kernel, inputs or a reference that raise, inputs that do not fit the card even then, and
-        SlowProblem for those that are not made in time, so that it is decided once for all configs.
+        Memory that is short is tried once more in a clean process, alone on the card, unless others wait for it; a
+        reference that has no room
+        there is made on the CPU, and by witnesses where it cannot be made there, for all further requests as well.
+        Raises what the kernel's author or the caller must mend: an unknown kernel, inputs or a reference that raise,
+        witnesses that disagree, inputs that do not fit the card even then, and SlowProblem for those that are not made
+        in time or, while others wait, have no room, so that it is decided once for all configs.
         """
         self._require_quick(request)
         self._keep_spare()
         request = self._placed(request)
         outcome = self._run(request)
+        if outcome.error_class == NO_ROOM and request.limits.others_wait:
+            raise SlowProblem(
+                "a problem for which others wait must fit the card beside their data, or go last",
+                got=outcome.error_digest,
+                where=f"{request.kernel} {dict(request.problem)}",
+                hint="it has the card, and then the CPU, to itself where no other problem waits",
+            )
         if outcome.status is Status.OOM:
             self._replace()
             outcome = self._run(request)
-            if outcome.error_class == NO_ROOM and request.reference_on == "device":
-                log.warning(
-                    "the reference of %s %s is made on the CPU: %s",
-                    request.kernel,
-                    dict(request.problem),
-                    outcome.error_digest,
-                )
-                self._on_cpu.add(key(request))
-                self._replace()
-                outcome = self._run(self._placed(request))
-            if outcome.error_class == NO_ROOM:
-                raise SpecError(
-                    "a problem's inputs must fit the card",
-                    got=outcome.error_digest,
-                    where=f"{request.kernel} {dict(request.problem)}",
-                    hint="take smaller sizes; is another process on the card?",
-                )
+        while outcome.error_class == NO_ROOM and request.reference_on in _FURTHER:
+            request = self._moved_on(request, outcome)
+            outcome = self._run(request)
+        if outcome.error_class == NO_ROOM:
+            raise SpecError(
+                "a problem's inputs must fit the card",
+                got=outcome.error_digest,
+                where=f"{request.kernel} {dict(request.problem)}",
+                hint="take smaller sizes; is another process on the card?",
+            )
         return outcome
+
+    def _moved_on(self, request: MeasureRequest, outcome: Outcome) -> MeasureRequest:
+        """The request with its reference made where it is tried next, in a clean process. That is said once."""
+        further = self._reference_on[key(request)] = _FURTHER[request.reference_on]
+        problem = dict(request.problem)
+        log.warning("the reference of %s %s %s: %s", request.kernel, problem, _MADE[further], outcome.error_digest)
+        self._replace()
+        return self._placed(request)
 
     def rest(self, limits: Limits | None = None) -> None:
         """Let the child forget what it keeps for problems: no more of them are expected soon."""
         self._slow.clear()
-        self._on_cpu.clear()
+        self._reference_on.clear()
         self._ahead(_RESTS, (), limits or Limits())
 
     def _run(self, request: MeasureRequest) -> Outcome:
@@ -132,14 +147,19 @@ class MeasureProcess(WarmProcess):
                 self._replace()  # an author's mistake may have spoilt the device's context too
                 raise error
             case TimedOut(limit, phase):
+                text = f"phase {phase!r} took longer than {limit:g} s"
+                if phase == "prepare" and request.reference_on == "cpu" and not request.limits.others_wait:
+                    return no_room(text)
                 self._note_slow(request, answer)
                 self._require_quick(request)
-                return failed(_timed_out(phase), f"phase {phase!r} took longer than {limit:g} s")
+                return failed(_timed_out(phase), text)
             case Died() as died:
+                if died.phase == "prepare" and request.reference_on == "cpu":  # by the host's memory, as a rule
+                    return no_room(str(died))
                 return failed(Status.WORKER_LOST, str(died))
 
     def _placed(self, request: MeasureRequest) -> MeasureRequest:
-        return replace(request, reference_on="cpu") if key(request) in self._on_cpu else request
+        return replace(request, reference_on=self._reference_on.get(key(request), request.reference_on))
 
     def _note_slow(self, request: MeasureRequest, answer: Answer) -> None:
         if isinstance(answer, TimedOut) and answer.phase == "prepare":

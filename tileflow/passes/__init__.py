@@ -16,6 +16,7 @@ from .gradual import keep_small_exponentials
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll_all
+from .spread import spread
 from .strength import reduce_strength
 from .structural_choice import StructuralChoice
 from .subtile import subtile
@@ -54,6 +55,8 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
         ir = _run(transpose, ir, site)
     if choice.unit_blocks:
         ir = _run(drop_unit_batches, ir, choice.unit_blocks)
+    for tile, programs in choice.spread_loops:
+        ir = _run(spread, ir, tile, programs)
     for step in (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir

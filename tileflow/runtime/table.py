@@ -30,11 +30,12 @@ from .files import read_file
 from .limits import Region, check_grid, check_symbols
 from .problem import Problem, TensorSpec
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 FIELDS_SINCE: Mapping[str, int] = {
     "unseen": 2,
     "defaults": 3,
 }  # the schema version that has a field first, where that is not 1
+ROW_FIELDS_SINCE: Mapping[str, int] = {"checked_against": 4}  # likewise of an entry
 
 MAX_BYTES = 1 << 26  # of a table's file
 
@@ -176,7 +177,8 @@ class Entry:
 
     ``ci95``: half-width of the median's 95 % interval, of ``n`` samples. ``noise_pct``: how much the canary moved.
     ``tie_set``: keys of configs that were not told apart. ``measured_on``: the device class that measured ``best_us``
-    (empty where nothing did). ``toolchain``: rows of different toolchains are not compared.
+    (empty where nothing did). ``toolchain``: rows of different toolchains are not compared. ``checked_against``: what
+    its results were held against, where it was measured.
     """
 
     device: str
@@ -195,6 +197,7 @@ class Entry:
     measured_on: str = ""
     toolchain: str = ""
     trial_id: str = ""
+    checked_against: str = ""
 
     @property
     def order(self) -> tuple[str, str, int, float, str]:
@@ -282,7 +285,20 @@ class Table:
 
 def _body(table: Table) -> dict[str, Any]:
     """Its JSON data but for the digest: the fields that its schema version has."""
-    return {name: value for name, value in encode(table).items() if FIELDS_SINCE.get(name, 1) <= table.schema_version}
+    version = table.schema_version
+    data = {name: value for name, value in encode(table).items() if FIELDS_SINCE.get(name, 1) <= version}
+    for row in data["entries"]:
+        for name in [name for name, since in ROW_FIELDS_SINCE.items() if since > version]:
+            del row[name]
+    return data
+
+
+def _late_fields(data: Mapping[str, Any], version: int) -> list[str]:
+    """The fields that a table of schema ``version`` cannot have, of what may be anything."""
+    rows = data.get("entries")
+    named = {name for row in rows if isinstance(row, Mapping) for name in row} if isinstance(rows, list) else set()
+    late = {name for name, since in FIELDS_SINCE.items() if since > version and name in data}
+    return sorted(late | {name for name, since in ROW_FIELDS_SINCE.items() if since > version and name in named})
 
 
 def domain_of(entries: Sequence[Entry]) -> dict[str, dict[str, tuple[int, int]]]:
@@ -363,7 +379,7 @@ def parse_table(text: str, where: str = "table") -> Table:
             where=where,
             hint="upgrade tileflow to read a newer table" if type(version) is int else "is this a table?",
         )
-    if late := sorted(name for name, since in FIELDS_SINCE.items() if since > version and name in data):
+    if late := _late_fields(data, version):
         raise TableError(
             f"a table of schema {version} must have only its fields",
             got=", ".join(late),

@@ -18,7 +18,7 @@ from .extents import Extents
 from .grids import grid_constraints, grid_knobs
 from .knobs import SCHEDULE, TUNABLE
 from .launch import launch_knobs
-from .loops import loop_knobs, loops_of, transposed_knobs
+from .loops import loop_knobs, loops_of, spread_knobs, transposed_knobs
 from .precisions import precision_knobs
 from .schedules import of_each_schedule, schedule_constraints, schedule_knobs
 
@@ -93,6 +93,7 @@ def _region_knobs(
     knobs += subtile_knobs(ir, extents)
     knobs += transposed_knobs(ir, extents, target)
     knobs += precision_knobs(ir, target)
+    knobs += spread_knobs(ir)
     known = dict(taken) | {k.name: k for k in knobs}
     own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}

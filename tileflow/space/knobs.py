@@ -129,6 +129,15 @@ STATIC = LoopKnob(
     why="no loop at all; there is then nothing to pipeline",
 )
 
+SPREAD = LoopKnob(
+    "spread",
+    (1, 2, 4, 8, 16, 32, 64),
+    default=1,
+    role="grid",
+    where="loops over tiles with a loop inside, which carry nothing and whose turns write apart; not persistent",
+    why="so many programs share the loop's turns, where the grid alone leaves multiprocessors idle",
+)
+
 MULTI_BUFFER = LoopKnob(
     "multi_buffer",
     (True, False),
@@ -309,6 +318,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         STAGES,
         UNROLL,
         STATIC,
+        SPREAD,
         MULTI_BUFFER,
         WARP_SPECIALIZE,
     ),

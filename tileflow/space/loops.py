@@ -16,6 +16,7 @@ from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
+from ..passes.spread import spreadable
 from ..passes.transpose import transposable
 from ..target import Target
 from .extents import Extents
@@ -23,6 +24,8 @@ from .knobs import (
     MULTI_BUFFER,
     NUM_STAGES,
     NUM_WARPS,
+    PERSISTENT,
+    SPREAD,
     STAGES,
     STATIC,
     TRANSPOSED,
@@ -81,6 +84,12 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
 def _of_blocks_alone(turns: Expr) -> Expr | None:
     """``turns`` where only block sizes are open."""
     return turns if all(s.startswith("block:") for s in turns.symbols()) else None
+
+
+def spread_knobs(ir: KernelIR) -> Iterator[Knob]:
+    """How many programs share the turns of a loop. A persistent program's tiles are as many as it takes already."""
+    for tile in spreadable(ir):
+        yield SPREAD.at(loop_site(ir, tile), PERSISTENT.symbol(ir).eq(0))
 
 
 def loop_knobs(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from ..config import Config
 from ..ir.graph import KernelIR
 from ..passes.roll import rollable
+from ..passes.spread import spreadable
 from ..passes.structural_choice import StructuralChoice
 from ..passes.subtile import subtilable
 from ..passes.transpose import transposable
 from ..passes.unit_batches import batch_blocks
-from .knobs import SUBTILE, TRANSPOSED
+from .knobs import SPREAD, SUBTILE, TRANSPOSED
+from .names import loop_site
 
 
 def structural_choice(ir: KernelIR, config: Config) -> StructuralChoice:
@@ -19,4 +21,7 @@ def structural_choice(ir: KernelIR, config: Config) -> StructuralChoice:
         subtiled_stores=tuple(site for site in subtilable(ir) if SUBTILE.chosen(config, site) == 2),
         transposed_products=tuple(site for site in transposable(ir) if TRANSPOSED.chosen(config, site)),
         unit_blocks=tuple(symbol for symbol in batch_blocks(ir) if config.get(symbol, 0) == 1),
+        spread_loops=tuple(
+            (tile, n) for tile in spreadable(ir) if (n := SPREAD.chosen(config, loop_site(ir, tile))) > 1
+        ),
     )

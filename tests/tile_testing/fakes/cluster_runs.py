@@ -55,11 +55,11 @@ class Prepare:
         return TuningTask(key, KERNEL, problem, space, space.default, mode)
 
 
-def spec(budget: int, *sizes: int) -> Any:
+def spec(budget: int, *sizes: int, devices: tuple[str, ...] = (GPU, MODELLED)) -> Any:
     return parse({
         "name": "ray",
         "kernels": [{"kernel": KERNEL.name, "problems": [{"m": m} for m in sizes or (64,)]}],
-        "device_classes": [GPU, MODELLED],
+        "device_classes": [*devices],
         "strategy": {"name": "exhaustive"},
         "budget": {"trials": budget},
         "modes": ["static"],

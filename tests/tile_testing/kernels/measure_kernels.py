@@ -14,7 +14,7 @@ from tile_testing.fakes import build_sources
 from tileflow.build.serve import report
 from tileflow.config import Config
 from tileflow.emit.source import TritonSource
-from tileflow.errors import ConfigError
+from tileflow.errors import ConfigError, SpecError
 from tileflow.measure.failure import NO_ROOM
 from tileflow.measure.request import MeasureRequest
 from tileflow.measure.types import Measurement, Outcome, Status
@@ -124,6 +124,15 @@ class Chunked(Add):
 add, accumulate, broken, chunked = Add(), Accumulate(), Broken(), Chunked()
 
 
+# what happens where references that have no room on the card are made on the CPU
+_ON_CPU: dict[str, Callable[[], Any]] = {
+    "no_room_on_this_host": lambda: None,
+    "witnesses_disagree": lambda: None,
+    "reference_ends_the_process_on_the_cpu": lambda: os.kill(os.getpid(), 9),  # as a host without memory does
+    "reference_never_returns_on_the_cpu": lambda: time.sleep(30),
+}
+
+
 def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     """In the place of ``measure.child.run``, without a device: the config says what happens."""
     report("device")
@@ -133,6 +142,14 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
         time.sleep(30)
     if what == "no_room" or (what == "no_room_for_reference" and request.reference_on == "device"):
         return Outcome(Status.OOM, error_class=NO_ROOM, error_digest="planted: 300 GiB")
+    if what in _ON_CPU:
+        if request.reference_on == "cpu":
+            _ON_CPU[what]()
+        if request.reference_on != "witnesses":
+            found = f"planted: no room on the {request.reference_on}"
+            return Outcome(Status.OOM, error_class=NO_ROOM, error_digest=found)
+        if what == "witnesses_disagree":
+            raise SpecError("the witnesses must agree", got="planted")
     if what == "author":
         raise ConfigError("planted", got=what)
     report("check")
@@ -141,7 +158,9 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     if what == "segfault":
         os.kill(os.getpid(), 11)
     status = Status(what) if what in tuple(Status) else Status.OK
-    return Outcome(status, Measurement((1.0,), 1.0, 1.0, 1.0, 0.0), error_digest=f"process {os.getpid()}")
+    reference = "" if request.reference_on == "device" else request.reference_on
+    times = Measurement((1.0,), 1.0, 1.0, 1.0, 0.0)
+    return Outcome(status, times, error_digest=f"process {os.getpid()}", reference=reference)
 
 
 def bfloat16_dot_error() -> float:

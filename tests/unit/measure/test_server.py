@@ -89,7 +89,7 @@ def test_a_problem_that_is_not_made_in_time_is_raised_once_for_all_its_configs(p
     assert ask(process, "ok", n=8).status is Status.OK
     patient = replace(LIMITS, prepare=5.0)
     assert ask(process, "ok", n=7, limits=patient).status is Status.OK
-    assert patient.while_others_wait() == replace(patient, prepare=5.0)
+    assert patient.while_others_wait() == replace(patient, prepare=5.0, others_wait=True)
     assert Limits().while_others_wait().prepare < Limits().prepare
 
 
@@ -100,6 +100,39 @@ def test_a_reference_without_room_is_made_on_the_cpu(process: MeasureProcess, ca
     assert [r.getMessage() for r in caplog.records if "on the CPU" in r.getMessage()] == [
         "the reference of tile_testing.kernels.measure_kernels:add {'n': 9} is made on the CPU: planted: 300 GiB"
     ]
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("no_room_on_this_host", "planted: no room on the cpu"),
+        ("reference_ends_the_process_on_the_cpu", "signal SIGKILL while in phase 'prepare'"),
+        ("reference_never_returns_on_the_cpu", "phase 'prepare' took longer than 0.5 s"),
+    ],
+)
+def test_where_the_cpu_has_none_either_there_are_witnesses(
+    process: MeasureProcess, caplog: pytest.LogCaptureFixture, what: str, why: str
+) -> None:
+    """Issue 15: such a problem ended with ``must fit the card``, or each of its configs was a lost worker."""
+    for _ in range(2):
+        assert ask(process, what, n=len(what)).status is Status.OK
+    said = [r.getMessage() for r in caplog.records if "the reference of" in r.getMessage()]
+    assert len(said) == 2 and "is made on the CPU: planted" in said[0]
+    assert f"with a second config and the interpreter as its witnesses: {why}" in said[1]
+
+
+def test_a_problem_without_room_goes_last_while_others_wait(process: MeasureProcess) -> None:
+    """Issue 15: its further tries, a process each, held up the others."""
+    before = served_by(ask(process, "ok"))
+    with pytest.raises(SlowProblem, match="beside their data, or go last, but got planted: no room on the device"):
+        ask(process, "no_room_on_this_host", n=1, limits=LIMITS.while_others_wait())
+    assert served_by(ask(process, "ok")) == before
+    assert ask(process, "no_room_on_this_host", n=1).status is Status.OK
+
+
+def test_witnesses_that_disagree_end_the_problem(process: MeasureProcess) -> None:
+    with pytest.raises(SpecError, match="witnesses must agree, but got planted"):
+        ask(process, "witnesses_disagree", n=2)
 
 
 def test_a_dead_child_is_a_lost_worker_with_its_signal(process: MeasureProcess) -> None:

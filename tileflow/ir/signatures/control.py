@@ -24,6 +24,9 @@ def loop(c: Checker, op: Op) -> None:
         op.inputs[: attrs.bounds],
         tile.bounds,
     )
+    if tile.dealt:
+        c.require(tile.dealt in c.ir.grid, op, "programs of the grid share a loop's turns", tile.dealt, c.ir.grid)
+        c.require(not body.params, op, "a loop whose turns are shared carries nothing", len(body.params))
     _carries(c, op, op.inputs[attrs.bounds :], body)
 
 

@@ -1,0 +1,63 @@
+"""Output blocks of products by the waves of tiles over multiprocessors: what docs/explanations/defaults.md lists."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from tile_testing import ROOT
+
+from examples.matmul import matmul
+from tileflow.default.products import DIRECT
+from tileflow.target import Target, target
+
+H200, H20 = target("nvidia-h200"), target("nvidia-h20")
+PAGE = (ROOT / "docs/explanations/defaults.md").read_text()
+BLOCK = r"(\d+) x (\d+), (\d+), (\d+), (\d+)"
+ROWS = re.findall(rf"^\| (\d+) x (\d+) \| {BLOCK} \| (?:the same|{BLOCK}) \|$", PAGE, flags=re.MULTILINE)
+
+
+def block(m: int, n: int, on: Target = H200) -> tuple[int, int]:
+    args = matmul.inputs(device="meta", m=m, n=n, k=4096, dtype=torch.bfloat16)
+    config = matmul.lower(args, on).default
+    return int(config["block:tile_m"]), int(config["block:tile_n"])
+
+
+def facts(m: int, n: int, rows: int, columns: int, on: Target = H200) -> tuple[int, int, int]:
+    """Tiles; elements of the output, and operands for each step along K, of the busiest multiprocessor."""
+    tiles = -(-m // rows) * -(-n // columns)
+    waves = -(-tiles // on.sm_count)
+    return tiles, waves * rows * columns, waves * (rows + columns)
+
+
+def first_step(m: int, n: int) -> tuple[int, int]:
+    shapes = ((rows, columns) for rows, columns, _ in DIRECT if rows < 2 * m and columns < 2 * n)
+    enough = (shape for shape in shapes if facts(m, n, *shape)[0] >= 0.9 * H200.sm_count)
+    return next(enough, (64, 64))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row[0]}x{row[1]}" for row in ROWS])
+def test_the_page_lists_what_is_chosen(row: tuple[str, ...]) -> None:
+    """Issue 15: 777 x 1111 x 4096 had twice as many tiles as multiprocessors, of the smallest block."""
+    m, n, *numbers = (int(text) if text else 0 for text in row)
+    before, after = numbers[:5], numbers[5:] if any(numbers[5:]) else numbers[:5]
+    assert block(m, n) == tuple(after[:2])
+    assert tuple(before[:2]) == first_step(m, n)
+    for rows, columns, *found in (before, after):
+        assert facts(m, n, rows, columns) == tuple(found)
+    assert after[3] <= before[3] and after[4] <= before[4]
+
+
+def test_the_page_has_both_kinds() -> None:
+    changed = [row for row in ROWS if any(row[7:])]
+    assert 3 <= len(changed) < len(ROWS) - 3 and ("777", "1111") in [row[:2] for row in changed]
+
+
+@pytest.mark.parametrize("on", [H200, H20], ids=lambda on: on.name)
+@pytest.mark.parametrize("m", [130, 513, 777, 1025, 2304])
+def test_no_larger_block_has_as_little_work(m: int, on: Target) -> None:
+    chosen = block(m, 1111, on)
+    position = [(rows, columns) for rows, columns, _ in DIRECT].index(chosen)
+    work = facts(m, 1111, *chosen, on)[1]
+    assert all(facts(m, 1111, r, c, on)[1] > work for r, c, _ in DIRECT[:position] if r < 2 * m and c < 2048)
