@@ -10,11 +10,13 @@ import torch
 from ..ir.attributes import AccessAttrs, NibblesAttrs, PermuteAttrs
 from ..ir.graph import Op, SliceIndex
 from ..ir.kinds import OpKind
+from ..ir.types import Dim
 from .computed import Computed
 from .evaluate import Environment
 from .evaluate_product import ProductProgram
 from .machine import Registers
-from .single import is_turned
+from .product import Shape
+from .single import Single, is_turned
 
 K = OpKind
 
@@ -27,13 +29,17 @@ class ComputedProgram(ProductProgram):
         assert isinstance(self._found, Computed)
         return self._found
 
+    def _rows_of_group(self, found: Single, shape: Shape) -> int:
+        """Of the box that a group's operand is computed from, the side that is along the result's rows."""
+        axis = [d.tile for d in found.left.output.dims].index(found.rows)
+        return shape.left[-2:][1 - axis if shape.left_transposed else axis]
+
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
         """What the copy engine brings of an operand in a turn, from the place that the turn computes."""
-        start = self._computed.right_start
+        assert turn is not None
+        env, start = self._turn(turn), self._computed.right_start
         if buffer == "left" or start is None:
             return super().box(buffer, turn, group)
-        assert turn is not None
-        env = self._turn(turn)
         right = self._computed.right
         tensor = self._tensors[AccessAttrs.of(right).tensor]
         at, number = start
@@ -71,6 +77,14 @@ class ComputedProgram(ProductProgram):
             else:
                 env = super()._run((op,), env, turn, group)
         return env
+
+    def _mask(self, dim: Dim, env: Environment, turn: int, group: int) -> torch.Tensor:
+        """Of a dimension in which a reshape merged a tile's lanes with others, each lane counts as its tile's."""
+        tile = None if dim.tile is None else self._ir.tiles[dim.tile]
+        if tile is None or dim == tile.dim:
+            return super()._mask(dim, env, turn, group)
+        lanes = torch.arange(self._extent(dim)) // self._size(dim.step) % self._size(tile.block)
+        return super()._mask(tile.dim, env, turn, group)[lanes]
 
     def _one(self, op: Op, env: Environment, turn: int, group: int) -> Any:
         if op.kind is K.JOIN:

@@ -22,11 +22,11 @@ from .product_kernel import ProductKernel
 
 
 class ComputedKernel(ProductKernel):
-    """One emission. ``_lanes``: of what the operand is made of, by its dimensions, while that is written; of a vector, those
+    """One emission. ``_operand_lanes``: of what the operand is made of, by its dimensions, while that is written; of a vector, those
     of the tile that it is made part of, and the dimension that it lacks."""
 
     own_names = NAMES
-    _lanes: Mapping[tuple[Dim, ...], tuple[Lanes, int | None]] = {}
+    _operand_lanes: Mapping[tuple[Dim, ...], tuple[Lanes, int | None]] = {}
 
     @property
     def computed(self) -> Computed:
@@ -35,9 +35,9 @@ class ComputedKernel(ProductKernel):
         return self.structure
 
     def _schedule(self) -> Schedule:
-        shape = self._shape()
-        self.pieces = shape.pieces
-        return computed_product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
+        self.scheduled = self._scheduled()
+        self.pieces = self.scheduled.pieces
+        return computed_product(self.scheduled, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
     def _roles(self, turns: str) -> ComputedRoles:
         return ComputedRoles(self, self.specialised, turns)
@@ -87,9 +87,9 @@ class ComputedKernel(ProductKernel):
 
     def layout(self, dims: tuple[Dim, ...]) -> str:
         """The layout of a value; of what the operand is made of, the one that the operand's lanes lead back to."""
-        if dims not in self._lanes:
+        if dims not in self._operand_lanes:
             return super().layout(dims)
-        lanes, axis = self._lanes[dims]
+        lanes, axis = self._operand_lanes[dims]
         name = f"LANES_{'_'.join(map(str, lanes.shape))}"
         text = self.module.constant(name, f"gl.constexpr({lanes.text})")
         return text if axis is None else f"gl.SliceLayout({axis}, {text})"
@@ -120,9 +120,9 @@ class ComputedKernel(ProductKernel):
         for op in found.prepare:
             if op.kind is OpKind.UNSQUEEZE and op.output.dims in known:
                 known[op.values[0].dims] = known[op.output.dims][0], AxisAttrs.of(op).axis
-        self._lanes = known
+        self._operand_lanes = known
         yield
-        self._lanes = {}
+        self._operand_lanes = {}
 
     def result(self, value: Value) -> str:
         """The operand as the product takes it: its lanes are where they belong already."""

@@ -119,11 +119,12 @@ class ProductKernel(GluonKernel):
             )
 
     def _schedule(self) -> Schedule:
-        shape = self._shape()
-        self.pieces = shape.pieces
-        return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
+        self.scheduled = self._scheduled()
+        self.pieces = self.scheduled.pieces
+        return product(self.scheduled, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
-    def _shape(self) -> Shape:
+    def _scheduled(self) -> Shape:
+        """What the schedule is made of."""
         found, saved = self.single, self.single.saved
         size = itemsize(found.product.values[0].type.dtype)
         left, right = (box_of(self, op).block for op in (found.left, found.right))

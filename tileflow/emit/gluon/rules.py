@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.attributes import AxisAttrs, PermuteAttrs, ReduceAttrs, ReshapeAttrs
+from ...ir.attributes import AxisAttrs, PermuteAttrs, ReduceAttrs, ReshapeAttrs, SizeAttrs
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import is_float
@@ -12,7 +12,7 @@ from .. import pointwise as _pointwise
 from .. import reductions as _reductions
 from .. import tiles as _tiles
 from .. import views as _views
-from ..dtypes import compute_dtype
+from ..dtypes import compute_dtype, triton_dtype
 from ..table import TRITON
 from .context import GluonContext
 
@@ -28,6 +28,18 @@ def lane_by_lane(e: GluonContext, op: Op) -> None:
     """Write an op by the Triton family's rule, with its operands in the layout of its result."""
     with e.aligned(op):
         TRITON[op.kind](e, op)
+
+
+@GLUON.emits(OpKind.SIZE)
+def size(e: GluonContext, op: Op) -> None:
+    """Write a constant size as a number of the kernel's: Gluon makes no tile without dimensions."""
+    value, dtype = SizeAttrs.of(op).value, op.output.type.dtype
+    number = e.plan.number(value)
+    if number is None:
+        _tiles.size(e, op)
+    else:
+        text = str(number) if value.is_truth else e.plan.text(value)
+        e.define(op.output, f"tl.cast({text}, {triton_dtype(dtype)})", dtype)
 
 
 @GLUON.emits(OpKind.PERMUTE)
