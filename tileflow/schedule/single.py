@@ -138,6 +138,9 @@ def the_product_loop(ir: KernelIR) -> Op:
         raise Refused("its tiles are as long for every program, and count in 32 bits", loop)
     if ir.shape_mode.is_wide:
         raise Refused("its sizes count in 32 bits", loop)
+    blocks = (ir.tiles[name].block for name in (TileAttrs.of(loop).tile, *ir.grid))
+    if any(":" not in symbol for block in blocks for symbol in block.symbols()):
+        raise Refused("its blocks are of sizes that a config settles, and no number of a call's", loop)
     return loop
 
 

@@ -27,6 +27,7 @@ class ComputedKernel(ProductKernel):
 
     own_names = NAMES
     _operand_lanes: Mapping[tuple[Dim, ...], tuple[Lanes, int | None]] = {}
+    _named_lanes: tuple[Lanes, ...] = ()  # which the module has constants of
 
     @property
     def computed(self) -> Computed:
@@ -90,7 +91,10 @@ class ComputedKernel(ProductKernel):
         if dims not in self._operand_lanes:
             return super().layout(dims)
         lanes, axis = self._operand_lanes[dims]
-        name = f"LANES_{'_'.join(map(str, lanes.shape))}"
+        known = [*self._named_lanes, *(() if lanes in self._named_lanes else (lanes,))]
+        alike = [other for other in known if other.shape == lanes.shape]
+        name = "_".join(map(str, ("LANES", *lanes.shape, *([alike.index(lanes)] if lanes != alike[0] else []))))
+        self._named_lanes = tuple(known)
         text = self.module.constant(name, f"gl.constexpr({lanes.text})")
         return text if axis is None else f"gl.SliceLayout({axis}, {text})"
 
