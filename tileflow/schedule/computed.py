@@ -1,12 +1,13 @@
-"""One product in a loop whose left operand is computed, found in a region: numbers that are unpacked, converted, scaled.
+"""One product in a loop whose left operand is computed, found in a region: numbers that are unpacked, converted,
+scaled.
 
-The author may compute either operand. Warp groups take a left one from registers and a right one from shared memory only,
-so that a product whose right operand is computed is found as the transposed product of the swapped operands, its result
-turned round with it (:mod:`tileflow.passes.turn_results`).
+The author may compute either operand. Warp groups take a left one from registers and a right one from shared memory
+only, so that a product whose right operand is computed is found as the transposed product of the swapped operands, its
+result turned round with it (:mod:`tileflow.passes.turn_results`).
 
 What the operand is computed from is one box of a group's rows; what else the author loads for it goes by pointers. The
-right operand is a box at the loop's tile, or at a place that the turn computes (``x[tile_m, 2 * begin : 2 * begin + n]``).
-What is not of this form is refused by name (:class:`~tileflow.schedule.chained.Refusal`).
+right operand is a box at the loop's tile, or at a place that the turn computes (``x[tile_m, 2 * begin : 2 * begin +
+n]``). What is not of this form is refused by name (:class:`~tileflow.schedule.chained.Refusal`).
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ PREPARED = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Computed(Single):
-    """A region of such a product. ``left``: the load of the box that its left operand is computed from; ``prepare``: the
-    operations on the way to the operand, in order. ``right``: a load of a box; ``right_start``: a dimension of its tensor
-    and the number at which the box begins in it, where the turn computes one. ``turned``: the author computes the right operand. ``ir``: the region
-    as it was found, whose operations these are."""
+    """A region of such a product. ``left``: the load of the box that its left operand is computed from; ``prepare``:
+    the operations on the way to the operand, in order. ``right``: a load of a box; ``right_start``: a dimension of its
+    tensor and the number at which the box begins in it, where the turn computes one. ``turned``: the author computes
+    the right operand. ``ir``: the region as it was found, whose operations these are."""
 
     prepare: tuple[Op, ...]
     right_start: Start | None
@@ -147,8 +148,12 @@ def _box(ir: KernelIR, loop: Op, rows: str, on_the_way: tuple[Op, ...]) -> Op:
     """The load that brings a group's rows of the loop's tile."""
     keys = TileAttrs.of(loop).tile
     loads = [op for op in on_the_way if op.kind is K.LOAD and len(op.output.dims) == 2]
-    found = [op for op in loads if {keys, rows} <= {i.tile for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)}]
-    boxes = [op for op in found if box_order(ir, op) is not None and LoadAttrs.of(op).other == 0 and _covers(ir, op, keys)]
+    found = [
+        op for op in loads if {keys, rows} <= {i.tile for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)}
+    ]
+    boxes = [
+        op for op in found if box_order(ir, op) is not None and LoadAttrs.of(op).other == 0 and _covers(ir, op, keys)
+    ]
     if not boxes or boxes[0] not in loop.regions[0].ops:
         at = found[0] if found else loop
         raise Refused("an operand is computed from a box of its rows along the loop, in runs of aligned bytes", at)
@@ -156,19 +161,19 @@ def _box(ir: KernelIR, loop: Op, rows: str, on_the_way: tuple[Op, ...]) -> Op:
 
 
 def _covers(ir: KernelIR, op: Op, keys: str) -> bool:
-    """Whether a box has no lanes inside the tensor that do not count, but for those past a loop's computed end, which the
-    emission looks into."""
+    """Whether a box has no lanes inside the tensor that do not count, but for those past a loop's computed end, which
+    the emission looks into."""
     sizes = ir.tensor(AccessAttrs.of(op).tensor).shape
     pairs = zip(AccessAttrs.of(op).index, sizes, strict=True)
     computed = not isinstance(ir.tiles[keys].end, Expr)
-    return all(covers(ir, i, size) for i, size in pairs if not (computed and isinstance(i, TileIndex) and i.tile == keys))
+    return all(
+        covers(ir, i, size) for i, size in pairs if not (computed and isinstance(i, TileIndex) and i.tile == keys)
+    )
 
 
-def _right(
-    ir: KernelIR, operand: Value, made: dict[Value, Op]
-) -> tuple[Op, tuple[Op, ...], Start | None, bool]:
-    """The load of the right operand as a box, all operations on the way to it, the computed place of the box, and whether
-    the product reads it with its dimensions swapped."""
+def _right(ir: KernelIR, operand: Value, made: dict[Value, Op]) -> tuple[Op, tuple[Op, ...], Start | None, bool]:
+    """The load of the right operand as a box, all operations on the way to it, the computed place of the box, and
+    whether the product reads it with its dimensions swapped."""
     op, path = made.get(operand), list[Op]()
     while op is not None and op.kind is K.PERMUTE and op.attrs == _SWAPPED:
         path.append(op)
@@ -187,8 +192,8 @@ def _right(
 
 
 def _placed(load: Op, made: dict[Value, Op]) -> tuple[Op, Start | None, tuple[Op, ...]]:
-    """A load with an index of lanes in a row behind a number, as one of a slice, with that number and the operations of the
-    index. Lanes outside the tensor are zero either way."""
+    """A load with an index of lanes in a row behind a number, as one of a slice, with that number and the operations
+    of the index. Lanes outside the tensor are zero either way."""
     items = AccessAttrs.of(load).index
     for at, item in enumerate(items):
         if not isinstance(item, ValueIndex) or len(item.axes) != 1:
@@ -203,7 +208,8 @@ def _placed(load: Op, made: dict[Value, Op]) -> tuple[Op, Start | None, tuple[Op
 
 
 def _run(value: Operand, made: dict[Value, Op]) -> tuple[Operand, tuple[Op, ...]]:
-    """The number behind which an index's lanes lie in a row, and the operations that make them; none where they do not."""
+    """The number behind which an index's lanes lie in a row, and the operations that make them; none where they do
+    not."""
     op = made.get(value) if isinstance(value, Value) else None
     if op is None or op.kind is not K.POINTWISE or PointwiseAttrs.of(op).fn != "add":
         return 0, ()

@@ -1,13 +1,13 @@
 """The schedule of one product whose left operand the consumers compute, in registers, from boxes of something else.
 
-The producer streams what the operand is computed from and the right operand through one ring. A turn of a consumer group
-computes its operand beside the product of the turn before, waits for that product, moves the operand to the registers
-that products read, and issues its own. The units that multiply have another group's product meanwhile.
+The producer streams what the operand is computed from and the right operand through one ring. A turn of a consumer
+group computes its operand beside the product of the turn before, waits for that product, moves the operand to the
+registers that products read, and issues its own. The units that multiply have another group's product meanwhile.
 
-The right operand's boxes have a barrier of their own. Its wait stands between the computing and the wait for the product:
-the assembler moves nothing across it, and computing that it moved behind the product's wait would overlap nothing.
-A product issued before the one in front of it is over would need two sets of operand registers, which a loop's body
-cannot name in turns: the assembler then waits after each instruction.
+The right operand's boxes have a barrier of their own. Its wait stands between the computing and the wait for the
+product: the assembler moves nothing across it, and computing that it moved behind the product's wait would overlap
+nothing. A product issued before the one in front of it is over would need two sets of operand registers, which a
+loop's body cannot name in turns: the assembler then waits after each instruction.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ NAMES = plain.NAMES | {"left_full", "right_full", "box", "computed", "operand", 
 
 
 def computed_product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule:
-    """The schedule for ``groups`` consumer groups and a ring of ``stages`` slots. ``shape.left``: the box that a group's
-    operand is computed from."""
+    """The schedule for ``groups`` consumer groups and a ring of ``stages`` slots. ``shape.left``: the box that a
+    group's operand is computed from."""
     dealt = is_dealt(groups, ping_pong)
     readers = 1 if dealt else groups  # of a slot of the ring
     buffers = [
@@ -65,7 +65,7 @@ def computed_product(shape: Shape, groups: int, stages: int, ping_pong: bool) ->
     order: tuple[Step, ...] = (Wait("order", _OWN, Round(OwnTile(), head_start=1)),) if dealt else ()
     tile = EachTile((*order, *_sums(shape, dealt), *stored(shape)), dealt)
     consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (tile, AwaitPuts()))
-    filled = (
+    filled: tuple[Step, ...] = (
         Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
         *(Copy("left", slot, "left_full", _THIS) for slot in left_slots(groups, dealt)),
         Copy("right", Staged(_THIS), "right_full", _THIS),

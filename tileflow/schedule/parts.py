@@ -1,8 +1,9 @@
 """Loops over parts of a dimension: bounds that the kernel computes from the tile of the grid, for all tiles of it.
 
-``tile(part.begin * length, min((part.begin + 1) * length, rows))`` is a loop of split-K, and of a kernel that could split
-and does not. A persistent program numbers the turns of all its tiles and so needs them to have as many each; the copy
-engine needs blocks that end with a part, or the tensor. Both are looked into by counting, for sizes that are known.
+``tile(part.begin * length, min((part.begin + 1) * length, rows))`` is a loop of split-K, and of a kernel that could
+split and does not. A persistent program numbers the turns of all its tiles and so needs them to have as many each; the
+copy engine needs blocks that end with a part, or the tensor. Both are looked into by counting, for sizes that are
+known.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ _FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
 _Bound = Expr | Value
 
 
-def parts(ir: KernelIR, before: Iterable[Op], bounds: tuple[_Bound, _Bound], number: Number) -> list[tuple[int, int]] | None:
-    """Where a loop begins and ends, for each tile of the grid that its bounds depend on. ``before``: the numbers in front of
-    the loop. None where that is not known, or of more than :data:`MOST_PARTS` tiles."""
+def parts(
+    ir: KernelIR, before: Iterable[Op], bounds: tuple[_Bound, _Bound], number: Number
+) -> list[tuple[int, int]] | None:
+    """Where a loop begins and ends, for each tile of the grid that its bounds depend on. ``before``: the numbers in
+    front of the loop. None where that is not known, or of more than :data:`MOST_PARTS` tiles."""
     ops = _needed([*before], bounds)
     begins: dict[str, range] = {}
     for name in dict.fromkeys(TileAttrs.of(op).tile for op in ops if op.kind is OpKind.TILE_BEGIN):

@@ -61,9 +61,9 @@ class Shape:
     """What the schedule needs to know of a region. ``left``, ``right``: boxes, the left one with a group's rows;
     ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
     ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
-    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time. ``left_bytes``: of an element
-    of the left box, where it is none of the product's own; ``out_transposed``: columns of the result are rows of its
-    box."""
+    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time. ``left_bytes``: of an
+    element of the left box, where it is none of the product's own; ``out_transposed``: columns of the result are rows
+    of its box."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]

@@ -145,7 +145,8 @@ def the_product_loop(ir: KernelIR) -> Op:
 
 
 def check_product(ir: KernelIR, loop: Op, product: Op) -> None:
-    """Raises Refused unless the product is one of matrices, summed in float32 from zero, and all that the loop carries."""
+    """Raises Refused unless the product is one of matrices, summed in float32 from zero, and all that the loop
+    carries."""
     if product.kind is not K.DOT:
         raise Refused("its product is a plain one, without scales of its own", product)
     dtypes = {v.type.dtype for v in product.values[:2]}
@@ -216,7 +217,8 @@ def is_scalar(op: Op) -> bool:
 
 
 def saved_result(ir: KernelIR, after: tuple[Op, ...], product: Op, turned_too: bool = False) -> Op | None:
-    """The first store of the result's shape that the copy engine can do; ``turned_too``: by columns as well as by rows."""
+    """The first store of the result's shape that the copy engine can do; ``turned_too``: by columns as well as by
+    rows."""
     for op in after:
         if op.kind is K.STORE and describable(ir, op) and (turned_too or not is_turned(ir, op)):
             value = op.inputs[0]

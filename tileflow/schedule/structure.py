@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..ir.graph import KernelIR
 from .chained import Chained, Refusal, find_chained, products_of
-from .gradient_loop import GradientLoop, find_gradient_loop
 from .computed import find_computed, is_computed
+from .gradient_loop import GradientLoop, find_gradient_loop
 from .single import Single, find_single
 
 Structure = Chained | Single | GradientLoop  # a Computed is a Single

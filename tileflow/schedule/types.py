@@ -276,7 +276,9 @@ class IfAny:
 
 
 _Named = TypeVar("_Named", Buffer, Barrier)
-Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Save | Cut | Put | AwaitPuts | EachTile | Repeat | IfAny
+Step = (
+    Copy | Wait | Arrive | Multiply | Await | Compute | Take | Save | Cut | Put | AwaitPuts | EachTile | Repeat | IfAny
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ _WIDE_PACKED: Mapping[str, Packed] = {
     "256x128, columns shared, bands of 8, twice the depth": (256, 128, 64, 2, 2, False, 8, 1),
     "128x256, columns shared, bands of 8": (128, 256, 32, 4, 2, False, 8, 1),
     "128x128, ping-pong, bands of 8": (128, 128, 32, 6, 2, True, 8, 1),
-    "128x128, ping-pong, bands of 8, twice the depth": (128, 128, 64, 3, 2, True, 8, 1),
+    "128x128, ping-pong, bands of 16": (128, 128, 32, 6, 2, True, 16, 1),
 }
 _FLAT_PACKED: Mapping[str, Packed] = {
     "64x64 alone": (64, 64, 64, 6, 1, False, 1, 1),

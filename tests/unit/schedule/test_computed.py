@@ -151,7 +151,8 @@ def test_the_default_stays_pipelined() -> None:
 
 
 def test_parts_that_differ_are_refused() -> None:
-    """640 bytes a column in parts of 384 and 256, which are 6 and 4 turns of 64; 560 in blocks that do not end with it."""
+    """640 bytes a column in parts of 384 and 256, which are 6 and 4 turns of 64; 560 in blocks that do not end with
+    it."""
     lowered = int4_matmul.lower(examples.int4_matmul.inputs(16, 144, 1280, device="meta"), H200)
     with pytest.raises(ConfigError, match="4 to 6 turns"):
         specialised(lowered, **{**SHARED, "block:tile_m": 16, "tunable:split_k": 2, "block:block_k": 64})

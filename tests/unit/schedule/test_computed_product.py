@@ -1,4 +1,4 @@
-"""The schedule of a product whose operand is computed: right ones pass whatever the interleaving, planted faults are found."""
+"""The schedule of a product whose operand is computed: right ones pass, planted protocol faults are found."""
 
 from __future__ import annotations
 

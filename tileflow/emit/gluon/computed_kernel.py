@@ -14,7 +14,7 @@ from ...ir.types import Dim, Value
 from ...schedule.computed import Computed
 from ...schedule.computed_product import NAMES, computed_product
 from ...schedule.parts import parts
-from ...schedule.types import Schedule
+from ...schedule.types import WARPS_OF_A_GROUP, Schedule
 from ...space.knobs import NUM_STAGES
 from .computed_roles import ComputedRoles
 from .operand_layouts import Lanes, followed_back, of_operand
@@ -22,8 +22,8 @@ from .product_kernel import ProductKernel
 
 
 class ComputedKernel(ProductKernel):
-    """One emission. ``_operand_lanes``: of what the operand is made of, by its dimensions, while that is written; of a vector, those
-    of the tile that it is made part of, and the dimension that it lacks."""
+    """One emission. ``_operand_lanes``: of what the operand is made of, by its dimensions, while that is written; of a
+    vector, those of the tile that it is made part of, and the dimension that it lacks."""
 
     own_names = NAMES
     _operand_lanes: Mapping[tuple[Dim, ...], tuple[Lanes, int | None]] = {}
@@ -42,6 +42,11 @@ class ComputedKernel(ProductKernel):
 
     def _roles(self, turns: str) -> ComputedRoles:
         return ComputedRoles(self, self.specialised, turns)
+
+    def _registers_held(self) -> int:
+        """The sums, an operand that a product reads and the next one."""
+        threads = WARPS_OF_A_GROUP * self.target.warp_size
+        return self._sums() + self.group_rows * self.extent(self.computed.inner) // threads
 
     # ---- turns ----------------------------------------------------------------------------------
 
@@ -105,8 +110,8 @@ class ComputedKernel(ProductKernel):
 
     @contextmanager
     def of_operand(self) -> Iterator[None]:
-        """Write what the operand is made of in the layouts that its lanes lead back to. Raises ConfigError where tiles of
-        the same dimensions have different ones."""
+        """Write what the operand is made of in the layouts that its lanes lead back to. Raises ConfigError where tiles
+        of the same dimensions have different ones."""
         found = self.computed
         operand = found.product.values[0]
         ops = (found.left, *found.prepare)

@@ -1,12 +1,13 @@
 """Where the lanes of an operand are while it is computed: the layout of a product's operand, followed back.
 
 A product of warp groups takes its left operand from registers in one layout. Each operation on the way to it that is a
-view (a permutation, a reshape, two tiles joined) has its lanes in another one before than behind, and none of them moves:
-the box is read from shared memory straight into the registers that the operand's lanes will be in. For packed 4-bit
-numbers a byte lands in the thread, and for the register, that its two numbers belong to.
+view (a permutation, a reshape, two tiles joined) has its lanes in another one before than behind, and none of them
+moves: the box is read from shared memory straight into the registers that the operand's lanes will be in. For packed
+4-bit numbers a byte lands in the thread, and for the register, that its two numbers belong to.
 
-A layout is linear (Triton's ``DistributedLinearLayout``): for each bit of a register's, a lane's and a warp's number the
-element that it leads to. All are powers of two along one dimension, kept here as offsets in a tile read row by row.
+A layout is linear (Triton's ``DistributedLinearLayout``): for each bit of a register's, a lane's and a warp's number
+the element that it leads to. All are powers of two along one dimension, kept here as offsets in a tile read row by
+row.
 """
 
 from __future__ import annotations

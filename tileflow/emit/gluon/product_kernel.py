@@ -148,7 +148,11 @@ class ProductKernel(GluonKernel):
 
     def _programs(self) -> int:
         """Programs on one multiprocessor."""
-        return programs(self.groups, self._sums(), shared_bytes(self.specialised), self.target)
+        return programs(self.groups, self._registers_held(), shared_bytes(self.specialised), self.target)
+
+    def _registers_held(self) -> int:
+        """A thread's registers for what it holds throughout a turn."""
+        return self._sums()
 
     def _sums(self) -> int:
         """A thread's registers for the result."""

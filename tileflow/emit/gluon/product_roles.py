@@ -63,7 +63,7 @@ class ProductRoles(Steps):
 
     def _store(self, step: Save | Put) -> None:
         assert isinstance(step, Put) and self._found.saved is not None
-        e, line = self._e, self._e.writer.line
+        line = self._e.writer.line
         if not step.piece:
             self._scalars(self._found.saved.inputs[1:], self._found.after)
         box = self._kernel.box_of_result()
@@ -73,7 +73,9 @@ class ProductRoles(Steps):
         into = Shared(step.buffer, step.slot, self._kernel.is_result_turned)
         line(f"{self._matrix(into)}.store({step.value})")
         line("fence_async_shared()")
-        line(f"tma.async_copy_shared_to_global({box.name}, [{', '.join(places)}], {self._slot(step.buffer, step.slot)})")
+        line(
+            f"tma.async_copy_shared_to_global({box.name}, [{', '.join(places)}], {self._slot(step.buffer, step.slot)})"
+        )
 
     def _cut(self, step: Cut) -> None:
         """Halves of halves of the columns, in the layout of a product as wide."""
