@@ -14,11 +14,16 @@ from tileflow.api import Kernel
 GROUP = 64  # numbers of a column of weights that share a scale
 
 
+def _plain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The product of operands that are rounded to those of ``x``'s dtype."""
+    return (x.float() @ y.to(x.dtype).float()).to(x.dtype)
+
+
 def _dequantised(packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     return unpacked(packed).float() * scales.float().repeat_interleave(GROUP, 0)
 
 
-@tileflow.kernel(reference=lambda x, packed, scales: x.float() @ _dequantised(packed, scales))
+@tileflow.kernel(reference=lambda x, packed, scales: _plain(x, _dequantised(packed, scales)))
 def int4_scaled(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """(m, k) by packed (k / 2, n) with a scale for each 64 rows of weights and column."""
     m, n = x.size(0), packed.size(1)
@@ -33,7 +38,12 @@ def int4_scaled(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> 
     return out
 
 
-@tileflow.kernel(reference=lambda x, y, scale, bias: torch.relu(x.float() @ (y.float() * scale) + bias.float()))
+def _biased(x: torch.Tensor, y: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    weights = (y.float() * scale).to(x.dtype)
+    return torch.relu(x.float() @ weights.float() + bias.float()).to(x.dtype)
+
+
+@tileflow.kernel(reference=_biased)
 def fp8_weights(x: torch.Tensor, y: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Weights of 8 bits with a scale a column, a bias and an activation behind the loop."""
     m, n = x.size(0), y.size(1)
@@ -47,7 +57,7 @@ def fp8_weights(x: torch.Tensor, y: torch.Tensor, scale: torch.Tensor, bias: tor
     return out
 
 
-@tileflow.kernel(reference=lambda x, y: torch.relu(x.float()) @ y.float())
+@tileflow.kernel(reference=lambda x, y: _plain(torch.relu(x), y))
 def activated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The left operand is computed: nothing is transposed."""
     out = torch.empty(x.size(0), y.size(1), dtype=x.dtype, device=x.device)
@@ -59,7 +69,7 @@ def activated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@tileflow.kernel(reference=lambda x, y: torch.abs(x.float() - 1) @ y.float())
+@tileflow.kernel(reference=lambda x, y: _plain(torch.abs(x - 1), y))
 def shifted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Past the inner dimension's end the operand would not be zero: it is masked."""
     out = torch.empty(x.size(0), y.size(1), dtype=x.dtype, device=x.device)
