@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import math
 import re
-import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
+from tile_testing.gluon_text import advice, assert_has_each_step, machine_code, role
 from tile_testing.kernels.computed_kernels import activated, fp8_weights, int4_scaled, meta_of, shifted
 
 import examples.int4_matmul
@@ -17,7 +15,7 @@ from examples.int4_matmul import int4_matmul
 from examples.mixed_matmul import inputs as mixed_inputs
 from examples.mixed_matmul import mixed_matmul
 from tileflow.api import Kernel
-from tileflow.build.compile import _compile, build
+from tileflow.build.compile import build, compile_source
 from tileflow.config import Choice
 from tileflow.emit.gluon.computed_kernel import ComputedKernel
 from tileflow.emit.gluon.operand_layouts import Lanes, of_operand
@@ -26,7 +24,7 @@ from tileflow.errors import ConfigError
 from tileflow.explain import explain
 from tileflow.lowered import Lowered
 from tileflow.schedule.memory import BARRIER_BYTES, buffer_bytes, shared_bytes
-from tileflow.schedule.types import Arrive, Await, AwaitPuts, Copy, Multiply, Put, Schedule, Take, Wait, steps_of
+from tileflow.schedule.types import Schedule, Take, steps_of
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -56,27 +54,14 @@ def written(lowered: Lowered, **choices: Choice) -> tuple[TritonSource, Schedule
     return kernel.run(), kernel.specialised
 
 
-def role(text: str, name: str) -> str:
-    start = text.index(f"def {name}(")
-    return text[start : text.find("@gluon.jit", start)]
-
-
 @pytest.mark.parametrize("name", ["consumer", "producer"])
 @pytest.mark.parametrize("choices", [SHARED, DEALT], ids=["shared", "dealt"])
 def test_the_text_has_each_step_of_the_schedule_that_was_executed(choices: dict[str, Choice], name: str) -> None:
     source, schedule = written(int4(), **choices)
-    text, steps = role(source.text, name), list(steps_of(getattr(schedule, name).program))
-
-    def count(*kinds: type) -> int:
-        return sum(isinstance(s, kinds) for s in steps)
-
-    assert text.count("mbarrier.wait(") == count(Wait)
-    assert text.count("mbarrier.arrive(") == count(Arrive)
-    assert text.count("mbarrier.expect(") == text.count("async_copy_global_to_shared(") == count(Copy)
-    assert text.count(" warpgroup_mma(operand, ") == count(Multiply) == text.count("operand = computed") == count(Take)
-    assert text.count("warpgroup_mma_wait(") == count(Await)
-    assert text.count("async_copy_shared_to_global(") == text.count("fence_async_shared(") == count(Put)
-    assert text.count("tma.store_wait(0)") == count(AwaitPuts)
+    text, program = role(source.text, name), getattr(schedule, name).program
+    assert_has_each_step(text, program)
+    moves = sum(isinstance(s, Take) for s in steps_of(program))
+    assert text.count("operand = computed") == text.count("warpgroup_mma(operand, ") == moves
 
 
 def test_a_turn_computes_beside_the_product_before() -> None:
@@ -148,35 +133,14 @@ def check_built(source: TritonSource, schedule: Schedule, registers: int = 168) 
 
 def check_not_serialised(source: TritonSource) -> None:
     """ptxas has no advice that it waits after each instruction of a product (C7510 to C7514)."""
-    assert "serialized" not in advice(_compile(source, H200).assembly)
-
-
-def advice(assembly: str) -> str:
-    """What ptxas says of a kernel."""
-    from triton import knobs
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.ptx"
-        path.write_text(assembly)
-        words = [knobs.nvidia.ptxas.path, "-v", "-arch=sm_90a", str(path), "-o", str(path.with_suffix(".cubin"))]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stderr
-
-
-def machine_code(code: bytes) -> str:
-    """The instructions of a binary."""
-    from triton import knobs
-
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        Path(file.name).write_bytes(code)
-        words = [knobs.nvidia.nvdisasm.path, "-c", file.name]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "serialized" not in advice(compile_source(source, H200).assembly)
 
 
 def test_packed_weights_compile_ahead_of_time() -> None:
     """The operand from registers, computed before the wait for the product in front of it, products without a stop."""
     source, schedule = written(int4(), **SHARED)
     check_built(source, schedule)
-    compiled = _compile(source, H200)
+    compiled = compile_source(source, H200)
     assert re.search(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16\.f32\.bf16\.bf16 \{[^}]*\}, \{", compiled.assembly)
     kinds = {"LDS.U8": "load", "HADD2.BF16_V2": "convert", "HFMA2.BF16_V2": "convert", "HGMMA": "multiply",
              "WARPGROUP.DEPBAR": "wait", "SYNCS.PHASECHK": "barrier"}  # fmt: skip

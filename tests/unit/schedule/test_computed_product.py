@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing.kernels.product_bodies import COLUMNS, INNER, ROWS, Plain
+from tile_testing.schedule_edits import edited
 
 from tileflow.schedule.computed_product import computed_product
 from tileflow.schedule.execute import execute, interleavings
@@ -19,8 +20,6 @@ from tileflow.schedule.types import (
     Await,
     Compute,
     Copy,
-    EachTile,
-    IfAny,
     Multiply,
     Repeat,
     Round,
@@ -68,21 +67,6 @@ def test_right_schedules_pass_under_every_interleaving(groups: int, ping_pong: b
 def test_a_ring_of_one_slot_is_a_deadlock() -> None:
     """The next operand is computed before the product of the one in front of it is over."""
     assert _kinds(made(stages=1)) == {"deadlock"}
-
-
-def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:
-    """The schedule with every step of a role replaced by what ``change`` gives for it."""
-
-    def visit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        found: list[Step] = []
-        for step in steps:
-            if isinstance(step, Repeat | IfAny | EachTile):
-                step = replace(step, steps=visit(step.steps))
-            found += change(step)
-        return tuple(found)
-
-    old = getattr(schedule, role)
-    return replace(schedule, **{role: replace(old, program=visit(old.program))})
 
 
 def _without(schedule: Schedule, is_it: Callable[[Step], bool]) -> Schedule:
