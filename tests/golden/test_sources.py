@@ -27,9 +27,13 @@ UNUSUAL: dict[str, Choice] = {
 THREE_WAYS = frozenset({"attention", "layer_norm", "matmul", "matmul_epilogue", "rms_norm", "rms_norm_bwd", "softmax",
                         "softmax_online", "vector_add"})  # fmt: skip
 # warps with roles of their own
-SPECIALISED = {"schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": 128, "num_stages": 2}
+SPECIALISED: dict[str, dict[str, Choice]] = {
+    "examples.attention:attention": {"block:tile_m": 128, "block:block_n": 128, "num_stages": 2},
+    "examples.int4_matmul:int4_matmul": {"block:tile_m": 64, "block:tile_n": 128, "block:block_k": 32, "num_stages": 4,
+                                         "consumers": 2, "ping_pong": False},
+}  # fmt: skip
 SOURCES = [
-    ("examples.attention:attention", "specialised"),
+    *((name, "specialised") for name in SPECIALISED),
     *(
         (name, variant)
         for name in GALLERY
@@ -82,7 +86,7 @@ def test_source(name: str, variant: str, golden: Callable[[str, str], None]) -> 
     lowered = lower(name, "dynamic" if variant == "dynamic" else "static")
     config = unusual(lowered) if variant == "unusual" else lowered.default
     if variant == "specialised":
-        config = lowered.space.complete(SPECIALISED)
+        config = lowered.space.complete({"schedule": "warp_specialised", **SPECIALISED[name]})
     golden(f"sources/{name.partition(':')[2]}_{variant}.py", document(lowered.space, config, lowered.emit(config)))
 
 

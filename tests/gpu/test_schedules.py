@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels.computed_kernels import activated, fp8_weights, inputs_of, int4_scaled, shifted
 from tile_testing.kernels.schedule_kernels import (
     grouped_queries,
     inputs,
@@ -16,9 +17,11 @@ from tile_testing.kernels.schedule_kernels import (
 )
 
 import examples.fp8_matmul
+import examples.int4_matmul
 import examples.matmul
 from examples.attention import attention, attention_backward, attention_scored
 from examples.fp8_matmul import fp8_matmul
+from examples.int4_matmul import int4_matmul
 from examples.matmul import matmul, matmul_epilogue
 from tileflow.api import Kernel
 from tileflow.config import Choice
@@ -142,6 +145,59 @@ def test_one_product_after_another_is_the_same(card: Target, tiles: Tiles) -> No
     """A race over a ring or over a result's slot would show as bits that change."""
     args = examples.matmul.inputs(8192, 8192, 512, device="cuda")
     call = multiplied(matmul, args, card, tiles)
+    first = call(*args)
+    assert all(torch.equal(call(*args), first) for _ in range(50))
+
+
+# of one product whose operand is computed: rows of its transposed result, which are columns of the weights, and columns
+COMPUTED: tuple[Tiles, ...] = ((128, 256, 2, False), (256, 128, 2, False), (128, 128, 2, True), (64, 64, 1, False))
+
+
+def computed(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles, **more: Choice) -> Any:
+    """The call under a warp-specialised config of one product with a computed right operand."""
+    lowered = kernel.lower(args, card)
+    rows, columns, consumers, ping_pong = tiles
+    choices: dict[str, Choice] = {
+        "schedule": "warp_specialised", "block:tile_n": rows, "block:tile_m": columns, "block:tile_k": 64,
+        "block:block_k": 32, "num_stages": 3, "consumers": consumers, "ping_pong": ping_pong, **more,
+    }  # fmt: skip
+    known = {k.name for k in lowered.space.knobs}
+    return kernel.compile(lowered, lowered.space.complete({n: c for n, c in choices.items() if n in known}), "cuda")
+
+
+@pytest.mark.parametrize("tiles", COMPUTED, ids=str)
+@pytest.mark.parametrize("k", [128, 1024, 7168])
+def test_packed_weights(card: Target, tiles: Tiles, k: int) -> None:
+    """Several tiles a program, of odd sizes; of one turn and of many."""
+    args = examples.int4_matmul.inputs(1000, 4112, k, device="cuda")
+    check(computed(int4_matmul, args, card, tiles), int4_matmul, args)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_packed_weights_in_parts(card: Target, parts: int) -> None:
+    args = examples.int4_matmul.inputs(64, 4096, 7168, device="cuda")
+    call = computed(int4_matmul, args, card, (128, 64, 2, False), **{"tunable:split_k": parts})
+    check(call, int4_matmul, args)
+
+
+@pytest.mark.parametrize("tiles", COMPUTED[:3], ids=str)
+@pytest.mark.parametrize("kernel", [int4_scaled, fp8_weights], ids=["groups", "columns"])
+def test_scaled_weights(card: Target, kernel: Kernel, tiles: Tiles) -> None:
+    args = tuple(a.cuda() for a in inputs_of(kernel, m=1000, n=1040, k=1024))
+    check(computed(kernel, args, card, tiles), kernel, args)
+
+
+@pytest.mark.parametrize("kernel", [activated, shifted], ids=["relu", "masked"])
+def test_computed_left_operands(card: Target, kernel: Kernel) -> None:
+    args = tuple(a.cuda() for a in inputs_of(kernel, m=1000, n=1040, k=1000))
+    call = computed(kernel, args, card, (128, 256, 2, False), **{"block:tile_m": 256, "block:tile_n": 128})
+    check(call, kernel, args)
+
+
+def test_one_computed_product_after_another_is_the_same(card: Target) -> None:
+    """A race would show as results that differ."""
+    args = examples.int4_matmul.inputs(1000, 4112, 2048, device="cuda")
+    call = computed(int4_matmul, args, card, COMPUTED[0])
     first = call(*args)
     assert all(torch.equal(call(*args), first) for _ in range(50))
 

@@ -81,11 +81,12 @@ def block_of(e: Context, op: Op) -> tuple[int, ...]:
     return tuple(1 if isinstance(i, ExprIndex | ValueIndex) else e.extent(dims[i.axis]) for i in items)
 
 
-def box_of(e: Context, op: Op, pieces: int = 1) -> Box:
+def box_of(e: Context, op: Op, pieces: int = 1, cut: int = -1) -> Box:
     """The descriptor of this access, noted as an argument, with what it assumes as guards. ``pieces``: of so many parts
-    of its columns, one."""
+    of its columns, one; ``cut``: the dimension of the box that columns are."""
     access, order = AccessAttrs.of(op), box_order(e.plan.ir, op)
-    tensor, (*outer, columns) = e.plan.ir.tensor(access.tensor), block_of(e, op)
+    tensor, block = e.plan.ir.tensor(access.tensor), [*block_of(e, op)]
+    block[cut] //= pieces
     assert order is not None
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
@@ -99,7 +100,7 @@ def box_of(e: Context, op: Op, pieces: int = 1) -> Box:
     aligned = aligned_start(e.plan.ir, access.index[order[-1]], tensor)
     assert aligned is not None
     e.plan.guard(aligned)
-    return e.parameters.box(tensor, (*outer, columns // pieces), order)
+    return e.parameters.box(tensor, tuple(block), order)
 
 
 def offsets(e: Context, op: Op) -> list[str]:

@@ -21,6 +21,7 @@ from .strength import reduce_strength
 from .structural_choice import StructuralChoice
 from .subtile import subtile
 from .transpose import transpose
+from .turn_results import turn_results
 from .unify import unify_sizes
 from .unit_batches import drop_unit_batches
 
@@ -52,14 +53,22 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
     for site in choice.subtiled_stores:
         ir = _run(subtile, ir, site)
     for site in choice.transposed_products:
-        ir = _run(transpose, ir, site)
+        ir = _run(_transposed_with_result if choice.in_consumers else transpose, ir, site)
     if choice.unit_blocks:
         ir = _run(drop_unit_batches, ir, choice.unit_blocks)
     for tile, programs in choice.spread_loops:
         ir = _run(spread, ir, tile, programs)
-    for step in (place_masks, remove_dead_code, await_dots):
+    for step in (place_masks, remove_dead_code) if choice.in_consumers else (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir
+
+
+def _transposed_with_result(ir: KernelIR, site: str) -> KernelIR:
+    """Raises InternalError where the result cannot be turned round: such a region has no schedule."""
+    turned = turn_results(transpose(ir, site))
+    if turned is None:
+        raise InternalError("a product that consumers transpose has a result that can be turned round", got=site)
+    return turned
 
 
 def _rolled(ir: KernelIR, sites: tuple[str, ...]) -> KernelIR:

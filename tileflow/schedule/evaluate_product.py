@@ -37,10 +37,13 @@ class ProductProgram(Region):
         dealt: bool,
     ) -> None:
         self._found, self._tiles, self._boxes, self._dealt = found, tiles, shape, dealt
-        self._group_rows = shape.left[-1 if shape.left_transposed else -2]
+        self._group_rows = self._rows_of_group(found, shape)
         self._piece: int | None = None  # the one that is computed just now
         self._stored: dict[tuple[int, int], dict[int, torch.Tensor]] = {}
         super().__init__(ir, found, config, tensors, scalars, tiles[0])
+
+    def _rows_of_group(self, found: Single, shape: Shape) -> int:
+        return shape.left[-1 if shape.left_transposed else -2]
 
     # ---- what the executor asks for -------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import torch
+
 from .machine import Body, Gate, Group, Memory, Outgoing, Product, ScheduleFault, SlotState, Transfer
 from .types import (
     Arrive,
@@ -33,6 +35,7 @@ from .types import (
     Slot,
     Staged,
     Step,
+    Take,
     Wait,
     first_of_tile,
 )
@@ -221,9 +224,11 @@ class _Execution:
                 self._multiply(step, number, turn, where)
             case Await():
                 yield from self._await(step, self._groups[number], where)
-            case Compute(part, reads, _, at, piece):
+            case Compute(part, reads, _, at, piece, box):
                 group = self._groups[number]
                 registers = group.read(reads, where)
+                if box is not None:
+                    registers[box.buffer] = self._contents(box, part, number, turn, where)
                 place = None if at is None else at.at(turn, self._turns)
                 if piece is None:
                     group.write(self._body.compute(part, registers, place, number), where)
@@ -234,6 +239,9 @@ class _Execution:
                 whole = self._groups[number].read((value,), where)[value]
                 parts = whole.chunk(len(pieces), dim=-1)
                 self._groups[number].write(dict(zip(pieces, parts, strict=True)), where)
+            case Take(value, into):
+                group = self._groups[number]
+                group.write({into: group.read((value,), where)[value]}, where)
             case Save(value, buffer, slot):
                 place_ = self._place(buffer, slot, number, turn)
                 self._leave_alone(place_, where)
@@ -278,6 +286,13 @@ class _Execution:
             left = group.read((step.left,), where)[step.left]
         right = self._operand(step.right, name, number, turn, where)
         group.products.append(Product(number, step, left, right, name))  # type: ignore[arg-type]
+
+    def _contents(self, box: Shared, part: str, number: int, turn: int, where: _Where) -> torch.Tensor:
+        """What a part of the author's body reads of a slot at once."""
+        place = self._operand(box, part, number, turn, where)
+        place.readers.remove(part)
+        assert place.contents is not None
+        return place.contents.mT if box.transposed else place.contents
 
     def _operand(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> SlotState:
         """The slot that a product reads from now on."""

@@ -61,7 +61,9 @@ class Shape:
     """What the schedule needs to know of a region. ``left``, ``right``: boxes, the left one with a group's rows;
     ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
     ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
-    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time."""
+    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time. ``left_bytes``: of an
+    element of the left box, where it is none of the product's own; ``out_transposed``: columns of the result are rows
+    of its box."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -72,6 +74,8 @@ class Shape:
     right_transposed: bool = False
     sums: int = 0
     by_pieces: bool = True
+    left_bytes: int = 0
+    out_transposed: bool = False
 
     @property
     def pieces(self) -> int:
@@ -79,18 +83,25 @@ class Shape:
         size = 0 if self.out is None else prod(self.out) * self.out_bytes
         return max(size // PIECE_BYTES, self.sums // PIECE_SUMS if self.by_pieces else 1, 1)
 
+    @property
+    def out_piece(self) -> tuple[int, ...]:
+        """The box of one piece of the result."""
+        assert self.out is not None
+        *outer, rows, columns = self.out
+        if self.out_transposed:
+            return (*outer, rows // self.pieces, columns)
+        return (*outer, rows, columns // self.pieces)
+
 
 def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule:
     """The schedule for ``groups`` consumer groups and a ring of ``stages`` slots."""
-    dealt = ping_pong and groups > 1
+    dealt = is_dealt(groups, ping_pong)
     readers = 1 if dealt else groups  # of a slot of the ring
     buffers = [
         Buffer("left", shape.left, shape.element_bytes, stages * readers, "stage"),
         Buffer("right", shape.right, shape.element_bytes, stages, "stage"),
+        *result_buffer(shape, groups),
     ]
-    if shape.out is not None:
-        *outer, columns = shape.out
-        buffers.append(Buffer("out", (*outer, columns // shape.pieces), shape.out_bytes, groups, "group"))
     barriers = [
         Barrier("full", stages, 1 + readers, "stage", "this turn's boxes are there"),
         Barrier("empty", stages, readers, "stage", "who multiplies by these boxes has done so"),
@@ -103,11 +114,10 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
         WARPS_OF_A_GROUP,
         CONSUMER_REGISTERS[groups],
         (
-            EachTile((*_turn_comes(dealt), *_sums(shape, dealt), *_stored(shape)), dealt),
+            EachTile((*_turn_comes(dealt), *_sums(shape, dealt), *stored(shape)), dealt),
             AwaitPuts(),
         ),
     )
-    lefts = (Staged(_THIS),) if dealt else tuple(Staged(_THIS, OfGroup(number=g)) for g in range(groups))
     producer = Role(
         "producer",
         1,
@@ -120,7 +130,7 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
                         0,
                         (
                             Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
-                            *(Copy("left", slot, "full", _THIS) for slot in lefts),
+                            *(Copy("left", slot, "full", _THIS) for slot in left_slots(groups, dealt)),
                             Copy("right", Staged(_THIS), "full", _THIS),
                         ),
                     ),
@@ -129,6 +139,21 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
         ),
     )
     return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
+
+
+def is_dealt(groups: int, ping_pong: bool) -> bool:
+    """Whether groups have tiles of their own."""
+    return ping_pong and groups > 1
+
+
+def left_slots(groups: int, dealt: bool) -> tuple[Staged, ...]:
+    """The slots of a turn's left boxes: one, or one for each group's rows."""
+    return (Staged(_THIS),) if dealt else tuple(Staged(_THIS, OfGroup(number=g)) for g in range(groups))
+
+
+def result_buffer(shape: Shape, groups: int) -> tuple[Buffer, ...]:
+    """The buffer that a piece of each group's result leaves by, where the copy engine stores it."""
+    return () if shape.out is None else (Buffer("out", shape.out_piece, shape.out_bytes, groups, "group"),)
 
 
 def _turn_comes(dealt: bool) -> tuple[Step, ...]:
@@ -158,7 +183,7 @@ def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:
     )
 
 
-def _stored(shape: Shape) -> tuple[Step, ...]:
+def stored(shape: Shape) -> tuple[Step, ...]:
     """The author's epilogue and its result, piece by piece where that may be; each waits until the one before has left
     the slot."""
     results = () if shape.out is None else ("result",)

@@ -51,6 +51,11 @@ class Single:
         return self.product.output.dims[1]
 
     @property
+    def inner(self) -> Dim:
+        """What the product sums over, in a turn."""
+        return self.product.values[0].dims[1]
+
+    @property
     def by_columns(self) -> bool:
         """Whether what is computed behind the loop may be computed of some columns at a time: no row as a whole is
         looked at."""
@@ -78,10 +83,10 @@ def find_single(ir: KernelIR) -> Single | Refusal:
 
 
 def _find(ir: KernelIR) -> Single:
-    loop = _the_loop(ir)
+    loop = the_product_loop(ir)
     (body,) = loop.regions
     (product,) = products_of(ir)
-    _check_product(ir, loop, product)
+    check_product(ir, loop, product)
     made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
     left_path, right_path = (_path(ir, made, operand) for operand in product.inputs[:2])
     (left, *left_turns), (right, *right_turns) = left_path, right_path
@@ -99,7 +104,7 @@ def _find(ir: KernelIR) -> Single:
     if rows is None or rows not in ir.grid:
         raise Refused("the result's rows are those of a tile of the grid", product)
     position = ir.body.ops.index(loop)
-    zeros = [op for op in _zeros(ir, loop.inputs[-1]) or () if ir.uses[op.output] == 1]
+    zeros = [op for op in zeros_of(ir, loop.inputs[-1]) or () if ir.uses[op.output] == 1]
     outside = [op for op in ir.body.ops[:position] if op not in zeros]
     before = tuple(op for op in outside if is_scalar(op))
     after = (*(op for op in outside if not is_scalar(op)), *ir.body.ops[position + 1 :])
@@ -115,11 +120,12 @@ def _find(ir: KernelIR) -> Single:
         before,
         inside,
         after,
-        _saved(ir, after, product),
+        saved_result(ir, after, product),
     )
 
 
-def _the_loop(ir: KernelIR) -> Op:
+def the_product_loop(ir: KernelIR) -> Op:
+    """The only loop of a region of one product, which lies in it."""
     loops = [op for op in ir.body.ops if op.kind is K.FOR]
     if any(op.kind in (K.FOR, K.WHILE) and op not in loops for op in ir.walk()):
         raise Refused("its loop over the inner dimension has no loop in it or around it")
@@ -132,10 +138,15 @@ def _the_loop(ir: KernelIR) -> Op:
         raise Refused("its tiles are as long for every program, and count in 32 bits", loop)
     if ir.shape_mode.is_wide:
         raise Refused("its sizes count in 32 bits", loop)
+    blocks = (ir.tiles[name].block for name in (TileAttrs.of(loop).tile, *ir.grid))
+    if any(":" not in symbol for block in blocks for symbol in block.symbols()):
+        raise Refused("its blocks are of sizes that a config settles, and no number of a call's", loop)
     return loop
 
 
-def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
+def check_product(ir: KernelIR, loop: Op, product: Op) -> None:
+    """Raises Refused unless the product is one of matrices, summed in float32 from zero, and all that the loop
+    carries."""
     if product.kind is not K.DOT:
         raise Refused("its product is a plain one, without scales of its own", product)
     dtypes = {v.type.dtype for v in product.values[:2]}
@@ -147,11 +158,11 @@ def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
     adds = len(product.values) == 3 and list(product.values[2:]) == list(body.params)
     if not adds or list(body.results) != [product.output]:
         raise Refused("its product adds to the sums, which are all that the loop carries", product)
-    if _zeros(ir, loop.inputs[-1]) is None:
+    if zeros_of(ir, loop.inputs[-1]) is None:
         raise Refused("its sums begin at zero", loop)
 
 
-def _zeros(ir: KernelIR, value: Operand) -> tuple[Op, ...] | None:
+def zeros_of(ir: KernelIR, value: Operand) -> tuple[Op, ...] | None:
     """What makes the zeros of a value, a broadcast of them included; None where it is none of them."""
     if not isinstance(value, Value):
         return () if value == 0 else None
@@ -159,7 +170,7 @@ def _zeros(ir: KernelIR, value: Operand) -> tuple[Op, ...] | None:
     if maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0:
         return (maker,)
     if maker is not None and maker.kind is K.EXPAND:  # as dimensions of one length are told to be, in dynamic mode
-        rest = _zeros(ir, maker.inputs[0])
+        rest = zeros_of(ir, maker.inputs[0])
         return None if rest is None else (*rest, maker)
     return None
 
@@ -205,10 +216,11 @@ def is_scalar(op: Op) -> bool:
     return not op.regions and not any(v.dims for v in (*op.values, *op.outputs))
 
 
-def _saved(ir: KernelIR, after: tuple[Op, ...], product: Op) -> Op | None:
-    """The first store of the result's shape that the copy engine can do."""
+def saved_result(ir: KernelIR, after: tuple[Op, ...], product: Op, turned_too: bool = False) -> Op | None:
+    """The first store of the result's shape that the copy engine can do; ``turned_too``: by columns as well as by
+    rows."""
     for op in after:
-        if op.kind is K.STORE and describable(ir, op) and not is_turned(ir, op):
+        if op.kind is K.STORE and describable(ir, op) and (turned_too or not is_turned(ir, op)):
             value = op.inputs[0]
             if isinstance(value, Value) and value.dims == product.output.dims:
                 return op

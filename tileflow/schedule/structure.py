@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ..ir.graph import KernelIR
 from .chained import Chained, Refusal, find_chained, products_of
+from .computed import find_computed, is_computed
 from .gradient_loop import GradientLoop, find_gradient_loop
 from .single import Single, find_single
 
-Structure = Chained | Single | GradientLoop
+Structure = Chained | Single | GradientLoop  # a Computed is a Single
 
 
 def find_structure(ir: KernelIR) -> Structure | Refusal:
@@ -15,5 +16,5 @@ def find_structure(ir: KernelIR) -> Structure | Refusal:
     gradients, else as two chained products."""
     count = len(products_of(ir))
     if count == 1:
-        return find_single(ir)
+        return find_computed(ir) if is_computed(ir) else find_single(ir)
     return find_gradient_loop(ir) if count > 2 else find_chained(ir)

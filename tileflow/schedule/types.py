@@ -200,13 +200,22 @@ class Await:
 @dataclass(frozen=True, slots=True)
 class Compute:
     """A part of the author's body: what it reads and writes of the group's registers. ``piece``: the columns that it
-    works on, where not on all."""
+    works on, where not on all; ``box``: a slot that it reads, and has read when it is over."""
 
     part: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     turn: Turn | None = None
     piece: int | None = None
+    box: Shared | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Move registers to those that a product takes its left operand from, which no product may read any more."""
+
+    value: str
+    into: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +276,9 @@ class IfAny:
 
 
 _Named = TypeVar("_Named", Buffer, Barrier)
-Step = Copy | Wait | Arrive | Multiply | Await | Compute | Save | Cut | Put | AwaitPuts | EachTile | Repeat | IfAny
+Step = (
+    Copy | Wait | Arrive | Multiply | Await | Compute | Take | Save | Cut | Put | AwaitPuts | EachTile | Repeat | IfAny
+)
 
 
 @dataclass(frozen=True, slots=True)

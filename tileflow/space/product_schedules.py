@@ -10,6 +10,7 @@ from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR
 from ..ir.types import itemsize
 from ..schedule.chained import LARGEST_WIDTH
+from ..schedule.computed import Computed
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
 from ..schedule.product import PIECE_BYTES
 from ..schedule.single import Single
@@ -25,6 +26,8 @@ _LEAST_INNER = 32  # bytes: the sums of one instruction
 _LEAST_STAGES = 2  # a turn issues its product before it lets go of the box of the turn before
 # a thread's registers for sums: twice as many where less than four warp groups share a multiprocessor's registers
 _FEW_SUMS = 64
+# of a thread whose operand is computed: sums, the operand of a product under way and the next one
+_MOST_COMPUTED, _MOST_COMPUTED_OF_THREE = 192, 96
 _RESERVED = 1024  # bytes of a block's shared memory that the driver has
 _MOST_BOX = 256  # elements along a dimension of a box
 
@@ -46,9 +49,9 @@ def group_rows(ir: KernelIR, found: Single) -> Expr:
 def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: Target) -> Iterable[Constraint]:
     """What the blocks, the groups and the ring must fit."""
     own, columns = group_rows(ir, found), extents.of(found.columns)
-    yield from _shapes(ir, found, own, columns)
+    yield from _shapes(ir, found, own, columns, extents.of(found.inner))
     groups, stages = CONSUMERS.symbol(ir), NUM_STAGES.symbol(ir)
-    rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
+    rows, inner = ir.tiles[found.rows].block, extents.of(found.inner)
     depth = NUM_STAGES.name(ir)
     yield schedule_constraint(
         "slots of a ring",
@@ -61,6 +64,8 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
     yield schedule_constraint(
         "registers of a consumer", fit, repair, "the sums of a group leave a thread registers for the epilogue"
     )
+    if isinstance(found, Computed):
+        yield _operands_fit(groups, own, columns, inner)
     needed = _memory(ir, found, own, columns, extents)
     repair = ((depth, "down"), *block_steps(inner, "down"), *block_steps(columns, "down"))
     yield schedule_constraint(
@@ -72,11 +77,25 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
     )
 
 
-def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr) -> Iterable[Constraint]:
-    """The constraints on the shape of a group's product: ``own`` rows by so many columns."""
-    rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
+def _operands_fit(groups: Expr, own: Expr, columns: Expr, inner: Expr) -> Constraint:
+    """A thread's sums, an operand that a product reads and the next one, of 16-bit numbers."""
+    threads = WARPS_OF_A_GROUP * 32
+    needed = (own * columns).cdiv(threads) + (own * inner).cdiv(threads)
+    most = _MOST_COMPUTED - groups.eq(3) * (_MOST_COMPUTED - _MOST_COMPUTED_OF_THREE)
+    return schedule_constraint(
+        "registers of an operand",
+        needed.le(most),
+        (*block_steps(inner, "down"), *block_steps(columns, "down")),
+        f"sums, an operand and the next one take at most {_MOST_COMPUTED} of a thread's registers, "
+        f"{_MOST_COMPUTED_OF_THREE} in three groups",
+    )
+
+
+def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr, inner: Expr) -> Iterable[Constraint]:
+    """The constraints on the shape of a group's product: ``own`` rows by so many columns, summed over ``inner``."""
+    rows = ir.tiles[found.rows].block
     groups, dealer = CONSUMERS.symbol(ir), CONSUMERS.name(ir)
-    size = itemsize(found.left.output.type.dtype)
+    size = itemsize(found.product.values[0].type.dtype)
     heights = f"consumer groups have {' or '.join(map(str, HEIGHTS))} rows each"
     for name, check, repair, reason in (
         (
@@ -117,9 +136,13 @@ def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr) -> Iterable[C
 
 def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Extents) -> Expr:
     """As :func:`tileflow.schedule.memory.shared_bytes` counts a schedule's buffers."""
-    rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
+    rows, inner = ir.tiles[found.rows].block, extents.of(found.inner)
     groups, stages = CONSUMERS.symbol(ir), NUM_STAGES.symbol(ir)
-    ring = stages * (rows + columns) * inner * itemsize(found.left.output.type.dtype)
+    if isinstance(found, Computed):
+        box = extents.elements(found.left.output.dims) * itemsize(found.left.output.type.dtype)
+        ring = stages * (box + columns * inner * itemsize(found.right.output.type.dtype)) + stages * BARRIER_BYTES
+    else:
+        ring = stages * (rows + columns) * inner * itemsize(found.left.output.type.dtype)
     needed = ring + (stages * 2 + groups) * BARRIER_BYTES + OVERHEAD
     if found.saved is not None:
         dtype = ir.tensor(AccessAttrs.of(found.saved).tensor).dtype

@@ -11,6 +11,8 @@ from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
 from ..schedule.attention import CONSUMER_REGISTERS, NAMES
 from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal
+from ..schedule.computed import Computed
+from ..schedule.computed_product import NAMES as COMPUTED_NAMES
 from ..schedule.gradient_loop import GradientLoop
 from ..schedule.gradients import NAMES as GRADIENT_NAMES
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
@@ -106,6 +108,8 @@ def _found(ir: KernelIR) -> Structure:
 
 def _names(found: Structure) -> frozenset[str]:
     """What a program of the structure's schedule calls its own."""
+    if isinstance(found, Computed):
+        return COMPUTED_NAMES
     if isinstance(found, Single):
         return PRODUCT_NAMES
     return GRADIENT_NAMES if isinstance(found, GradientLoop) else NAMES

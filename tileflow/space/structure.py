@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..config import Config
+from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
 from ..passes.roll import rollable
 from ..passes.spread import spreadable
@@ -10,12 +13,24 @@ from ..passes.structural_choice import StructuralChoice
 from ..passes.subtile import subtilable
 from ..passes.transpose import transposable
 from ..passes.unit_batches import batch_blocks
-from .knobs import SPREAD, SUBTILE, TRANSPOSED
+from ..schedule.computed import Computed
+from ..schedule.structure import find_structure
+from .knobs import SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
 from .names import loop_site
 
 
 def structural_choice(ir: KernelIR, config: Config) -> StructuralChoice:
     """What the structural knobs of ``config`` say of the prepared region ``ir``."""
+    choice = _of_knobs(ir, config)
+    if SCHEDULE.chosen(config, ir) == "warp_specialised":
+        found = find_structure(ir)
+        if isinstance(found, Computed):
+            turned = (site_of(found.product),) if found.turned else ()
+            return replace(choice, transposed_products=turned, in_consumers=True)
+    return choice
+
+
+def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
     return StructuralChoice(
         rolled_reductions=tuple(site for site in rollable(ir) if config[site] != 0),
         subtiled_stores=tuple(site for site in subtilable(ir) if SUBTILE.chosen(config, site) == 2),

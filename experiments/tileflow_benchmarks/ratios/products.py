@@ -1,6 +1,7 @@
 """The two schedules of products beside torch's own product, checked and timed in one run.
 
-It shows what a warp-specialised kernel gains before any default uses it.
+It shows what a warp-specialised kernel gains before any default uses it. Packed weights are beside torch's product as
+torch.compile has it.
 
     python -m tileflow_benchmarks.ratios.products --out DIR [--only WORDS] [--seconds N]   on a GPU
     python -m tileflow_benchmarks.ratios.products --out DIR --dry-run                     builds only, without one
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
@@ -53,6 +56,25 @@ _FLAT: Mapping[str, Shape] = {
     "64x64 alone, twice the depth, 4 stages": (64, 64, 4, 1, False, 1, 2),
     "64x128 alone, twice the depth": (64, 128, 4, 1, False, 1, 2),
 }
+# of packed weights: rows of x and columns of weights of a tile, bytes of a column in a turn, stages, consumer groups,
+# whether they have tiles of their own, tiles in a band, parts of the inner dimension
+Packed = tuple[int, int, int, int, int, bool, int, int]
+_WIDE_PACKED: Mapping[str, Packed] = {
+    "256x128, columns shared, bands of 8": (256, 128, 32, 4, 2, False, 8, 1),
+    "256x128, columns shared, bands of 16": (256, 128, 32, 4, 2, False, 16, 1),
+    "256x128, columns shared, bands of 8, twice the depth": (256, 128, 64, 2, 2, False, 8, 1),
+    "128x256, columns shared, bands of 8": (128, 256, 32, 4, 2, False, 8, 1),
+    "128x128, ping-pong, bands of 8": (128, 128, 32, 6, 2, True, 8, 1),
+    "128x128, ping-pong, bands of 16": (128, 128, 32, 6, 2, True, 16, 1),
+}
+_FLAT_PACKED: Mapping[str, Packed] = {
+    "64x64 alone": (64, 64, 64, 6, 1, False, 1, 1),
+    "64x64 alone, half the depth": (64, 64, 32, 6, 1, False, 1, 1),
+    "64x64 alone, 2 parts": (64, 64, 64, 4, 1, False, 1, 2),
+    "64x128, columns shared, 2 parts": (64, 128, 64, 6, 2, False, 1, 2),
+    "64x128, columns shared, 4 parts": (64, 128, 64, 6, 2, False, 1, 4),
+    "64x256, columns shared, 4 parts": (64, 256, 32, 6, 2, False, 1, 4),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +99,27 @@ class ProductCase:
         return (x, y.T.contiguous().T if self.turned else y, *others)
 
     @property
+    def is_packed(self) -> bool:
+        """Whether the second operand is computed of packed bytes."""
+        return self.kernel == _PACKED
+
+    @property
+    def peer(self) -> Callable[..., Any]:
+        """Return what the kernel is timed beside."""
+        reference = self.loaded.reference
+        assert reference is not None
+        if self.is_packed:
+            return torch.compile(reference, mode="max-autotune-no-cudagraphs", dynamic=False)
+        return reference
+
+    @property
     def flops(self) -> float:
         """The floating-point operations of the product."""
         return 2.0 * self.m * self.n * self.k
 
 
 _PLAIN, _SCALED = "examples.matmul:matmul", "examples.fp8_matmul:fp8_matmul"
+_PACKED = "examples.int4_matmul:int4_matmul"
 CASES = (
     ProductCase("4096^3", _PLAIN, 4096, 4096, 4096),
     ProductCase("4096^3 as nn.Linear", _PLAIN, 4096, 4096, 4096, turned=True),
@@ -93,16 +130,26 @@ CASES = (
     ProductCase("fp8 4096^3", _SCALED, 4096, 4096, 4096),
     ProductCase("fp8 8192^3", _SCALED, 8192, 8192, 8192),
     ProductCase("fp8 64x8192x8192", _SCALED, 64, 8192, 8192),
+    ProductCase("int4 4096x8192x7168", _PACKED, 4096, 8192, 7168),
+    ProductCase("int4 64x8192x7168", _PACKED, 64, 8192, 7168),
 )
 
 
 def configs(case: ProductCase, lowered: Lowered) -> dict[str, Config]:
     """Return the default and the valid warp-specialised configs by name."""
     found = {"default": lowered.default}
-    depth = 128 // case.args("meta")[0].element_size()
     known = {k.name for k in lowered.space.knobs}
-    for name, (m, n, stages, consumers, ping_pong, band, deep) in (_FLAT if case.m <= 64 else _WIDE).items():
-        choices: dict[str, Choice] = {
+    for name, choices in (_of_packed(case) if case.is_packed else _of_boxes(case)).items():
+        config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
+        if "schedule" in known and lowered.space.is_valid(config):
+            found[name] = lowered.space.normalise(config)
+    return found
+
+
+def _of_boxes(case: ProductCase) -> dict[str, dict[str, Choice]]:
+    depth = 128 // case.args("meta")[0].element_size()
+    return {
+        name: {
             "schedule": "warp_specialised",
             "block:tile_m": m,
             "block:tile_n": n,
@@ -112,10 +159,26 @@ def configs(case: ProductCase, lowered: Lowered) -> dict[str, Config]:
             "ping_pong": ping_pong,
             "group": band,
         }
-        config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
-        if "schedule" in known and lowered.space.is_valid(config):
-            found[name] = lowered.space.normalise(config)
-    return found
+        for name, (m, n, stages, consumers, ping_pong, band, deep) in (_FLAT if case.m <= 64 else _WIDE).items()
+    }
+
+
+def _of_packed(case: ProductCase) -> dict[str, dict[str, Choice]]:
+    shapes = _FLAT_PACKED if case.m <= 64 else _WIDE_PACKED
+    return {
+        name: {
+            "schedule": "warp_specialised",
+            "block:tile_m": m,
+            "block:tile_n": n,
+            "block:block_k": depth,
+            "num_stages": stages,
+            "consumers": consumers,
+            "ping_pong": ping_pong,
+            "group": band,
+            "tunable:split_k": parts,
+        }
+        for name, (m, n, depth, stages, consumers, ping_pong, band, parts) in shapes.items()
+    }
 
 
 def _lowered(case: ProductCase, device: Target) -> Lowered:
@@ -131,7 +194,7 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
     found: dict[str, Any] = {"case": case.name, "config": name, "device": device}
     try:
         lowered = _lowered(case, target(device))
-        (binary,) = (build(source, lowered.target) for source in lowered.emit(configs(case, lowered)[name])[:1])
+        binary, *_ = [build(source, lowered.target) for source in lowered.emit(configs(case, lowered)[name])]
     except TileflowError as error:
         return found | {"status": type(error).__name__, "reason": str(error)}
     taken = binary.resources
@@ -171,7 +234,7 @@ def measure(jobs: list[Job]) -> None:
             }
             say_found((number, name), found)
         say_about((number, _TORCH))
-        samplers[_TORCH] = DeviceSampler(case.loaded.reference, args)
+        samplers[_TORCH] = DeviceSampler(case.peer, args)
         times = medians(samplers, _ROUNDS)
         for name in samplers:
             found = {
@@ -197,7 +260,7 @@ def main() -> int:
         measure,
         frozenset({_TORCH}),
         "product_ratio.json",
-        seconds=30.0,
+        seconds=90.0,  # as long as torch.compile may take
         is_right=_is_right,
     ).main()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
+from tile_testing.gluon_text import advice
 from tile_testing.kernels.schedule_kernels import inputs, windowed
 
 from examples.attention import attention, attention_backward, attention_scored
@@ -288,14 +287,3 @@ def test_advice_says_where_products_are_serialised() -> None:
     assembly = compile_source(gradient_source(gradients_of(), 2), H200).assembly
     broken = re.sub(r"\twgmma\.wait_group\.sync\.aligned \d;", "", assembly)
     assert broken != assembly and "serialized" in advice(broken)
-
-
-def advice(assembly: str) -> str:
-    """What ptxas says of a kernel."""
-    from triton import knobs
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.ptx"
-        path.write_text(assembly)
-        words = [knobs.nvidia.ptxas.path, "-v", "-arch=sm_90a", str(path), "-o", str(path.with_suffix(".cubin"))]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stderr

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing.gluon_text import assert_has_each_step, role
 
 import examples.fp8_matmul
 import examples.matmul
@@ -20,7 +21,7 @@ from tileflow.emit.gluon.product_kernel import ProductKernel
 from tileflow.emit.source import TritonSource
 from tileflow.lowered import Lowered
 from tileflow.schedule.memory import BARRIER_BYTES, buffer_bytes, shared_bytes
-from tileflow.schedule.types import Arrive, Await, AwaitPuts, Copy, Multiply, Put, Schedule, Wait, steps_of
+from tileflow.schedule.types import Schedule
 from tileflow.space.product_schedules import programs
 from tileflow.target import target
 
@@ -51,27 +52,11 @@ def written(lowered: Lowered, **choices: Choice) -> tuple[TritonSource, Schedule
     return kernel.run(), kernel.specialised
 
 
-def role(text: str, name: str) -> str:
-    start = text.index(f"def {name}(")
-    return text[start : text.find("@gluon.jit", start)]
-
-
 @pytest.mark.parametrize("name", ["consumer", "producer"])
 @pytest.mark.parametrize("choices", [SHARED, DEALT], ids=["shared", "dealt"])
 def test_the_text_has_each_step_of_the_schedule_that_was_executed(choices: dict[str, Choice], name: str) -> None:
     source, schedule = written(product(), **choices)
-    text, steps = role(source.text, name), list(steps_of(getattr(schedule, name).program))
-
-    def count(*kinds: type) -> int:
-        return sum(isinstance(s, kinds) for s in steps)
-
-    assert text.count("mbarrier.wait(") == count(Wait)
-    assert text.count("mbarrier.arrive(") == count(Arrive)
-    assert text.count("mbarrier.expect(") == text.count("async_copy_global_to_shared(") == count(Copy)
-    assert text.count(" warpgroup_mma(") == count(Multiply)
-    assert text.count("warpgroup_mma_wait(") == count(Await)
-    assert text.count("async_copy_shared_to_global(") == text.count("fence_async_shared(") == count(Put)
-    assert text.count("tma.store_wait(0)") == count(AwaitPuts)
+    assert_has_each_step(role(source.text, name), getattr(schedule, name).program)
 
 
 def test_groups_have_rows_of_a_tile_or_tiles_of_their_own() -> None:

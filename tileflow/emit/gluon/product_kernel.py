@@ -11,7 +11,7 @@ from ...ir.graph import Op, Tile
 from ...ir.types import Dim, itemsize
 from ...schedule.memory import shared_bytes
 from ...schedule.product import NAMES, Shape, product
-from ...schedule.single import Single
+from ...schedule.single import Single, is_turned
 from ...schedule.types import WARPS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from ...space.product_schedules import HEIGHTS, programs
@@ -70,7 +70,7 @@ class ProductKernel(GluonKernel):
     @property
     def depth(self) -> int:
         """What one instruction of the matrix units sums over: 32 bytes of numbers."""
-        return 32 // itemsize(self.single.left.output.type.dtype)
+        return 32 // itemsize(self.single.product.values[0].type.dtype)
 
     @property
     def lanes_of_rows(self) -> str:
@@ -119,14 +119,20 @@ class ProductKernel(GluonKernel):
             )
 
     def _schedule(self) -> Schedule:
+        self.scheduled = self._scheduled()
+        self.pieces = self.scheduled.pieces
+        return product(self.scheduled, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
+
+    def _scheduled(self) -> Shape:
+        """What the schedule is made of."""
         found, saved = self.single, self.single.saved
-        size = itemsize(found.left.output.type.dtype)
+        size = itemsize(found.product.values[0].type.dtype)
         left, right = (box_of(self, op).block for op in (found.left, found.right))
         out, out_bytes = None, 0
         if saved is not None:
             out = block_of(self, saved)
             out_bytes = itemsize(self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype)
-        shape = Shape(
+        return Shape(
             left,
             right,
             size,
@@ -136,13 +142,17 @@ class ProductKernel(GluonKernel):
             found.right_transposed,
             self._sums(),
             found.by_columns,
+            itemsize(found.left.output.type.dtype),
+            self.is_result_turned,
         )
-        self.pieces = shape.pieces
-        return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
     def _programs(self) -> int:
         """Programs on one multiprocessor."""
-        return programs(self.groups, self._sums(), shared_bytes(self.specialised), self.target)
+        return programs(self.groups, self._registers_held(), shared_bytes(self.specialised), self.target)
+
+    def _registers_held(self) -> int:
+        """A thread's registers for what it holds throughout a turn."""
+        return self._sums()
 
     def _sums(self) -> int:
         """A thread's registers for the result."""
@@ -157,7 +167,27 @@ class ProductKernel(GluonKernel):
 
     def _walk(self) -> None:
         turns, _ = self._turns()  # which the schedule takes to be one at least
-        self._start(ProductRoles(self, self.specialised, turns))
+        self._start(self._roles(turns))
+
+    def _roles(self, turns: str) -> ProductRoles:
+        return ProductRoles(self, self.specialised, turns)
 
     def _box_of(self, buffer: Buffer) -> Box:
-        return box_of(self, self.owner(buffer.name), self.pieces if buffer.name == "out" else 1)
+        return self.box_of_result() if buffer.name == "out" else box_of(self, self.owner(buffer.name))
+
+    # ---- the result -----------------------------------------------------------------------------
+
+    @property
+    def is_result_turned(self) -> bool:
+        """Whether columns of the result are rows of its box."""
+        return self.single.saved is not None and is_turned(self.plan.ir, self.single.saved)
+
+    @property
+    def cut_of_result(self) -> int:
+        """The dimension of the result's box that its columns are, from the last."""
+        return -2 if self.is_result_turned else -1
+
+    def box_of_result(self) -> Box:
+        """The descriptor by which a piece of the result is stored."""
+        assert self.single.saved is not None
+        return box_of(self, self.single.saved, self.pieces, self.cut_of_result)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ...ir.graph import Block
 from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
-from ..descriptors import box_of
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -33,10 +32,12 @@ class ProductRoles(Steps):
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
         """Where the boxes of this turn begin along the inner dimension."""
         if any(isinstance(s, Copy) for s in steps):
-            tile = self._e.plan.ir.tiles[self._found.keys]
-            step = self._e.plan.step_text(tile.block)
-            self._e.writer.line(f"{self._e.tile(tile.name)}_begin = (turn - start) * {step}")
+            self._e.writer.line(f"{self._e.tile(self._found.keys)}_begin = {self._begin_text(turn)}")
             self._e.block(Block((), self._found.inside, ()))
+
+    def _begin_text(self, turn: Turn) -> str:
+        """Where the loop's tile begins in a turn."""
+        return f"(turn - start) * {self._e.plan.step_text(self._e.plan.ir.tiles[self._found.keys].block)}"
 
     # ---- the epilogue ---------------------------------------------------------------------------
 
@@ -62,16 +63,19 @@ class ProductRoles(Steps):
 
     def _store(self, step: Save | Put) -> None:
         assert isinstance(step, Put) and self._found.saved is not None
-        e, line = self._e, self._e.writer.line
+        line = self._e.writer.line
         if not step.piece:
             self._scalars(self._found.saved.inputs[1:], self._found.after)
-        box = box_of(e, self._found.saved, self._kernel.pieces)
-        place = self._place(self._found.saved, "" if self._kernel.is_dealt else "who")
+        box = self._kernel.box_of_result()
+        places = self._places(self._found.saved, "" if self._kernel.is_dealt else "who")
         if step.piece:
-            place += f" + {step.piece * self._width}"
-        line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({step.value})")
+            places[self._kernel.cut_of_result] += f" + {step.piece * self._width}"
+        into = Shared(step.buffer, step.slot, self._kernel.is_result_turned)
+        line(f"{self._matrix(into)}.store({step.value})")
         line("fence_async_shared()")
-        line(f"tma.async_copy_shared_to_global({box.name}, [{place}], {self._slot(step.buffer, step.slot)})")
+        line(
+            f"tma.async_copy_shared_to_global({box.name}, [{', '.join(places)}], {self._slot(step.buffer, step.slot)})"
+        )
 
     def _cut(self, step: Cut) -> None:
         """Halves of halves of the columns, in the layout of a product as wide."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.attributes import AxisAttrs, ReduceAttrs
+from ...ir.attributes import AxisAttrs, PermuteAttrs, ReduceAttrs, ReshapeAttrs, SizeAttrs
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import is_float
@@ -12,7 +12,7 @@ from .. import pointwise as _pointwise
 from .. import reductions as _reductions
 from .. import tiles as _tiles
 from .. import views as _views
-from ..dtypes import compute_dtype
+from ..dtypes import compute_dtype, triton_dtype
 from ..table import TRITON
 from .context import GluonContext
 
@@ -28,6 +28,42 @@ def lane_by_lane(e: GluonContext, op: Op) -> None:
     """Write an op by the Triton family's rule, with its operands in the layout of its result."""
     with e.aligned(op):
         TRITON[op.kind](e, op)
+
+
+@GLUON.emits(OpKind.SIZE)
+def size(e: GluonContext, op: Op) -> None:
+    """Write a constant size as a number of the kernel's: Gluon makes no tile without dimensions."""
+    value, dtype = SizeAttrs.of(op).value, op.output.type.dtype
+    number = e.plan.number(value)
+    if number is None:
+        _tiles.size(e, op)
+    else:
+        text = str(number) if value.is_truth else e.plan.text(value)
+        e.define(op.output, f"tl.cast({text}, {triton_dtype(dtype)})", dtype)
+
+
+@GLUON.emits(OpKind.PERMUTE)
+def permute(e: GluonContext, op: Op) -> None:
+    """Write a permutation; the layout of the result follows from that of the value."""
+    (value,) = op.values
+    e.define(op.output, f"{e.name(value)}.permute({PermuteAttrs.of(op).order})", e.held(value))
+
+
+@GLUON.emits(OpKind.RESHAPE)
+def reshape(e: GluonContext, op: Op) -> None:
+    """Write a reshape and require of the config that the sizes come out even."""
+    (value,) = op.values
+    for need in ReshapeAttrs.of(op).needs or ():
+        e.plan.require(need)
+    e.define(op.output, f"{e.name(value)}.reshape({e.shape(op.output.dims)})", e.held(value))
+
+
+@GLUON.emits(OpKind.JOIN)
+def join(e: GluonContext, op: Op) -> None:
+    """Write ``gl.join`` of two tiles in the dtype of the result."""
+    dtype = op.output.type.dtype
+    a, b = (e.as_dtype(v, dtype) for v in op.inputs)
+    e.define(op.output, f"gl.join({a}, {b})", dtype)
 
 
 @GLUON.emits(OpKind.LOAD)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from ...config import Config
 from ...ir.graph import KernelIR
+from ...schedule.computed import Computed
 from ...schedule.gradient_loop import GradientLoop
 from ...schedule.single import Single
 from ...schedule.structure import find_structure
 from ...target import Target
 from ..parameters import Divisible
 from ..source import TritonSource
+from .computed_kernel import ComputedKernel
 from .gradients import GradientsKernel
 from .kernel import GluonKernel
 from .product_kernel import ProductKernel
@@ -20,7 +22,9 @@ def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Di
     the region or the config has no such schedule."""
     found = find_structure(ir)
     kind = GluonKernel
-    if isinstance(found, Single):
+    if isinstance(found, Computed):
+        kind = ComputedKernel
+    elif isinstance(found, Single):
         kind = ProductKernel
     elif isinstance(found, GradientLoop):
         kind = GradientsKernel

@@ -33,6 +33,7 @@ from ...schedule.types import (
     Slot,
     Staged,
     Step,
+    Take,
     ThisTile,
     Turn,
     Wait,
@@ -101,6 +102,8 @@ class Steps(ABC):
                 line(f"{names} = warpgroup_mma_wait({pending}, [{', '.join(waited)}])")
             case Compute():
                 self._compute(step)
+            case Take(value, into):
+                line(f"{into} = {value}")
             case Save() | Put():
                 self._store(step)
             case AwaitPuts():
@@ -156,13 +159,21 @@ class Steps(ABC):
         e.writer.line(f"{step.into}{self.under_way} = {text}")
 
     def _place(self, op: Op, group: str) -> str:
-        """The offsets of a box as text; of the queries' rows, those of the group's part."""
-        texts = offsets(self._e, op)
+        """The offsets of a box as one text."""
+        return ", ".join(self._places(op, group))
+
+    def _places(self, op: Op, group: str) -> list[str]:
+        """The offsets of a box; of the queries' rows, those of the group's part."""
+        texts = self._offsets(op)
         for n, item in enumerate(items_of(self._e, op)):
             if isinstance(item, TileIndex) and item.tile == self._e.structure.rows:
                 part = {"": "", "0": "", "1": f" + {self._e.rows_text}"}.get(group, f" + {group} * {self._e.rows_text}")
                 texts[n] += part
-        return ", ".join(texts)
+        return texts
+
+    def _offsets(self, op: Op) -> list[str]:
+        """Where a box begins, a text for each of its dimensions."""
+        return offsets(self._e, op)
 
     def _scalars(self, wanted: tuple[Operand, ...], ops: tuple[Op, ...]) -> None:
         """Compute the scalars among ``ops`` that some operands follow from."""

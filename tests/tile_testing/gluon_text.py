@@ -1,0 +1,53 @@
+"""What tests look for in generated Gluon programs, and in the machine code that they become."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tileflow.schedule.types import Arrive, Await, AwaitPuts, Copy, Multiply, Put, Step, Wait, steps_of
+
+
+def role(text: str, name: str) -> str:
+    """The text of one function of a program."""
+    start = text.index(f"def {name}(")
+    return text[start : text.find("@gluon.jit", start)]
+
+
+def assert_has_each_step(text: str, program: tuple[Step, ...]) -> None:
+    """The text of a role has each step of its program, and none besides."""
+    steps = list(steps_of(program))
+
+    def count(*kinds: type) -> int:
+        return sum(isinstance(s, kinds) for s in steps)
+
+    assert text.count("mbarrier.wait(") == count(Wait)
+    assert text.count("mbarrier.arrive(") == count(Arrive)
+    assert text.count("mbarrier.expect(") == text.count("async_copy_global_to_shared(") == count(Copy)
+    assert text.count(" warpgroup_mma(") == count(Multiply)
+    assert text.count("warpgroup_mma_wait(") == count(Await)
+    assert text.count("async_copy_shared_to_global(") == text.count("fence_async_shared(") == count(Put)
+    assert text.count("tma.store_wait(0)") == count(AwaitPuts)
+
+
+def advice(assembly: str) -> str:
+    """What ptxas says of a kernel."""
+    from triton import knobs
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.ptx"
+        path.write_text(assembly)
+        words = [knobs.nvidia.ptxas.path, "-v", "-arch=sm_90a", str(path), "-o", str(path.with_suffix(".cubin"))]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stderr
+
+
+def machine_code(code: bytes) -> str:
+    """The instructions of a binary."""
+    from triton import knobs
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(code)
+        words = [knobs.nvidia.nvdisasm.path, "-c", str(path)]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,158 @@
+"""One product whose left operand is computed: found on either side, run as a schedule on values, refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tile_testing.kernels.computed_kernels import (
+    REFUSED,
+    activated,
+    fp8_weights,
+    inputs_of,
+    int4_scaled,
+    meta_of,
+    shifted,
+)
+
+import examples.int4_matmul
+from examples.int4_matmul import int4_matmul
+from examples.matmul import matmul
+from tileflow.api import Kernel
+from tileflow.config import Choice
+from tileflow.emit.gluon.computed_kernel import ComputedKernel
+from tileflow.errors import ConfigError
+from tileflow.explain import explain
+from tileflow.lowered import Lowered
+from tileflow.schedule.chained import Refusal
+from tileflow.schedule.computed import Computed, find_computed
+from tileflow.schedule.evaluate_computed import ComputedProgram
+from tileflow.schedule.evaluate_product import program_tiles
+from tileflow.schedule.execute import NASTY, at_random, execute
+from tileflow.schedule.structure import find_structure
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+# rows of the weights, which are the product's after it is transposed, by rows of x, and stages
+SHARED: dict[str, Choice] = {"block:tile_n": 128, "block:tile_m": 64, "ping_pong": False}
+DEALT: dict[str, Choice] = {"block:tile_n": 64, "block:tile_m": 64, "ping_pong": True}
+
+
+def specialised(lowered: Lowered, **choices: Choice) -> ComputedKernel:
+    """The kernel of a config, with its schedule."""
+    given: dict[str, Choice] = {
+        "schedule": "warp_specialised", "num_stages": 2, "consumers": 2, "block:tile_k": 64, "block:block_k": 32,
+        **choices,
+    }  # fmt: skip
+    known = {k.name for k in lowered.space.knobs}
+    config = lowered.space.complete({n: c for n, c in given.items() if n in known})
+    assert not lowered.space.violations(config), [c.reason for c in lowered.space.violations(config)]
+    region, *_ = lowered.specialised_regions(config)
+    kernel = ComputedKernel(region, config, H200, "all")
+    kernel.run()
+    return kernel
+
+
+def run(kernel: Kernel, args: tuple[Any, ...], names: str, out: torch.Tensor, programs: int = 2,
+        **choices: Choice) -> None:  # fmt: skip
+    """Every program of a call, each under another interleaving."""
+    meta = tuple(a.to("meta") for a in args)
+    made = specialised(kernel.lower(meta, H200), **choices)
+    ir, found = made.plan.ir, made.computed
+    tensors = {**dict(zip(names.split(), args, strict=True)), "sums" if kernel is int4_matmul else "out": out}
+    counts = [(name, made.plan.number(ir.tiles[name].end), made.plan.block(ir.tiles[name].block)) for name in ir.grid]
+    nasty = list(NASTY.values())
+    for number in range(programs):
+        tiles = program_tiles([(n, end or 0, block) for n, end, block in counts], number, programs)
+        body = ComputedProgram(ir, found, made.plan.config, tensors, {}, tiles, made.scheduled, made.is_dealt)
+        choose = nasty[(3 * number + made.is_dealt) % len(nasty)] if number else at_random(number)
+        execute(made.specialised, body, body.turns, choose, len(tiles))
+
+
+def close(got: torch.Tensor, wanted: torch.Tensor) -> None:
+    torch.testing.assert_close(got.float(), wanted.float(), atol=1e-1, rtol=3e-2)
+
+
+@pytest.mark.parametrize("choices", [SHARED, DEALT], ids=["shared", "dealt"])
+def test_the_gallerys_packed_weights(choices: dict[str, Choice]) -> None:
+    """Its weights are the right operand, its loop is one part of one, and x is read at a place that a turn computes."""
+    torch.manual_seed(0)
+    x, packed = examples.int4_matmul.inputs(72, 144, 320)
+    out = torch.zeros(1, 72, 144, dtype=torch.bfloat16)
+    run(int4_matmul, (x / 4, packed), "x packed", out, **choices)
+    close(out[0], examples.int4_matmul.reference(x.float() / 4, packed))
+
+
+def test_parts_of_the_inner_dimension_have_tiles_of_their_own() -> None:
+    """Split in two: each part's sums are stored, which a second launch adds up."""
+    torch.manual_seed(0)
+    x, packed = examples.int4_matmul.inputs(16, 144, 1024)
+    out = torch.zeros(2, 16, 144)
+    run(int4_matmul, (x / 4, packed), "x packed", out, **{**SHARED, "block:tile_m": 16, "tunable:split_k": 2})
+    close(out.sum(0), examples.int4_matmul.reference(x.float() / 4, packed))
+
+
+@pytest.mark.parametrize("choices", [SHARED, DEALT], ids=["shared", "dealt"])
+@pytest.mark.parametrize(("kernel", "names"), [(int4_scaled, "x packed scales"), (fp8_weights, "x y scale bias")],
+                         ids=["groups", "columns"])  # fmt: skip
+def test_scales_of_weights_and_epilogues_behind_a_transposed_product(
+    kernel: Kernel, names: str, choices: dict[str, Choice]
+) -> None:
+    torch.manual_seed(0)
+    args = inputs_of(kernel)
+    out = torch.zeros(72, 144, dtype=torch.bfloat16)
+    run(kernel, args, names, out, **choices)
+    close(out, kernel.reference(*args))
+
+
+@pytest.mark.parametrize("kernel", [activated, shifted], ids=["relu", "masked"])
+def test_a_left_operand_is_computed_where_it_is(kernel: Kernel) -> None:
+    """Of 200 columns in turns of 64: what is computed past the end is no part of the sums."""
+    torch.manual_seed(0)
+    args = inputs_of(kernel, k=200)
+    out = torch.zeros(72, 144, dtype=torch.bfloat16)
+    run(kernel, args, "x y", out, **{"block:tile_m": 128, "block:tile_n": 64, "ping_pong": False})
+    close(out, kernel.reference(*args))
+
+
+def test_what_is_found_of_either_side() -> None:
+    lowered = int4_matmul.lower(examples.int4_matmul.inputs(128, 256, 512, device="meta"), H200)
+    found = find_structure(lowered.regions[0])
+    assert isinstance(found, Computed) and found.turned and found.rows == "tile_n"
+    assert found.left.output.type.dtype == "int8" and found.right_start is not None
+    left = find_structure(activated.lower(meta_of(activated), H200).regions[0])
+    assert isinstance(left, Computed) and not left.turned and left.rows == "tile_m"
+    plain = matmul.lower(meta_of(activated), H200).regions[0]
+    assert not isinstance(find_structure(plain), Computed)
+
+
+@pytest.mark.parametrize("reason", sorted(REFUSED))
+def test_what_has_no_such_schedule_is_refused_by_name(reason: str) -> None:
+    lowered = REFUSED[reason].lower(meta_of(REFUSED[reason]), H200)
+    found = find_computed(lowered.regions[0])
+    assert isinstance(found, Refusal) and reason in str(found)
+    assert "schedule" not in [k.name for k in lowered.space.knobs]
+    assert reason in explain(lowered)
+
+
+def test_other_architectures_have_no_such_schedule() -> None:
+    """Ampere has no warp groups that multiply, and says so."""
+    lowered = activated.lower(meta_of(activated), target("nvidia-a100"))
+    assert "schedule" not in [k.name for k in lowered.space.knobs]
+
+
+def test_the_default_stays_pipelined() -> None:
+    """Nothing of these schedules was measured yet."""
+    for kernel, args in ((int4_matmul, examples.int4_matmul.inputs(4096, 8192, 7168, device="meta")),
+                         (activated, meta_of(activated, m=4096, n=4096, k=4096))):  # fmt: skip
+        lowered = kernel.lower(args, H200)
+        assert lowered.default["schedule"] == "pipelined"
+
+
+def test_parts_that_differ_are_refused() -> None:
+    """640 bytes a column in parts of 384 and 256, which are 6 and 4 turns of 64; 560 in blocks that do not end with
+    it."""
+    lowered = int4_matmul.lower(examples.int4_matmul.inputs(16, 144, 1280, device="meta"), H200)
+    with pytest.raises(ConfigError, match="4 to 6 turns"):
+        specialised(lowered, **{**SHARED, "block:tile_m": 16, "tunable:split_k": 2, "block:block_k": 64})

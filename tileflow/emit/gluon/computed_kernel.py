@@ -1,0 +1,139 @@
+"""The Gluon kernel of one product whose left operand the consumers compute: its boxes, layouts and turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ...errors import ConfigError
+from ...expr import Expr
+from ...ir.attributes import AccessAttrs, AxisAttrs
+from ...ir.graph import TileIndex
+from ...ir.kinds import OpKind
+from ...ir.types import Dim, Value
+from ...schedule.computed import Computed
+from ...schedule.computed_product import NAMES, computed_product
+from ...schedule.parts import parts
+from ...schedule.types import WARPS_OF_A_GROUP, Schedule
+from ...space.knobs import NUM_STAGES
+from .computed_roles import ComputedRoles
+from .operand_layouts import Lanes, followed_back, of_operand
+from .product_kernel import ProductKernel
+
+
+class ComputedKernel(ProductKernel):
+    """One emission. ``_operand_lanes``: of what the operand is made of, by its dimensions, while that is written; of a
+    vector, those of the tile that it is made part of, and the dimension that it lacks."""
+
+    own_names = NAMES
+    _operand_lanes: Mapping[tuple[Dim, ...], tuple[Lanes, int | None]] = {}
+    _named_lanes: tuple[Lanes, ...] = ()  # which the module has constants of
+
+    @property
+    def computed(self) -> Computed:
+        """The structure of the kernel."""
+        assert isinstance(self.structure, Computed)
+        return self.structure
+
+    def _schedule(self) -> Schedule:
+        self.scheduled = self._scheduled()
+        self.pieces = self.scheduled.pieces
+        return computed_product(self.scheduled, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
+
+    def _roles(self, turns: str) -> ComputedRoles:
+        return ComputedRoles(self, self.specialised, turns)
+
+    def _registers_held(self) -> int:
+        """The sums, an operand that a product reads and the next one."""
+        threads = WARPS_OF_A_GROUP * self.target.warp_size
+        return self._sums() + self.group_rows * self.extent(self.computed.inner) // threads
+
+    # ---- turns ----------------------------------------------------------------------------------
+
+    def _turns_of_each_tile(self) -> Expr:
+        """As many for every part of the loop's dimension. Raises ConfigError where they differ."""
+        found, tile = self.computed, self.plan.ir.tiles[self.structure.keys]
+        if all(isinstance(b, Expr) for b in found.bounds):
+            return super()._turns_of_each_tile()
+        static = self.plan.ir.shape_mode.is_static
+        known = parts(self.plan.ir, found.before, found.bounds, self.plan.number) if static else None
+        if not known:
+            raise ConfigError(
+                "a loop whose bounds are computed has sizes that are known when it is compiled",
+                got=tile.name,
+                hint="choose the schedule pipelined",
+            )
+        block = self.plan.block(tile.block)
+        counts = {-(-(end - begin) // block) for begin, end in known}
+        if len(counts) != 1 or max(counts) < 1:
+            got = f"{min(counts)} to {max(counts)} turns of {tile.name}"
+            raise ConfigError("all parts of a loop have as many turns", got=got, hint="parts that divide it evenly")
+        if any((end - begin) % block and end != self._length() for begin, end in known):
+            raise ConfigError(
+                "a part of a loop ends with a block, or where the tensor does: the copy engine reads on",
+                got=f"blocks of {block} along {tile.name}",
+                hint="blocks that divide a part",
+            )
+        return Expr.of(max(counts))
+
+    def _length(self) -> int | None:
+        """How long the box's tensor is along the loop."""
+        left = self.computed.left
+        sizes = self.plan.ir.tensor(AccessAttrs.of(left).tensor).shape
+        pairs = zip(AccessAttrs.of(left).index, sizes, strict=True)
+        (size,) = (n for i, n in pairs if isinstance(i, TileIndex) and i.tile == self.structure.keys)
+        return self.plan.number(size)
+
+    def _turns(self) -> tuple[str, bool]:
+        if all(isinstance(b, Expr) for b in self.computed.bounds):
+            return super()._turns()
+        return str(self.plan.number(self._turns_of_each_tile())), True
+
+    # ---- layouts --------------------------------------------------------------------------------
+
+    def layout(self, dims: tuple[Dim, ...]) -> str:
+        """The layout of a value; of what the operand is made of, the one that the operand's lanes lead back to."""
+        if dims not in self._operand_lanes:
+            return super().layout(dims)
+        lanes, axis = self._operand_lanes[dims]
+        known = [*self._named_lanes, *(() if lanes in self._named_lanes else (lanes,))]
+        alike = [other for other in known if other.shape == lanes.shape]
+        name = "_".join(map(str, ("LANES", *lanes.shape, *([alike.index(lanes)] if lanes != alike[0] else []))))
+        self._named_lanes = tuple(known)
+        text = self.module.constant(name, f"gl.constexpr({lanes.text})")
+        return text if axis is None else f"gl.SliceLayout({axis}, {text})"
+
+    @property
+    def operand_layout(self) -> str:
+        """The layout in which the product takes its left operand from registers."""
+        return self.operand_of(self.single.product, "AS_OPERAND")
+
+    @contextmanager
+    def of_operand(self) -> Iterator[None]:
+        """Write what the operand is made of in the layouts that its lanes lead back to. Raises ConfigError where tiles
+        of the same dimensions have different ones."""
+        found = self.computed
+        operand = found.product.values[0]
+        ops = (found.left, *found.prepare)
+        values = {v for op in ops for v in (*op.values, *op.outputs)}
+        shapes = {v: tuple(map(self.extent, v.dims)) for v in values}
+        whole = of_operand(self.group_rows, self.extent(found.inner))
+        known: dict[tuple[Dim, ...], tuple[Lanes, int | None]] = {}
+        for value, lanes in followed_back(ops, operand, whole, shapes).items():
+            if known.setdefault(value.dims, (lanes, None)) != (lanes, None):
+                raise ConfigError(
+                    "tiles of the same dimensions have one layout on the way to an operand",
+                    got=str(value.loc),
+                    hint="choose the schedule pipelined",
+                )
+        for op in found.prepare:
+            if op.kind is OpKind.UNSQUEEZE and op.output.dims in known:
+                known[op.values[0].dims] = known[op.output.dims][0], AxisAttrs.of(op).axis
+        self._operand_lanes = known
+        yield
+        self._operand_lanes = {}
+
+    def result(self, value: Value) -> str:
+        """The operand as the product takes it: its lanes are where they belong already."""
+        text = self.as_dtype(value, value.type.dtype)
+        return f"gl.convert_layout({text}, {self.operand_layout})"
