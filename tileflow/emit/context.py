@@ -17,6 +17,7 @@ from typing import Any
 from ..config import Config
 from ..errors import InternalError, TileflowError
 from ..expr import Expr
+from ..ir.access import box_order
 from ..ir.graph import Block, KernelIR, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, Dim, Value
@@ -63,6 +64,10 @@ class Context(ABC):
 
     def before(self, op: Op) -> None:  # noqa: B027  most families have nothing to say
         """Write what an operation waits for."""
+
+    def box_order(self, op: Op) -> tuple[int, ...] | None:
+        """The tensor's dimensions in the order of the box that an access moves, None where it moves none."""
+        return box_order(self.plan.ir, op)
 
     # ---- names ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..expr import Expr
-from ..ir.access import ALIGNMENT, aligned_start, box_order, boxed, covers, same_end
+from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
@@ -62,7 +62,7 @@ def axes_of(e: Context, op: Op) -> list[int]:
 
 def items_of(e: Context, op: Op) -> list[IndexItem]:
     """The indices of an access in the order of its box."""
-    order = box_order(e.plan.ir, op)
+    order = e.box_order(op)
     assert order is not None
     return [AccessAttrs.of(op).index[n] for n in order]
 
@@ -84,7 +84,7 @@ def block_of(e: Context, op: Op) -> tuple[int, ...]:
 def box_of(e: Context, op: Op, pieces: int = 1) -> Box:
     """The descriptor of this access, noted as an argument, with what it assumes as guards. ``pieces``: of so many parts
     of its columns, one."""
-    access, order = AccessAttrs.of(op), box_order(e.plan.ir, op)
+    access, order = AccessAttrs.of(op), e.box_order(op)
     tensor, (*outer, columns) = e.plan.ir.tensor(access.tensor), block_of(e, op)
     assert order is not None
     for size in tensor.shape:

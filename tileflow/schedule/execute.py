@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from .machine import Body, Gate, Group, Memory, Outgoing, Product, ScheduleFault, SlotState, Transfer
+from .machine import Body, Gate, Group, Memory, Outgoing, Product, RaggedBody, ScheduleFault, SlotState, Transfer
 from .types import (
     Arrive,
     Await,
@@ -22,12 +22,14 @@ from .types import (
     Cut,
     EachTile,
     IfAny,
+    IfWhole,
     Multiply,
     OfGroup,
     Put,
     Repeat,
     Role,
     Save,
+    Scatter,
     Schedule,
     Shared,
     Slot,
@@ -196,6 +198,8 @@ class _Execution:
                 case IfAny(inner):
                     if self._turns:
                         yield from self._program(inner, number, turn)
+                case IfWhole(inner, others):
+                    yield from self._program(inner if self._ragged.is_whole(turn, number) else others, number, turn)
                 case _:
                     yield from self._step(step, number, turn)
                     yield None
@@ -242,6 +246,14 @@ class _Execution:
                 self._put(step, number, turn, where)
             case AwaitPuts():
                 yield from self._await_puts(number)
+            case Scatter(value, at, piece):
+                part = self._groups[number].read((value,), where)[value]
+                self._ragged.scatter(part, at.at(turn, self._turns), piece, number)
+
+    @property
+    def _ragged(self) -> RaggedBody:
+        assert isinstance(self._body, RaggedBody)
+        return self._body
 
     def _copy(self, step: Copy, number: int, turn: int, where: _Where) -> None:
         buffer = self._schedule.buffer(step.buffer)

@@ -119,6 +119,11 @@ class ProductKernel(GluonKernel):
             )
 
     def _schedule(self) -> Schedule:
+        shape = self._shape()
+        self.pieces = shape.pieces
+        return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
+
+    def _shape(self) -> Shape:
         found, saved = self.single, self.single.saved
         size = itemsize(found.left.output.type.dtype)
         left, right = (box_of(self, op).block for op in (found.left, found.right))
@@ -126,7 +131,7 @@ class ProductKernel(GluonKernel):
         if saved is not None:
             out = block_of(self, saved)
             out_bytes = itemsize(self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype)
-        shape = Shape(
+        return Shape(
             left,
             right,
             size,
@@ -137,8 +142,6 @@ class ProductKernel(GluonKernel):
             self._sums(),
             found.by_columns,
         )
-        self.pieces = shape.pieces
-        return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
     def _programs(self) -> int:
         """Programs on one multiprocessor."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.attributes import AxisAttrs, ReduceAttrs
+from ...ir.attributes import AxisAttrs, ReduceAttrs, ScanAttrs, SizeAttrs
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import is_float
@@ -12,7 +12,7 @@ from .. import pointwise as _pointwise
 from .. import reductions as _reductions
 from .. import tiles as _tiles
 from .. import views as _views
-from ..dtypes import compute_dtype
+from ..dtypes import compute_dtype, triton_dtype
 from ..table import TRITON
 from .context import GluonContext
 
@@ -28,6 +28,16 @@ def lane_by_lane(e: GluonContext, op: Op) -> None:
     """Write an op by the Triton family's rule, with its operands in the layout of its result."""
     with e.aligned(op):
         TRITON[op.kind](e, op)
+
+
+@GLUON.emits(OpKind.SIZE)
+def size(e: GluonContext, op: Op) -> None:
+    """Write a size; a constant one by a cast, since Gluon makes no tile without dimensions of a Python number."""
+    out, value = op.output, SizeAttrs.of(op).value
+    number, text = e.plan.number(value), e.plan.text(value)
+    if number is not None:
+        text = f"tl.cast({number if value.is_truth else text}, {triton_dtype(out.type.dtype)})"
+    e.define(out, text, out.type.dtype)
 
 
 @GLUON.emits(OpKind.LOAD)
@@ -48,11 +58,14 @@ def store(e: GluonContext, op: Op) -> None:
 
 @GLUON.emits(OpKind.REDUCE)
 def reduce(e: GluonContext, op: Op) -> None:
-    """Write a reduction of each row; the result has the layout of all numbers by row."""
+    """Write a reduction of each row, or of a vector; the numbers of rows have one layout."""
     (value,) = op.values
     e.resolve_layout(value)
     fn, axis, dtype = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis, compute_dtype(value.type.dtype)
     operand = e.as_dtype(value, dtype)
+    if len(value.dims) == 1:  # to a number
+        e.define(op.output, _REDUCE[fn].format(operand, axis), dtype)
+        return
     if fn in _reductions.EXTREMES and is_float(dtype):  # which pass a NaN on
         text = f"gl.reduce({operand}, {axis}, {e.module.helper(*_reductions.EXTREMES[fn])})"
     else:
@@ -60,3 +73,13 @@ def reduce(e: GluonContext, op: Op) -> None:
     if e.by(e.extent(value.dims[1])) != e.by(e.width):
         text = f"gl.convert_layout({text}, {e.by_row})"
     e.define(op.output, text, dtype)
+
+
+@GLUON.emits(OpKind.SCAN)
+def scan(e: GluonContext, op: Op) -> None:
+    """Write the sums of a vector from its front."""
+    (value,) = op.values
+    e.resolve_layout(value)
+    held = compute_dtype(value.type.dtype)
+    plus = e.module.helper("_plus", "(a, b):\n    return a + b\n")
+    e.define(op.output, f"gl.associative_scan({e.as_dtype(value, held)}, {ScanAttrs.of(op).axis}, {plus})", held)

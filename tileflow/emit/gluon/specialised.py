@@ -11,6 +11,7 @@ from ...target import Target
 from ..parameters import Divisible
 from ..source import TritonSource
 from .gradients import GradientsKernel
+from .grouped_kernel import GroupedKernel
 from .kernel import GluonKernel
 from .product_kernel import ProductKernel
 
@@ -21,7 +22,7 @@ def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Di
     found = find_structure(ir)
     kind = GluonKernel
     if isinstance(found, Single):
-        kind = ProductKernel
+        kind = GroupedKernel if found.is_ragged else ProductKernel
     elif isinstance(found, GradientLoop):
         kind = GradientsKernel
     return kind(ir, config, target, divisible).run()
