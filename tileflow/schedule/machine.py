@@ -52,8 +52,8 @@ class Body(Protocol):
 
 
 @runtime_checkable
-class RaggedBody(Body, Protocol):
-    """The values of a program some of whose tiles have rows that belong to other tiles."""
+class RaggedBody(Protocol):
+    """What else a :class:`Body` knows where some rows of a tile belong to other tiles."""
 
     def is_whole(self, turn: int, group: int) -> bool:
         """Whether all rows of a group's part of the tile that has ``turn`` are the tile's own."""
