@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..expr import Expr
-from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
+from ..ir.access import ALIGNMENT, boxed, covers, same_end
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
@@ -96,9 +96,7 @@ def box_of(e: Context, op: Op, pieces: int = 1) -> Box:
     for item, size in zip(access.index, tensor.shape, strict=True):
         if isinstance(item, TileIndex | SliceIndex) and covers(e.plan.ir, item, size):
             e.plan.guard(same_end(e.plan.ir, item, size))
-    aligned = aligned_start(e.plan.ir, access.index[order[-1]], tensor)
-    assert aligned is not None
-    e.plan.guard(aligned)
+    e.plan.guard(e.box_starts_aligned(op, order))
     return e.parameters.box(tensor, (*outer, columns // pieces), order)
 
 

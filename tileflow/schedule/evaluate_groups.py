@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 
 from ..config import Config
 from ..expr import Expr
-from ..ir.attributes import ScanAttrs
-from ..ir.graph import KernelIR, Op
-from ..ir.kinds import OpKind
+from ..ir.graph import KernelIR
 from ..ir.types import Value
 from .evaluate import NO_TURN, Environment, Region
 from .evaluate_product import ProductProgram
@@ -34,9 +30,6 @@ class _Numbers(Region):
         env = self._run(self._found.frame.numbers, {}, NO_TURN, 0)
         tile = self._ir.tiles[self._found.rows]
         return list(range(self._bound(tile.begin, env), self._bound(tile.end, env), self._size(tile.block)))
-
-    def _one(self, op: Op, env: Environment, turn: int, group: int) -> Any:
-        return _scanned(op, env) if op.kind is OpKind.SCAN else super()._one(op, env, turn, group)
 
 
 class GroupedProgram(ProductProgram):
@@ -90,9 +83,6 @@ class GroupedProgram(ProductProgram):
     def _numbers(self, turn: int) -> Environment:
         return {**self._group, **self._run(self._found.before, self._group, NO_TURN, 0)}
 
-    def _one(self, op: Op, env: Environment, turn: int, group: int) -> Any:
-        return _scanned(op, env) if op.kind is OpKind.SCAN else super()._one(op, env, turn, group)
-
 
 def grouped_tiles(
     ir: KernelIR, found: Single, config: Config, tensors: Mapping[str, torch.Tensor], tiles: Sequence[Mapping[str, int]]
@@ -103,10 +93,3 @@ def grouped_tiles(
         for tile in tiles
         for begin in _Numbers(ir, found, config, tensors, tile).blocks()
     ]
-
-
-def _scanned(op: Op, env: Environment) -> torch.Tensor:
-    value = op.inputs[0]
-    assert isinstance(value, Value)
-    sums: torch.Tensor = env[value].cumsum(ScanAttrs.of(op).axis)
-    return sums

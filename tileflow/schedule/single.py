@@ -2,7 +2,8 @@
 
 Both operands are boxes as they lie in memory, each row by row or column by column; the sums begin at zero and nothing
 reads them before the loop is over. Rows are those of a tile of the grid, or of a ragged group
-(:mod:`tileflow.schedule.groups`). What is not of this form is refused by name.
+(:mod:`tileflow.schedule.groups`); the inner dimension is summed by one tile, or in parts
+(:mod:`tileflow.schedule.parts`). What is not of this form is refused by name.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..expr import Expr
 from ..ir.access import box_anywhere, box_order, covers, describable
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
@@ -17,10 +19,12 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .chained import Refusal, Refused, check_operations, products_of
 from .groups import Frame, frame_of, stored_by_blocks
+from .parts import Parts, parts_of
 
 K = OpKind
 _HALVES = ("bfloat16", "float16")
 _OF_TILE = (K.TILE_BEGIN, K.TILE_END, K.TILE_ID)
+_WRITTEN = frozenset({K.STORE, K.ATOMIC})
 _EIGHTS = ("float8_e4m3fn", "float8_e5m2")
 
 
@@ -29,7 +33,7 @@ class Single:
     """A region of one product. ``rows``: the grid's tile of the left operand's rows, or that of a group's; ``before``:
     numbers in front of the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else
     around it, in order; ``saved``: the store of the result that the copy engine can do, of a group's rows in whole
-    blocks; ``frame``: where the loop stands."""
+    blocks; ``frame``: where the loop stands; ``parts``: of the inner dimension, where a tile sums one of several."""
 
     loop: Op
     rows: str
@@ -43,6 +47,7 @@ class Single:
     after: tuple[Op, ...]
     saved: Op | None
     frame: Frame
+    parts: Parts | None
 
     @property
     def is_ragged(self) -> bool:
@@ -95,8 +100,9 @@ def _find(ir: KernelIR) -> Single:
     made = {v: op for op in (*ir.body.ops, *frame.block.ops, *body.ops) for v in op.outputs}
     left_path, right_path = (_path(ir, made, operand) for operand in product.inputs[:2])
     (left, *left_turns), (right, *right_turns) = left_path, right_path
-    _check_stream(ir, loop, left, 0 if left_turns else 1, frame.tile)
-    _check_stream(ir, loop, right, 1 if right_turns else 0)
+    parts = parts_of(ir, TileAttrs.of(loop).tile)
+    _check_stream(ir, loop, left, 0 if left_turns else 1, parts, frame.tile)
+    _check_stream(ir, loop, right, 1 if right_turns else 0, parts)
     left_transposed = bool(left_turns) != is_turned(ir, left)
     right_transposed = bool(right_turns) != is_turned(ir, right)
     if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
@@ -114,7 +120,7 @@ def _find(ir: KernelIR) -> Single:
     outside = [op for op in ops[:position] if op not in zeros]
     before = tuple(op for op in outside if is_scalar(op))
     after = (*frame.others, *(op for op in outside if not is_scalar(op)), *ops[position + 1 :])
-    check_operations(ir, rows, (*frame.others, *outside, *inside), after)
+    check_operations(ir, rows, (*frame.others, *outside, *inside), after, _WRITTEN)
     return Single(
         loop,
         rows,
@@ -128,6 +134,7 @@ def _find(ir: KernelIR) -> Single:
         after,
         _saved(ir, after, product, frame.tile),
         frame,
+        parts,
     )
 
 
@@ -186,9 +193,15 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
             return load, op
     if op is None or op.kind is not K.LOAD:
         raise Refused("operands are loaded as the product takes them, without operations in between", op)
-    if box_order(ir, op) is None or LoadAttrs.of(op).other != 0:
+    if not _is_box(ir, op) or LoadAttrs.of(op).other != 0:
         raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
     return (op,)
+
+
+def _is_box(ir: KernelIR, op: Op) -> bool:
+    """Whether a load is of boxes. Turns of a part begin at aligned bytes, as those of the whole do."""
+    parts = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex) and parts_of(ir, i.tile) is not None]
+    return (box_anywhere if parts else box_order)(ir, op) is not None
 
 
 def is_turned(ir: KernelIR, op: Op) -> bool:
@@ -198,7 +211,9 @@ def is_turned(ir: KernelIR, op: Op) -> bool:
     return axes != sorted(axes)
 
 
-def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int, thrown_away: str | None = None) -> None:
+def _check_stream(
+    ir: KernelIR, loop: Op, load: Op, axis: int, parts: Parts | None, thrown_away: str | None = None
+) -> None:
     """An operand is read along the loop, over the whole of a dimension, past whose end the copy engine reads zeros.
     ``thrown_away``: the tile of rows past whose end anything may be read."""
     tile = TileAttrs.of(loop).tile
@@ -208,10 +223,17 @@ def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int, thrown_away: str 
     if load not in loop.regions[0].ops or [a for a, _, _ in along] != [axis]:
         raise Refused("operands are read in the loop, by its own tile", load)
     read = [(i, size) for i, size in pairs if not (isinstance(i, TileIndex) and i.tile == thrown_away)]
+    if parts is not None:  # whose last one ends where the dimension does, or past it
+        along_parts = [size for i, size in read if isinstance(i, TileIndex) and i.tile == tile]
+        known = parts.whole.symbols() <= ir.hints.keys()
+        if not known or any(not ir.hint(parts.whole.eq(size)) for size in along_parts):
+            raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
+        read = [(i, size) for i, size in read if not (isinstance(i, TileIndex) and i.tile == tile)]
     if any(isinstance(i, TileIndex | SliceIndex) and not covers(ir, i, size) for i, size in read):
         raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
-    if ir.tiles[tile].begin.constant != 0:  # type: ignore[union-attr]
-        raise Refused("its loop begins where the inner dimension does", loop)
+    begin = ir.tiles[tile].begin
+    if parts is None and not (isinstance(begin, Expr) and begin.constant == 0):
+        raise Refused("its loop begins where the inner dimension does, or where a part of it does", loop)
 
 
 def is_scalar(op: Op) -> bool:

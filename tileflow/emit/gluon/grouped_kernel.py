@@ -24,13 +24,8 @@ class GroupedKernel(ProductKernel):
 
     def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
         super().__init__(ir, config, target, divisible)
-        self.names.reserve((self.rows_end,))
+        self.rows_end = self.names.fresh("rows_end")  # the name of where the group's rows end
         self._of_groups = False
-
-    @property
-    def rows_end(self) -> str:
-        """The name of where the group's rows end."""
-        return f"{self.tile(self.single.rows)}_end"
 
     def box_order(self, op: Op) -> tuple[int, ...] | None:
         """A box of rows begins and ends anywhere: what a group does not own is thrown away, or not stored as a box."""

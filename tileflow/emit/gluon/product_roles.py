@@ -34,8 +34,9 @@ class ProductRoles(Steps):
         """Where the boxes of this turn begin along the inner dimension."""
         if any(isinstance(s, Copy) for s in steps):
             tile = self._e.plan.ir.tiles[self._found.keys]
-            step = self._e.plan.step_text(tile.block)
-            self._e.writer.line(f"{self._e.tile(tile.name)}_begin = (turn - start) * {step}")
+            begin, step = self._e.bound(tile, tile.begin), self._e.plan.step_text(tile.block)
+            first = "" if begin == "0" else f"{begin} + "
+            self._e.writer.line(f"{self._e.tile(tile.name)}_begin = {first}(turn - start) * {step}")
             self._e.block(Block((), self._found.inside, ()))
 
     # ---- the epilogue ---------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...ir.attributes import AxisAttrs, ReduceAttrs, ScanAttrs, SizeAttrs
+from ...ir.attributes import AccessAttrs, AtomicAttrs, AxisAttrs, ReduceAttrs, ScanAttrs, SizeAttrs
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import is_float
+from .. import indexing
 from .. import loops as _loops
 from .. import memory as _memory
 from .. import pointwise as _pointwise
@@ -54,6 +55,20 @@ def load(e: GluonContext, op: Op) -> None:
 def store(e: GluonContext, op: Op) -> None:
     """What the schedule does not save by the copy engine."""
     _memory.store_by_pointers(e, op)
+
+
+@GLUON.emits(OpKind.ATOMIC)
+def add(e: GluonContext, op: Op) -> None:
+    """Write an addition to memory of which nobody reads the old value. Its pointers and its mask are told the layout of
+    what is added: Gluon infers it for stores alone."""
+    (value,) = op.values[:1]
+    e.resolve_layout(value)
+    access, dims, layout = AccessAttrs.of(op), op.output.dims, e.layout(op.output.dims)
+    pointer = f"gl.set_auto_layout({indexing.pointer(e, op, dims)}, {layout})"
+    mask = indexing.mask(e, dims, op)
+    masked = f", mask=gl.set_auto_layout({mask}, {layout})" if mask else ""
+    added = e.as_dtype(value, e.plan.ir.tensor(access.tensor).dtype)
+    e.writer.line(f"tl.atomic_add({pointer}, {added}{masked}, sem='{AtomicAttrs.of(op).sem}')")
 
 
 @GLUON.emits(OpKind.REDUCE)

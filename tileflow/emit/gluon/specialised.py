@@ -13,6 +13,7 @@ from ..source import TritonSource
 from .gradients import GradientsKernel
 from .grouped_kernel import GroupedKernel
 from .kernel import GluonKernel
+from .parts_kernel import PartsKernel
 from .product_kernel import ProductKernel
 
 
@@ -22,7 +23,7 @@ def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Di
     found = find_structure(ir)
     kind = GluonKernel
     if isinstance(found, Single):
-        kind = GroupedKernel if found.is_ragged else ProductKernel
+        kind = GroupedKernel if found.is_ragged else PartsKernel if found.parts is not None else ProductKernel
     elif isinstance(found, GradientLoop):
         kind = GradientsKernel
     return kind(ir, config, target, divisible).run()
