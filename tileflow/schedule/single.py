@@ -97,10 +97,10 @@ def _find(ir: KernelIR) -> Single:
     (body,) = loop.regions
     (product,) = products_of(ir)
     _check_product(ir, loop, product)
+    parts = _parts(ir, loop, frame)
     made = {v: op for op in (*ir.body.ops, *frame.block.ops, *body.ops) for v in op.outputs}
     left_path, right_path = (_path(ir, made, operand) for operand in product.inputs[:2])
     (left, *left_turns), (right, *right_turns) = left_path, right_path
-    parts = parts_of(ir, TileAttrs.of(loop).tile)
     _check_stream(ir, loop, left, 0 if left_turns else 1, parts, frame.tile)
     _check_stream(ir, loop, right, 1 if right_turns else 0, parts)
     left_transposed = bool(left_turns) != is_turned(ir, left)
@@ -170,6 +170,17 @@ def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
         raise Refused("its sums begin at zero", loop)
 
 
+def _parts(ir: KernelIR, loop: Op, frame: Frame) -> Parts | None:
+    """The division of the inner dimension; None where each tile sums all of it."""
+    begin = ir.tiles[TileAttrs.of(loop).tile].begin
+    parts = parts_of(ir, TileAttrs.of(loop).tile)
+    if parts is None and not (isinstance(begin, Expr) and begin.constant == 0):
+        raise Refused("its loop begins where the inner dimension does, or where one of its equal parts does", loop)
+    if parts is not None and frame.rows is not None:
+        raise Refused("a group's product is summed by one tile", loop)
+    return parts
+
+
 def _zeros(ir: KernelIR, value: Operand) -> tuple[Op, ...] | None:
     """What makes the zeros of a value, a broadcast of them included; None where it is none of them."""
     if not isinstance(value, Value):
@@ -231,9 +242,6 @@ def _check_stream(
         read = [(i, size) for i, size in read if not (isinstance(i, TileIndex) and i.tile == tile)]
     if any(isinstance(i, TileIndex | SliceIndex) and not covers(ir, i, size) for i, size in read):
         raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
-    begin = ir.tiles[tile].begin
-    if parts is None and not (isinstance(begin, Expr) and begin.constant == 0):
-        raise Refused("its loop begins where the inner dimension does, or where a part of it does", loop)
 
 
 def is_scalar(op: Op) -> bool:
