@@ -129,15 +129,19 @@ class Region:
                 return values[0].unsqueeze(AxisAttrs.of(op).axis)
             case OpKind.EXPAND:
                 return values[0].expand(self._shape(op.output.dims))
-            case OpKind.REDUCE:
-                return _REDUCE[ReduceAttrs.of(op).fn](values[0], dim=AxisAttrs.of(op).axis)
-            case OpKind.SCAN:
-                return values[0].cumsum(ScanAttrs.of(op).axis)
+            case OpKind.REDUCE | OpKind.SCAN:
+                return self._along(op, values[0])
             case OpKind.WHERE_MASK:
                 return self._where_mask(op, values, env, turn, group)
             case OpKind.LOAD:
                 return self._load(op, env, turn, group)
         raise InternalError("consumers compute what chained.CONSUMED lists", got=op.kind, where=op.loc)
+
+    def _along(self, op: Op, value: torch.Tensor) -> torch.Tensor:
+        """A reduction of an axis, or its sums from the front."""
+        if op.kind is OpKind.SCAN:
+            return value.cumsum(ScanAttrs.of(op).axis)
+        return _REDUCE[ReduceAttrs.of(op).fn](value, dim=AxisAttrs.of(op).axis)
 
     def _pointwise(self, op: Op, values: list[Any]) -> Any:
         attrs = PointwiseAttrs.of(op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
 import torch
 
 from ..config import Config
@@ -20,7 +21,12 @@ class _Numbers(Region):
     """The numbers of a group, which its rows' bounds are among."""
 
     def __init__(
-        self, ir: KernelIR, found: Single, config: Config, tensors: Mapping[str, torch.Tensor], begins: Mapping[str, int]
+        self,
+        ir: KernelIR,
+        found: Single,
+        config: Config,
+        tensors: Mapping[str, torch.Tensor],
+        begins: Mapping[str, int],
     ) -> None:
         super().__init__(ir, found, config, tensors, {}, begins)
         self._found = found
@@ -89,7 +95,5 @@ def grouped_tiles(
 ) -> list[dict[str, int]]:
     """The tiles of a program that works on these of the grid: each with every block of its group's rows."""
     return [
-        {**tile, found.rows: begin}
-        for tile in tiles
-        for begin in _Numbers(ir, found, config, tensors, tile).blocks()
+        {**tile, found.rows: begin} for tile in tiles for begin in _Numbers(ir, found, config, tensors, tile).blocks()
     ]

@@ -55,9 +55,9 @@ _THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("la
 # what a program of this schedule calls its own; an author's number of such a name has none
 NAMES = frozenset({
     "left", "right", "out", "full", "empty", "order", "turns", "turn", "start", "tile", "tiles", "who", "sums",
-    "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma", 
-    "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "scatter", "grid_tile", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
-    *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
+    "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma",
+    "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
+    "scatter", "grid_tile", *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
 })  # fmt: skip
 
 
@@ -66,8 +66,8 @@ class Shape:
     """What the schedule needs to know of a region. ``left``, ``right``: boxes, the left one with a group's rows;
     ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
     ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
-    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time; ``ragged``: some rows of a tile
-    may belong to another one; ``searching``: roles compute vectors of numbers to know where their tiles are."""
+    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time; ``ragged``: some rows of a
+    tile may belong to another one; ``searching``: roles compute vectors of numbers to know where their tiles are."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]

@@ -115,7 +115,9 @@ def test_what_is_stored_in_whole_blocks() -> None:
         assert isinstance(found, Single) and (found.saved is not None) is has_box
 
 
-@pytest.mark.parametrize(("kernel", "reason"), REFUSED, ids=lambda v: v.name.split(":")[1] if isinstance(v, Kernel) else "")
+@pytest.mark.parametrize(
+    ("kernel", "reason"), REFUSED, ids=lambda v: v.name.split(":")[1] if isinstance(v, Kernel) else ""
+)
 def test_what_has_no_such_schedule_is_refused_by_name(kernel: Kernel, reason: str) -> None:
     found = find_single(kernel.lower(args_of(kernel), H200).regions[0])
     assert isinstance(found, Refusal) and reason in str(found)

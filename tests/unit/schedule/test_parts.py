@@ -38,10 +38,10 @@ def run(kernel: Kernel, x: torch.Tensor, y: torch.Tensor, out: torch.Tensor, pin
     counts = [(t.name, t.end.evaluate(sizes), t.block.evaluate(sizes)) for t in tiles]  # type: ignore[union-attr]
     nasty = list(NASTY.values())
     for number in range(2):
-        body = PartsProgram(ir, found, config, {"x": x, "y": y, "out": out}, {}, program_tiles(counts, number, 2), shape,
-                            ping_pong)  # fmt: skip
+        own, tensors = program_tiles(counts, number, 2), {"x": x, "y": y, "out": out}
+        body = PartsProgram(ir, found, config, tensors, {}, own, shape, ping_pong)
         choose = nasty[(3 * number + ping_pong) % len(nasty)] if number else at_random(number)
-        execute(schedule, body, body.turns, choose, len(program_tiles(counts, number, 2)))
+        execute(schedule, body, body.turns, choose, len(own))
 
 
 def values(k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -96,7 +96,10 @@ def test_what_has_no_such_schedule_is_refused_by_name(kernel: Kernel, reason: st
 def test_turns_divide_a_part(mode: str) -> None:
     """Or the last turn of one would read what the next one sums: 3 * 128 in turns of 256. The space knows where sizes
     are its own, the emission in any case."""
-    x, y = (torch.empty(64, 768, dtype=torch.bfloat16, device="meta"), torch.empty(768, 512, dtype=torch.bfloat16, device="meta"))
+    x, y = (
+        torch.empty(64, 768, dtype=torch.bfloat16, device="meta"),
+        torch.empty(768, 512, dtype=torch.bfloat16, device="meta"),
+    )
     lowered = split_k_matmul.lower((x, y), H200, mode=mode)
     chosen: dict[str, Choice] = {
         "schedule": "warp_specialised", "tunable:split_k": 2, "block:tile_m": 64, "block:tile_n": 64,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from ...config import Config
 from ...ir.access import box_anywhere
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import KernelIR, Op, Tile, TileIndex
 from ...ir.types import INT32_MAX, Dim
-from ...config import Config
 from ...schedule.product import Shape
 from ...target import Target
 from .. import grid

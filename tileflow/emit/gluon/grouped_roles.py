@@ -95,7 +95,9 @@ class GroupedRoles(ProductRoles):
                 store_by_pointers(e, saved)
             with e.cut(e.pieces):
                 first = ("who",) if "who" in e.lanes_of_rows else ()
-                made = e.define_function("scatter", "Rows of the group, in a block that others have rows of.", writer, first)
+                made = e.define_function(
+                    "scatter", "Rows of the group, in a block that others have rows of.", writer, first
+                )
         given = {"result": step.value}
         if step.piece:
             begin = f"{e.tile(self._found.columns.tile or '')}_begin"
