@@ -17,7 +17,7 @@ from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, Tile
 from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
-from .chained import Refusal, Refused, check_operations, products_of
+from .chained import Refusal, Refused, check_operations, products_of, read_by, results_of
 from .groups import Frame, frame_of, stored_by_blocks
 from .parts import Parts, parts_of
 
@@ -119,6 +119,7 @@ def _find(ir: KernelIR) -> Single:
     zeros = [op for op in _zeros(ir, loop.inputs[-1]) or () if ir.uses[op.output] == 1]
     outside = [op for op in ops[:position] if op not in zeros]
     before = tuple(op for op in outside if is_scalar(op))
+    _check_places(ir, (rows, TileAttrs.of(loop).tile), (*frame.numbers, *before, *inside), (left, right))
     after = (*frame.others, *(op for op in outside if not is_scalar(op)), *ops[position + 1 :])
     check_operations(ir, rows, (*frame.others, *outside, *inside), after, _WRITTEN)
     return Single(
@@ -168,6 +169,18 @@ def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
         raise Refused("its product adds to the sums, which are all that the loop carries", product)
     if _zeros(ir, loop.inputs[-1]) is None:
         raise Refused("its sums begin at zero", loop)
+
+
+def _check_places(ir: KernelIR, tiles: tuple[str, ...], numbers: tuple[Op, ...], loads: tuple[Op, ...]) -> None:
+    """Where boxes lie, and how many there are, follows from numbers that every role computes for itself."""
+    known = set(results_of(numbers))
+    for op in (*numbers, *loads):
+        if not set(read_by([op])) <= known:
+            raise Refused("where a tile's boxes are follows from numbers alone", op)
+    for name in tiles:
+        bounds = {v for v in (ir.tiles[name].begin, ir.tiles[name].end) if isinstance(v, Value)}
+        if not bounds <= known:
+            raise Refused("where a tile's boxes are follows from numbers alone", loads[0])
 
 
 def _parts(ir: KernelIR, loop: Op, frame: Frame) -> Parts | None:

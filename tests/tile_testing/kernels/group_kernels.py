@@ -102,7 +102,25 @@ def over_columns(x: T, y: T, offsets: T) -> T:
     return out
 
 
+@tileflow.kernel
+def chosen(x: T, y: T, offsets: T) -> T:
+    """A branch says where the group begins."""
+    out = torch.empty(x.size(0), y.size(2), dtype=x.dtype, device=x.device)
+    for tile_g, tile_n in tfl.tile([y.size(0), y.size(2)], block_size=[1, None]):
+        group = tile_g.begin
+        begin = offsets[group]
+        if begin > 100:
+            begin = offsets[group] + 8
+        for tile_m in tfl.tile(begin, offsets[group + 1]):
+            acc = tfl.zeros([tile_m, tile_n])
+            for tile_k in tfl.tile(x.size(1)):
+                acc = torch.addmm(acc, x[tile_m, tile_k], y[group, tile_k, tile_n])
+            out[tile_m, tile_n] = acc
+    return out
+
+
 REFUSED = (
+    (chosen, "follows from numbers alone"),
     (gathered, "in runs of aligned bytes"),
     (counted, "nothing to do with one another"),
     (over_columns, "no reduction goes over"),

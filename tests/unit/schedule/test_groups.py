@@ -10,6 +10,7 @@ import pytest
 import torch
 from tile_testing.kernels.group_kernels import REFUSED, activated, args_of, biased, rows_then_bias
 from tile_testing.kernels.product_bodies import PIECES, Plain, made
+from tile_testing.kernels.schedule_bodies import edited
 
 from examples.grouped_matmul import grouped_matmul, grouped_matmul_flat, reference
 from tileflow.api import Kernel
@@ -166,41 +167,28 @@ class Cut(Plain):
         return found
 
 
-def edited(schedule: Schedule, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:
-    """The schedule with every step of the consumers replaced by what ``change`` gives for it."""
-
-    def visit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        found: list[Step] = []
-        for step in steps:
-            if isinstance(step, EachTile):
-                step = replace(step, steps=visit(step.steps))
-            if isinstance(step, IfWhole):
-                step = replace(step, steps=visit(step.steps), others=visit(step.others))
-            found += change(step)
-        return tuple(found)
-
-    role = schedule.consumer
-    return replace(schedule, consumer=replace(role, program=visit(role.program)))
+def _changed(schedule: Schedule, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:
+    return edited(schedule, "consumer", change)
 
 
 def _every_block_by_a_box(s: Schedule) -> Schedule:
-    return edited(s, lambda x: x.steps if isinstance(x, IfWhole) else (x,))
+    return _changed(s, lambda x: x.steps if isinstance(x, IfWhole) else (x,))
 
 
 def _cut_blocks_are_not_stored(s: Schedule) -> Schedule:
-    return edited(s, lambda x: () if isinstance(x, Scatter) else (x,))
+    return _changed(s, lambda x: () if isinstance(x, Scatter) else (x,))
 
 
 def _cut_blocks_are_stored_in_the_first_columns(s: Schedule) -> Schedule:
-    return edited(s, lambda x: (replace(x, piece=0),) if isinstance(x, Scatter) else (x,))
+    return _changed(s, lambda x: (replace(x, piece=0),) if isinstance(x, Scatter) else (x,))
 
 
 def _the_other_way_round(s: Schedule) -> Schedule:
-    return edited(s, lambda x: (IfWhole(x.others, x.steps),) if isinstance(x, IfWhole) else (x,))
+    return _changed(s, lambda x: (IfWhole(x.others, x.steps),) if isinstance(x, IfWhole) else (x,))
 
 
 def _slots_of_results_are_not_awaited(s: Schedule) -> Schedule:
-    return edited(s, lambda x: (replace(x, steps=x.steps[1:]),) if isinstance(x, IfWhole) else (x,))
+    return _changed(s, lambda x: (replace(x, steps=x.steps[1:]),) if isinstance(x, IfWhole) else (x,))
 
 
 def _the_last_box_is_not_awaited(s: Schedule) -> Schedule:
@@ -212,28 +200,28 @@ def _the_last_box_is_not_awaited(s: Schedule) -> Schedule:
 def _a_cut_block_keeps_its_last_slot(s: Schedule) -> Schedule:
     """Only a tile whose block is whole lets go of its last turn's boxes."""
     gone = Arrive("empty", Staged(Turn("last")))
-    return edited(s, lambda x: (IfWhole((x,), ()),) if x == gone else (x,))
+    return _changed(s, lambda x: (IfWhole((x,), ()),) if x == gone else (x,))
 
 
 def _a_cut_block_does_not_hand_over(s: Schedule) -> Schedule:
     def change(step: Step) -> tuple[Step, ...]:
         return (IfWhole((step,), ()),) if isinstance(step, Arrive) and step.barrier == "order" else (step,)
 
-    return edited(s, change)
+    return _changed(s, change)
 
 
 def _a_cut_block_does_not_wait_for_its_turn(s: Schedule) -> Schedule:
     def change(step: Step) -> tuple[Step, ...]:
         return (IfWhole((step,), ()),) if isinstance(step, Wait) and step.barrier == "order" else (step,)
 
-    return edited(s, change)
+    return _changed(s, change)
 
 
 def _a_cut_block_reads_its_sums_too_early(s: Schedule) -> Schedule:
     def change(step: Step) -> tuple[Step, ...]:
         return (IfWhole((step,), (replace(step, pending=1),)),) if step == Await(0, ("sums",)) else (step,)
 
-    return edited(s, change)
+    return _changed(s, change)
 
 
 # by planted fault, what it shows as under some interleaving: a kind, or wrong values

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tile_testing.kernels.product_bodies import POINTERS, ByPointers, Plain, made
+from tile_testing.kernels.schedule_bodies import edited
 
 from tileflow.schedule.execute import execute, interleavings
 from tileflow.schedule.machine import ScheduleFault
@@ -15,8 +16,6 @@ from tileflow.schedule.types import (
     Arrive,
     Await,
     AwaitPuts,
-    EachTile,
-    IfAny,
     Multiply,
     Put,
     Repeat,
@@ -53,21 +52,6 @@ def test_results_by_pointers_need_no_buffer(ping_pong: bool) -> None:
 def test_a_ring_of_one_slot_is_a_deadlock() -> None:
     """A turn issues its product before it lets go of the box of the turn before, which lies in the only slot."""
     assert _kinds(made(stages=1)) == {"deadlock"}
-
-
-def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:
-    """The schedule with every step of a role replaced by what ``change`` gives for it."""
-
-    def visit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        found: list[Step] = []
-        for step in steps:
-            if isinstance(step, Repeat | IfAny | EachTile):
-                step = replace(step, steps=visit(step.steps))
-            found += change(step)
-        return tuple(found)
-
-    old = getattr(schedule, role)
-    return replace(schedule, **{role: replace(old, program=visit(old.program))})
 
 
 def _without(schedule: Schedule, role: str, is_it: Callable[[Step], bool]) -> Schedule:
