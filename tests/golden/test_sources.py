@@ -26,11 +26,25 @@ UNUSUAL: dict[str, Choice] = {
 # one kernel of a kind is read in three variants; of the others the default one says what is theirs
 THREE_WAYS = frozenset({"attention", "layer_norm", "matmul", "matmul_epilogue", "rms_norm", "rms_norm_bwd", "softmax",
                         "softmax_online", "vector_add"})  # fmt: skip
-# warps with roles of their own
+# warps with roles of their own: attention, rows of ragged groups, parts of an inner dimension
+_PRODUCT: dict[str, Choice] = {
+    "schedule": "warp_specialised", "block:tile_k": 64, "num_stages": 4, "consumers": 2, "group": 4,
+}  # fmt: skip
 SPECIALISED: dict[str, dict[str, Choice]] = {
-    "examples.attention:attention": {"block:tile_m": 128, "block:block_n": 128, "num_stages": 2},
-    "examples.int4_matmul:int4_matmul": {"block:tile_m": 64, "block:tile_n": 128, "block:block_k": 32, "num_stages": 4,
-                                         "consumers": 2, "ping_pong": False},
+    "examples.attention:attention": {
+        "schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": 128, "num_stages": 2,
+    },
+    "examples.grouped_matmul:grouped_matmul": {
+        **_PRODUCT, "block:tile_m": 128, "block:tile_n": 256, "ping_pong": False,
+    },
+    "examples.grouped_matmul:grouped_matmul_flat": {
+        **_PRODUCT, "block:block_m": 128, "block:tile_n": 128, "ping_pong": True,
+    },
+    "examples.split_k:split_k_matmul": {**_PRODUCT, "block:tile_m": 128, "block:tile_n": 128, "ping_pong": False},
+    "examples.int4_matmul:int4_matmul": {
+        "schedule": "warp_specialised", "block:tile_m": 64, "block:tile_n": 128, "block:block_k": 32, "num_stages": 4,
+        "consumers": 2, "ping_pong": False,
+    },
 }  # fmt: skip
 SOURCES = [
     *((name, "specialised") for name in SPECIALISED),
@@ -86,7 +100,7 @@ def test_source(name: str, variant: str, golden: Callable[[str, str], None]) -> 
     lowered = lower(name, "dynamic" if variant == "dynamic" else "static")
     config = unusual(lowered) if variant == "unusual" else lowered.default
     if variant == "specialised":
-        config = lowered.space.complete({"schedule": "warp_specialised", **SPECIALISED[name]})
+        config = lowered.space.complete(SPECIALISED[name])
     golden(f"sources/{name.partition(':')[2]}_{variant}.py", document(lowered.space, config, lowered.emit(config)))
 
 

@@ -21,8 +21,10 @@ import examples.int4_matmul
 import examples.matmul
 from examples.attention import attention, attention_backward, attention_scored
 from examples.fp8_matmul import fp8_matmul
+from examples.grouped_matmul import grouped_matmul, grouped_matmul_flat
 from examples.int4_matmul import int4_matmul
 from examples.matmul import matmul, matmul_epilogue
+from examples.split_k import split_k_matmul
 from tileflow.api import Kernel
 from tileflow.config import Choice
 from tileflow.measure.check import check_call, make_reference
@@ -200,6 +202,53 @@ def test_one_computed_product_after_another_is_the_same(card: Target) -> None:
     call = computed(int4_matmul, args, card, COMPUTED[0])
     first = call(*args)
     assert all(torch.equal(call(*args), first) for _ in range(50))
+
+
+# ---- ragged groups and parts of an inner dimension ------------------------------------------------------------------
+
+
+def divided(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles, mode: str = "static",
+            **more: Choice) -> Any:  # fmt: skip
+    """The call under a warp-specialised config, whatever the knob of its rows is called."""
+    lowered = kernel.lower(args, card, mode=mode)
+    m, n, consumers, ping_pong = tiles
+    rows = "block:block_m" if "block:block_m" in {k.name for k in lowered.space.knobs} else "block:tile_m"
+    choices: dict[str, Choice] = {
+        "schedule": "warp_specialised", rows: m, "block:tile_n": n, "block:tile_k": 64, "num_stages": 4, "group": 4,
+        "consumers": consumers, "ping_pong": ping_pong, **more,
+    }  # fmt: skip
+    return kernel.compile(lowered, lowered.space.complete(choices), "cuda")
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("tiles", TILES, ids=str)
+@pytest.mark.parametrize("kernel", [grouped_matmul, grouped_matmul_flat], ids=lambda k: k.name.split(":")[1])
+def test_ragged_groups(card: Target, kernel: Kernel, tiles: Tiles, mode: str) -> None:
+    """Groups that are empty, end inside a block, or begin there."""
+    args = kernel.inputs(groups=13, m=3000, n=1096, k=1000, device="cuda")
+    check(divided(kernel, args, card, tiles, mode), kernel, args)
+
+
+@pytest.mark.parametrize("tiles", TILES[:2], ids=str)
+@pytest.mark.parametrize("kernel", [grouped_matmul, grouped_matmul_flat], ids=lambda k: k.name.split(":")[1])
+def test_rows_of_another_group_are_left_alone(card: Target, kernel: Kernel, tiles: Tiles) -> None:
+    """A box over the rows of the next group would show as bits that change."""
+    x, y, _ = kernel.inputs(groups=64, m=4096, n=1024, k=512, device="cuda")
+    offsets = torch.cat([torch.zeros(1), torch.rand(63).sort().values * 4096, torch.full((1,), 4096)]).int().cuda()
+    call = divided(kernel, (x, y, offsets), card, tiles)
+    check(call, kernel, (x, y, offsets))
+    first = call(x, y, offsets)
+    assert all(torch.equal(call(x, y, offsets), first) for _ in range(50))
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("parts", [1, 2, 4, 8])
+@pytest.mark.parametrize("tiles", TILES[:4], ids=str)
+def test_parts_of_an_inner_dimension(card: Target, tiles: Tiles, parts: int, mode: str) -> None:
+    """Of an inner dimension that ends inside a part, before the last ones."""
+    args = split_k_matmul.inputs(m=328, n=1096, k=1160, device="cuda")
+    call = divided(split_k_matmul, args, card, tiles, mode, **{"tunable:split_k": parts})
+    check(call, split_k_matmul, args)
 
 
 # ---- gradients ------------------------------------------------------------------------------------------------------

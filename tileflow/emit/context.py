@@ -17,6 +17,8 @@ from typing import Any
 from ..config import Config
 from ..errors import InternalError, TileflowError
 from ..expr import Expr
+from ..ir.access import aligned_start, box_order
+from ..ir.attributes import AccessAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, Dim, Value
@@ -63,6 +65,17 @@ class Context(ABC):
 
     def before(self, op: Op) -> None:  # noqa: B027  most families have nothing to say
         """Write what an operation waits for."""
+
+    def box_order(self, op: Op) -> tuple[int, ...] | None:
+        """The tensor's dimensions in the order of the box that an access moves, None where it moves none."""
+        return box_order(self.plan.ir, op)
+
+    def box_starts_aligned(self, op: Op, order: tuple[int, ...]) -> Expr:
+        """The condition that its boxes begin at aligned bytes of a row."""
+        access = AccessAttrs.of(op)
+        aligned = aligned_start(self.plan.ir, access.index[order[-1]], self.plan.ir.tensor(access.tensor))
+        assert aligned is not None
+        return aligned
 
     # ---- names ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..expr import Expr
-from ..ir.access import ALIGNMENT, aligned_start, box_order, boxed, covers, same_end
+from ..ir.access import ALIGNMENT, boxed, covers, same_end
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
@@ -62,7 +62,7 @@ def axes_of(e: Context, op: Op) -> list[int]:
 
 def items_of(e: Context, op: Op) -> list[IndexItem]:
     """The indices of an access in the order of its box."""
-    order = box_order(e.plan.ir, op)
+    order = e.box_order(op)
     assert order is not None
     return [AccessAttrs.of(op).index[n] for n in order]
 
@@ -84,7 +84,7 @@ def block_of(e: Context, op: Op) -> tuple[int, ...]:
 def box_of(e: Context, op: Op, pieces: int = 1, cut: int = -1) -> Box:
     """The descriptor of this access, noted as an argument, with what it assumes as guards. ``pieces``: of so many parts
     of its columns, one; ``cut``: the dimension of the box that columns are."""
-    access, order = AccessAttrs.of(op), box_order(e.plan.ir, op)
+    access, order = AccessAttrs.of(op), e.box_order(op)
     tensor, block = e.plan.ir.tensor(access.tensor), [*block_of(e, op)]
     block[cut] //= pieces
     assert order is not None
@@ -97,9 +97,7 @@ def box_of(e: Context, op: Op, pieces: int = 1, cut: int = -1) -> Box:
     for item, size in zip(access.index, tensor.shape, strict=True):
         if isinstance(item, TileIndex | SliceIndex) and covers(e.plan.ir, item, size):
             e.plan.guard(same_end(e.plan.ir, item, size))
-    aligned = aligned_start(e.plan.ir, access.index[order[-1]], tensor)
-    assert aligned is not None
-    e.plan.guard(aligned)
+    e.plan.guard(e.box_starts_aligned(op, order))
     return e.parameters.box(tensor, tuple(block), order)
 
 

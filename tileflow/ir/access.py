@@ -32,6 +32,19 @@ def box_order(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
     with an address or other strides that are not aligned, and for a store with a lane inside the tensor that is masked.
     A tensor that is both read and written, by this name or another, is in no box: barriers do not order the copy
     engine's accesses."""
+    order = box_anywhere(ir, op)
+    if order is None:
+        return None
+    tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
+    if not _starts_aligned(ir, items[order[-1]], tensor):
+        return None
+    is_whole = all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
+    return order if op.kind is OpKind.LOAD or is_whole else None
+
+
+def box_anywhere(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+    """The same wherever the box begins and ends: for whoever knows that it begins at aligned bytes, and that a store
+    has no masked lane."""
     if op.kind not in (OpKind.LOAD, OpKind.STORE) or AccessAttrs.of(op).has_mask:
         return None
     tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
@@ -45,10 +58,7 @@ def box_order(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
         return None
     if sorted(a for a in axes if a is not None and a >= 0) != list(range(len(boxed(op)))) or axes[order[-1]] == -1:
         return None
-    if not _strided(ir, tensor, order) or not _starts_aligned(ir, items[order[-1]], tensor):
-        return None
-    is_whole = all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
-    return order if op.kind is OpKind.LOAD or is_whole else None
+    return order if _strided(ir, tensor, order) else None
 
 
 def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:

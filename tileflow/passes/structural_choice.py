@@ -12,8 +12,8 @@ class StructuralChoice:
     ``rolled_reductions``: these become loops over blocks of the dimension. ``subtiled_stores``: these are done in two
     halves, with what leads to them. ``transposed_products``: these are computed as the transposed product of the
     swapped operands. ``unit_blocks``: the block symbols that are 1, so that products over such batches are of matrices.
-    ``spread_loops``: tiles whose loops' turns are dealt out, and to how many programs. ``in_consumers``: a product's left
-    operand is computed by warps that await it themselves, so that transposed products leave transposed results.
+    ``spread_loops``: tiles whose loops' turns are dealt out, and to how many programs. ``in_consumers``: a product's
+    left operand is computed by warps that await it themselves, so that transposed products leave transposed results.
     """
 
     rolled_reductions: tuple[str, ...] = ()

@@ -17,7 +17,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..ir.access import describable
-from ..ir.attributes import AccessAttrs, AxisAttrs, DotAttrs, LoadAttrs, LoopAttrs, PermuteAttrs, ReduceAttrs, TileAttrs
+from ..ir.attributes import (
+    AccessAttrs,
+    AtomicAttrs,
+    AxisAttrs,
+    DotAttrs,
+    LoadAttrs,
+    LoopAttrs,
+    PermuteAttrs,
+    ReduceAttrs,
+    TileAttrs,
+)
 from ..ir.graph import KernelIR, Op, Operand, TileIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
@@ -29,6 +39,7 @@ _SCALAR = (K.POINTWISE, K.CAST, K.BITCAST, K.FULL, K.SIZE, K.SCALAR, K.TILE_BEGI
 # what consumers compute: each lane by itself, or a row at a time
 CONSUMED = frozenset({*_SCALAR, K.TILE_INDEX, K.ARANGE, K.UNSQUEEZE, K.EXPAND, K.REDUCE, K.WHERE_MASK, K.IF})
 _REDUCED = ("max", "min", "sum")
+_WRITTEN = frozenset({K.STORE})
 _NARROWS = (K.CAST, K.WHERE_MASK)
 LARGEST_WIDTH = 256  # columns of one instruction of the matrix units
 
@@ -308,18 +319,22 @@ def saved_rows(ir: KernelIR, after: tuple[Op, ...], rows: str) -> tuple[Op, ...]
     return tuple(op for op in stores if [(i.tile, i.axis) for i in items[op]] == [(rows, 0)])
 
 
-def check_operations(ir: KernelIR, tile: str, computed: Iterable[Op], after: Iterable[Op]) -> None:
+def check_operations(
+    ir: KernelIR, tile: str, computed: Iterable[Op], after: Iterable[Op], written: frozenset[OpKind] = _WRITTEN
+) -> None:
     """All that consumers compute is done lane by lane, or a row of the ``tile`` at a time: a group has a part of the
-    rows. ``after`` the loop there are stores too."""
+    rows. ``after`` the loop memory is ``written`` too."""
     rows = ir.tiles[tile].dim
     for op, allowed in (
         *((op, CONSUMED) for op in _with_branches(computed)),
-        *((op, CONSUMED | {K.STORE}) for op in _with_branches(after)),
+        *((op, CONSUMED | written) for op in _with_branches(after)),
     ):
         if op.kind not in allowed:
             raise Refused(f"consumers compute what is done lane by lane or row by row, and no {op.kind}", op)
         if op.kind is K.REDUCE:
             _check_reduction(op, rows)
+        if op.kind is K.ATOMIC:
+            _check_atomic(ir, op)
         if op.kind is K.UNSQUEEZE:
             _check_unsqueeze(op, rows)
         for value in (*op.values, *op.outputs):
@@ -341,6 +356,11 @@ def _check_reduction(op: Op, rows: Dim) -> None:
         raise Refused(f"reductions are the {', '.join(_REDUCED)} of a row", op)
     if AxisAttrs.of(op).axis != 1:
         raise Refused("no reduction goes over the queries' rows, of which a group has a part", op)
+
+
+def _check_atomic(ir: KernelIR, op: Op) -> None:
+    if AtomicAttrs.of(op).fn != "add" or ir.uses.get(op.output) or len(op.output.dims) != 2:
+        raise Refused("atomics are additions of tiles, whose old values nobody reads", op)
 
 
 def _check_unsqueeze(op: Op, rows: Dim) -> None:

@@ -24,6 +24,7 @@ from ..ir.types import Value
 from ..passes.transpose import is_loaded, transposable, transpose
 from ..passes.turn_results import turn_results
 from .chained import Refusal, Refused, check_operations, products_of, read_by
+from .groups import Frame
 from .single import Single, check_product, is_scalar, is_turned, saved_result, the_product_loop, zeros_of
 
 K = OpKind
@@ -80,7 +81,8 @@ def find_computed(ir: KernelIR) -> Computed | Refusal:
 
 
 def _find(ir: KernelIR, turned: bool) -> Computed:
-    loop = the_product_loop(ir)
+    frame = Frame(ir.body)
+    loop = the_product_loop(ir, frame)
     (body,) = loop.regions
     (product,) = products_of(ir)
     check_product(ir, loop, product)
@@ -123,6 +125,8 @@ def _find(ir: KernelIR, turned: bool) -> Computed:
         inside,
         after,
         saved_result(ir, after, product, turned_too=True),
+        frame,
+        None,
         prepare,
         right_start,
         turned,

@@ -22,6 +22,7 @@ from ..ir.attributes import (
     PointwiseAttrs,
     ReduceAttrs,
     ScalarAttrs,
+    ScanAttrs,
     SizeAttrs,
     TileAttrs,
     WhereMaskAttrs,
@@ -128,13 +129,19 @@ class Region:
                 return values[0].unsqueeze(AxisAttrs.of(op).axis)
             case OpKind.EXPAND:
                 return values[0].expand(self._shape(op.output.dims))
-            case OpKind.REDUCE:
-                return _REDUCE[ReduceAttrs.of(op).fn](values[0], dim=AxisAttrs.of(op).axis)
+            case OpKind.REDUCE | OpKind.SCAN:
+                return self._along(op, values[0])
             case OpKind.WHERE_MASK:
                 return self._where_mask(op, values, env, turn, group)
             case OpKind.LOAD:
                 return self._load(op, env, turn, group)
         raise InternalError("consumers compute what chained.CONSUMED lists", got=op.kind, where=op.loc)
+
+    def _along(self, op: Op, value: torch.Tensor) -> torch.Tensor:
+        """A reduction of an axis, or its sums from the front."""
+        if op.kind is OpKind.SCAN:
+            return value.cumsum(ScanAttrs.of(op).axis)
+        return _REDUCE[ReduceAttrs.of(op).fn](value, dim=AxisAttrs.of(op).axis)
 
     def _pointwise(self, op: Op, values: list[Any]) -> Any:
         attrs = PointwiseAttrs.of(op)
@@ -166,14 +173,14 @@ class Region:
         other = torch.tensor(LoadAttrs.of(op).other, dtype=tensor.dtype)
         return torch.where(inside, found, other)
 
-    def _store(self, op: Op, value: Any, env: Environment, group: int) -> None:
+    def _store(self, op: Op, value: Any, env: Environment, group: int, adds: bool = False) -> None:
         tensor, dims = self._tensors[AccessAttrs.of(op).tensor], op.values[0].dims
         places, inside = self._places(op, dims, env, NO_TURN, group)
         for axis, dim in enumerate(dims):
             mask = self._mask(dim, env, NO_TURN, group)
             inside = inside & mask.reshape([-1 if a == axis else 1 for a in range(len(dims))])
-        places = [p.expand(self._shape(dims)) for p in places]
-        tensor[tuple(p[inside] for p in places)] = value[inside].to(tensor.dtype)
+        chosen = tuple(p.expand(self._shape(dims))[inside] for p in places)
+        tensor.index_put_(chosen, value[inside].to(tensor.dtype), accumulate=adds)
 
     def _places(self, op: Op, dims: tuple[Dim, ...], env: Environment, turn: int, group: int) -> tuple[list[Any], Any]:
         """The indices into a tensor, shaped to broadcast and moved inside it, and the lanes that were inside."""

@@ -87,7 +87,9 @@ class ProductProgram(Region):
         self._enter(turn)
         env = {**self._numbers(turn), found.sums: sums}
         for op in found.after:
-            if op.kind is not OpKind.STORE:
+            if op.kind is OpKind.ATOMIC:  # an addition
+                self._store(op, self._value(op.inputs[0], env), env, part, adds=True)
+            elif op.kind is not OpKind.STORE:
                 env = self._run((op,), env, NO_TURN, part)
             elif op is not found.saved:
                 self._store(op, self._value(op.inputs[0], env), env, part)

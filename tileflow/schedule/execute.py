@@ -14,7 +14,7 @@ from functools import partial
 
 import torch
 
-from .machine import Body, Gate, Group, Memory, Outgoing, Product, ScheduleFault, SlotState, Transfer
+from .machine import Body, Gate, Group, Memory, Outgoing, Product, RaggedBody, ScheduleFault, SlotState, Transfer
 from .types import (
     Arrive,
     Await,
@@ -24,12 +24,14 @@ from .types import (
     Cut,
     EachTile,
     IfAny,
+    IfWhole,
     Multiply,
     OfGroup,
     Put,
     Repeat,
     Role,
     Save,
+    Scatter,
     Schedule,
     Shared,
     Slot,
@@ -199,6 +201,8 @@ class _Execution:
                 case IfAny(inner):
                     if self._turns:
                         yield from self._program(inner, number, turn)
+                case IfWhole(inner, others):
+                    yield from self._program(inner if self._ragged.is_whole(turn, number) else others, number, turn)
                 case _:
                     yield from self._step(step, number, turn)
                     yield None
@@ -235,13 +239,8 @@ class _Execution:
                 else:
                     assert place is not None
                     group.write(self._body.compute_piece(part, registers, place, number, piece), where)
-            case Cut(value, pieces):
-                whole = self._groups[number].read((value,), where)[value]
-                parts = whole.chunk(len(pieces), dim=-1)
-                self._groups[number].write(dict(zip(pieces, parts, strict=True)), where)
-            case Take(value, into):
-                group = self._groups[number]
-                group.write({into: group.read((value,), where)[value]}, where)
+            case Cut() | Take():
+                self._rename(step, self._groups[number], where)
             case Save(value, buffer, slot):
                 place_ = self._place(buffer, slot, number, turn)
                 self._leave_alone(place_, where)
@@ -250,6 +249,23 @@ class _Execution:
                 self._put(step, number, turn, where)
             case AwaitPuts():
                 yield from self._await_puts(number)
+            case Scatter(value, at, piece):
+                part = self._groups[number].read((value,), where)[value]
+                self._ragged.scatter(part, at.at(turn, self._turns), piece, number)
+
+    def _rename(self, step: Cut | Take, group: Group, where: _Where) -> None:
+        """Registers under other names: all of them, or their columns in pieces."""
+        whole = group.read((step.value,), where)[step.value]
+        if isinstance(step, Take):
+            group.write({step.into: whole}, where)
+        else:
+            parts = whole.chunk(len(step.pieces), dim=-1)
+            group.write(dict(zip(step.pieces, parts, strict=True)), where)
+
+    @property
+    def _ragged(self) -> RaggedBody:
+        assert isinstance(self._body, RaggedBody)
+        return self._body
 
     def _copy(self, step: Copy, number: int, turn: int, where: _Where) -> None:
         buffer = self._schedule.buffer(step.buffer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -17,13 +17,13 @@ from ..errors import TileflowError
 from .types import Barrier, Buffer, Multiply, Schedule, Shared
 
 Registers = dict[str, Any]
-Fault = Literal["deadlock", "race", "stale", "early", "order", "unfinished"]
+Fault = Literal["deadlock", "race", "stale", "early", "order", "unfinished", "foreign"]
 
 
 class ScheduleFault(TileflowError):
     """A protocol fault of a schedule. ``kind``: a ``deadlock``; a ``race`` over a slot or a register; ``stale``, the
-    contents of another turn; ``early``, what is not there yet; ``order``, two groups at the matrix units; or something
-    ``unfinished`` at the end."""
+    contents of another turn; ``early``, what is not there yet; ``order``, two groups at the matrix units; something
+    ``unfinished`` at the end; or ``foreign``, memory of another tile."""
 
     def __init__(self, kind: Fault, constraint: str, got: str, where: object) -> None:
         super().__init__(
@@ -49,6 +49,17 @@ class Body(Protocol):
 
     def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
         """What it takes away of a program that works on several tiles: some columns of the tile that has ``turn``."""
+
+
+@runtime_checkable
+class RaggedBody(Protocol):
+    """What else a :class:`Body` knows where some rows of a tile belong to other tiles."""
+
+    def is_whole(self, turn: int, group: int) -> bool:
+        """Whether all rows of a group's part of the tile that has ``turn`` are the tile's own."""
+
+    def scatter(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
+        """What a group's own threads write of such a tile: some columns of the rows that are the tile's own."""
 
 
 @dataclass(slots=True)

@@ -1,16 +1,13 @@
-"""Loops over parts of a dimension: bounds that the kernel computes from the tile of the grid, for all tiles of it.
+"""A product whose inner dimension is divided among tiles of the grid (split-K): each tile sums one part of it.
 
-``tile(part.begin * length, min((part.begin + 1) * length, rows))`` is a loop of split-K, and of a kernel that could
-split and does not. A persistent program numbers the turns of all its tiles and so needs them to have as many each; the
-copy engine needs blocks that end with a part, or the tensor. Both are looked into by counting, for sizes that are
-known.
+All parts are as long. The last ones may reach past the inner dimension's end, or lie past it altogether: there the copy
+engine reads zeros, so that every tile has as many turns, whatever its part, and rings are counted as for whole
+products. What becomes of the sums of a part is the author's: an atomic addition, or a store to a place of the part's.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Mapping
-from math import prod
+from dataclasses import dataclass
 
 from ..expr import Expr
 from ..ir.attributes import PointwiseAttrs, SizeAttrs, TileAttrs
@@ -18,68 +15,93 @@ from ..ir.graph import KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 
-MOST_PARTS = 4096
-Number = Callable[[Expr], int | None]  # a size under a config, where it is known
-_FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "minimum": min,
-    "maximum": max,
-}
-_Bound = Expr | Value
+K = OpKind
 
 
-def parts(
-    ir: KernelIR, before: Iterable[Op], bounds: tuple[_Bound, _Bound], number: Number
-) -> list[tuple[int, int]] | None:
-    """Where a loop begins and ends, for each tile of the grid that its bounds depend on. ``before``: the numbers in
-    front of the loop. None where that is not known, or of more than :data:`MOST_PARTS` tiles."""
-    ops = _needed([*before], bounds)
-    begins: dict[str, range] = {}
-    for name in dict.fromkeys(TileAttrs.of(op).tile for op in ops if op.kind is OpKind.TILE_BEGIN):
-        sizes = [number(e) if isinstance(e, Expr) else None for e in (ir.tiles[name].begin, ir.tiles[name].end)]
-        step = number(ir.tiles[name].block)
-        if None in sizes or not step:
-            return None
-        begins[name] = range(sizes[0], sizes[1], step)  # type: ignore[arg-type]
-    if prod(map(len, begins.values())) > MOST_PARTS:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``tile``: the grid's, whose number a part has; ``length``: of a part; ``whole``: of the inner dimension."""
+
+    tile: str
+    length: Expr
+    whole: Expr
+
+
+def parts_of(ir: KernelIR, keys: str) -> Parts | None:
+    """What the bounds of the loop over ``keys`` say of parts; None where they are no parts of one length."""
+    tile = ir.tiles[keys]
+    if not isinstance(tile.begin, Value) or not isinstance(tile.end, Value):
         return None
-    found = []
-    for tile in itertools.product(*begins.values()):
-        known = _evaluated(ops, dict(zip(begins, tile, strict=True)), number)
-        pair = [number(b) if isinstance(b, Expr) else known.get(b) for b in bounds]
-        if None in pair:
-            return None
-        found.append((pair[0], pair[1]))
-    return found  # type: ignore[return-value]
+    begin, end = (ir.definitions.get(v) for v in (tile.begin, tile.end))
+    if begin is None or end is None:
+        return None
+    return _of_a_grid_over_it(ir, begin, end) or _by_number(ir, begin, end)
 
 
-def _needed(before: list[Op], bounds: tuple[_Bound, _Bound]) -> list[Op]:
-    """The operations that the bounds follow from, in order."""
-    wanted: set[Operand] = {b for b in bounds if isinstance(b, Value)}
-    chosen: list[Op] = []
-    for op in reversed(before):
-        if wanted & {*op.outputs}:
-            chosen.insert(0, op)
-            wanted |= {*op.values}
-    return chosen
+def _of_a_grid_over_it(ir: KernelIR, begin: Op, end: Op) -> Parts | None:
+    """From a grid's tile over the inner dimension: the loop goes from its begin to its end."""
+    if begin.kind is not K.TILE_BEGIN or end.kind is not K.TILE_END:
+        return None
+    name = TileAttrs.of(begin).tile
+    tile = ir.tiles[name]
+    if name != TileAttrs.of(end).tile or name not in ir.grid or tile.begin != Expr.of(0):
+        return None
+    return Parts(name, tile.block, tile.end) if isinstance(tile.end, Expr) else None
 
 
-def _evaluated(ops: list[Op], begins: Mapping[str, int], number: Number) -> dict[Value, int]:
-    """Those of the operations' results that are known."""
-    known: dict[Value, int] = {}
-    for op in ops:
-        found: int | None = None
-        if op.kind is OpKind.TILE_BEGIN:
-            found = begins[TileAttrs.of(op).tile]
-        elif op.kind is OpKind.SIZE:
-            found = number(SizeAttrs.of(op).value)
-        elif op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _FUNCTIONS:
-            inputs = [known.get(v) if isinstance(v, Value) else v for v in op.inputs]
-            if all(isinstance(n, int) for n in inputs):
-                found = _FUNCTIONS[PointwiseAttrs.of(op).fn](*inputs)  # type: ignore[arg-type]
-        if found is not None:
-            known[op.output] = found
-    return known
+def _by_number(ir: KernelIR, begin: Op, end: Op) -> Parts | None:
+    """From ``part * length`` to ``min((part + 1) * length, whole)``."""
+    first = _product(ir, begin)
+    if first is None or not _is(end, "minimum"):
+        return None
+    part, length = first
+    for past, whole in (end.inputs, tuple(reversed(end.inputs))):
+        second = _product(ir, _made(ir, past))
+        size = _size(ir, whole)
+        if second is None or size is None or second[1] != length:
+            continue
+        name = _number_of(ir, part, 0)
+        if name is not None and name == _number_of(ir, second[0], 1):
+            return Parts(name, length, size)
+    return None
+
+
+def _product(ir: KernelIR, op: Op | None) -> tuple[Operand, Expr] | None:
+    """A number times a size."""
+    if op is None or not _is(op, "mul"):
+        return None
+    for number, size in (op.inputs, tuple(reversed(op.inputs))):
+        length = _size(ir, size)
+        if length is not None and _size(ir, number) is None:
+            return number, length
+    return None
+
+
+def _number_of(ir: KernelIR, operand: Operand, after: int) -> str | None:
+    """The grid's tile of one element that ``operand`` is the begin of, so many after it."""
+    op = _made(ir, operand)
+    if after and op is not None and _is(op, "add"):
+        others = [v for v in op.inputs if v != after]
+        return _number_of(ir, others[0], 0) if len(others) == 1 else None
+    if after or op is None or op.kind not in (K.TILE_BEGIN, K.TILE_ID):
+        return None
+    name = TileAttrs.of(op).tile
+    tile = ir.tiles[name]
+    is_number = tile.block == Expr.of(1) and tile.begin == Expr.of(0) and name in ir.grid
+    return name if is_number else None
+
+
+def _size(ir: KernelIR, operand: Operand) -> Expr | None:
+    """An operand that is the same for all programs."""
+    if isinstance(operand, int) and not isinstance(operand, bool):
+        return Expr.of(operand)
+    op = _made(ir, operand)
+    return SizeAttrs.of(op).value if op is not None and op.kind is K.SIZE else None
+
+
+def _made(ir: KernelIR, operand: Operand) -> Op | None:
+    return ir.definitions.get(operand) if isinstance(operand, Value) else None
+
+
+def _is(op: Op, fn: str) -> bool:
+    return op.kind is K.POINTWISE and PointwiseAttrs.of(op).fn == fn

@@ -23,6 +23,7 @@ from .types import (
     Copy,
     Cut,
     EachTile,
+    IfWhole,
     Multiply,
     OfGroup,
     OwnTile,
@@ -30,6 +31,7 @@ from .types import (
     Repeat,
     Role,
     Round,
+    Scatter,
     Schedule,
     Shared,
     Staged,
@@ -41,6 +43,9 @@ from .types import (
 # a thread's, by the number of groups, as setmaxnreg deals them out
 CONSUMER_REGISTERS = {1: 232, 2: 240, 3: 160}
 PRODUCER_REGISTERS = 24
+# the same where roles compute where their tiles are from vectors of numbers, which the producer has to hold too
+SEARCHING_CONSUMER_REGISTERS = {1: 216, 2: 232, 3: 152}
+SEARCHING_PRODUCER_REGISTERS = 40
 # of a group's result, which goes to memory by so many bytes at most, and of a thread's, which are computed at a time
 PIECE_BYTES = 16384
 PIECE_SUMS = 64
@@ -52,7 +57,7 @@ NAMES = frozenset({
     "left", "right", "out", "full", "empty", "order", "turns", "turn", "start", "tile", "tiles", "who", "sums",
     "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma",
     "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
-    *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
+    "scatter", "grid_tile", *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
 })  # fmt: skip
 
 
@@ -63,7 +68,8 @@ class Shape:
     ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
     result; ``by_pieces``: the author's epilogue may be computed of some columns at a time. ``left_bytes``: of an
     element of the left box, where it is none of the product's own; ``out_transposed``: columns of the result are rows
-    of its box."""
+    of its box. ``ragged``: some rows of a tile may belong to another one; ``searching``: roles compute vectors of
+    numbers to know where their tiles are."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -76,6 +82,8 @@ class Shape:
     by_pieces: bool = True
     left_bytes: int = 0
     out_transposed: bool = False
+    ragged: bool = False
+    searching: bool = False
 
     @property
     def pieces(self) -> int:
@@ -112,7 +120,7 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
         "consumer",
         groups,
         WARPS_OF_A_GROUP,
-        CONSUMER_REGISTERS[groups],
+        (SEARCHING_CONSUMER_REGISTERS if shape.searching else CONSUMER_REGISTERS)[groups],
         (
             EachTile((*_turn_comes(dealt), *_sums(shape, dealt), *stored(shape)), dealt),
             AwaitPuts(),
@@ -122,7 +130,7 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
         "producer",
         1,
         1,
-        PRODUCER_REGISTERS,
+        SEARCHING_PRODUCER_REGISTERS if shape.searching else PRODUCER_REGISTERS,
         (
             EachTile(
                 (
@@ -185,11 +193,14 @@ def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:
 
 def stored(shape: Shape) -> tuple[Step, ...]:
     """The author's epilogue and its result, piece by piece where that may be; each waits until the one before has left
-    the slot."""
+    the slot. What has rows of another tile goes there by the threads themselves."""
     results = () if shape.out is None else ("result",)
 
     def put(value: str, piece: int) -> tuple[Step, ...]:
-        return () if shape.out is None else (AwaitPuts(), Put(value, "out", _OWN, _FIRST, piece))
+        if shape.out is None:
+            return ()
+        box = (AwaitPuts(), Put(value, "out", _OWN, _FIRST, piece))
+        return (IfWhole(box, (Scatter(value, _FIRST, piece),)),) if shape.ragged else box
 
     if shape.pieces == 1:
         return (Compute("finish", ("sums",), results, _FIRST), *put("result", 0))

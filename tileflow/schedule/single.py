@@ -1,7 +1,9 @@
 """One product in a loop, found in a region: a tile of the result with whatever the author's body does to it afterwards.
 
 Both operands are boxes as they lie in memory, each row by row or column by column; the sums begin at zero and nothing
-reads them before the loop is over. What is not of this form is refused by name.
+reads them before the loop is over. Rows are those of a tile of the grid, or of a ragged group
+(:mod:`tileflow.schedule.groups`); the inner dimension is summed by one tile, or in parts
+(:mod:`tileflow.schedule.parts`). What is not of this form is refused by name.
 """
 
 from __future__ import annotations
@@ -9,24 +11,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.access import box_order, covers, describable
+from ..expr import Expr
+from ..ir.access import box_anywhere, box_order, covers, describable
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
-from .chained import Refusal, Refused, check_operations, products_of
+from .chained import Refusal, Refused, check_operations, products_of, read_by, results_of
+from .groups import Frame, frame_of, stored_by_blocks
+from .parts import Parts, parts_of
 
 K = OpKind
 _HALVES = ("bfloat16", "float16")
 _OF_TILE = (K.TILE_BEGIN, K.TILE_END, K.TILE_ID)
+_WRITTEN = frozenset({K.STORE, K.ATOMIC})
 _EIGHTS = ("float8_e4m3fn", "float8_e5m2")
 
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """A region of one product. ``rows``: the grid's tile of the left operand's rows; ``before``: numbers in front of
-    the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else around it, in
-    order; ``saved``: the store of the result that the copy engine can do."""
+    """A region of one product. ``rows``: the grid's tile of the left operand's rows, or that of a group's; ``before``:
+    numbers in front of the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else
+    around it, in order; ``saved``: the store of the result that the copy engine can do, of a group's rows in whole
+    blocks; ``frame``: where the loop stands; ``parts``: of the inner dimension, where a tile sums one of several."""
 
     loop: Op
     rows: str
@@ -39,6 +46,13 @@ class Single:
     inside: tuple[Op, ...]
     after: tuple[Op, ...]
     saved: Op | None
+    frame: Frame
+    parts: Parts | None
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether rows are those of groups, whose bounds the program reads."""
+        return self.frame.rows is not None
 
     @property
     def keys(self) -> str:
@@ -83,15 +97,17 @@ def find_single(ir: KernelIR) -> Single | Refusal:
 
 
 def _find(ir: KernelIR) -> Single:
-    loop = the_product_loop(ir)
+    frame = frame_of(ir)
+    loop = the_product_loop(ir, frame)
     (body,) = loop.regions
     (product,) = products_of(ir)
     check_product(ir, loop, product)
-    made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
+    parts = _parts(ir, loop, frame)
+    made = {v: op for op in (*ir.body.ops, *frame.block.ops, *body.ops) for v in op.outputs}
     left_path, right_path = (_path(ir, made, operand) for operand in product.inputs[:2])
     (left, *left_turns), (right, *right_turns) = left_path, right_path
-    _check_stream(ir, loop, left, 0 if left_turns else 1)
-    _check_stream(ir, loop, right, 1 if right_turns else 0)
+    _check_stream(ir, loop, left, 0 if left_turns else 1, parts, frame.tile)
+    _check_stream(ir, loop, right, 1 if right_turns else 0, parts)
     left_transposed = bool(left_turns) != is_turned(ir, left)
     right_transposed = bool(right_turns) != is_turned(ir, right)
     if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
@@ -101,14 +117,16 @@ def _find(ir: KernelIR) -> Single:
     if others:
         raise Refused("its loop has nothing but the product, its operands' loads and their places", others[0])
     rows = product.output.dims[0].tile
-    if rows is None or rows not in ir.grid:
-        raise Refused("the result's rows are those of a tile of the grid", product)
-    position = ir.body.ops.index(loop)
+    if rows is None or rows not in ((frame.tile,) if frame.tile else ir.grid):
+        raise Refused("the result's rows are those of a tile of the grid, or of a group", product)
+    ops = frame.block.ops
+    position = ops.index(loop)
     zeros = [op for op in zeros_of(ir, loop.inputs[-1]) or () if ir.uses[op.output] == 1]
-    outside = [op for op in ir.body.ops[:position] if op not in zeros]
+    outside = [op for op in ops[:position] if op not in zeros]
     before = tuple(op for op in outside if is_scalar(op))
-    after = (*(op for op in outside if not is_scalar(op)), *ir.body.ops[position + 1 :])
-    check_operations(ir, rows, (*outside, *inside), after)
+    _check_places(ir, (rows, TileAttrs.of(loop).tile), (*frame.numbers, *before, *inside), (left, right))
+    after = (*frame.others, *(op for op in outside if not is_scalar(op)), *ops[position + 1 :])
+    check_operations(ir, rows, (*frame.others, *outside, *inside), after, _WRITTEN)
     return Single(
         loop,
         rows,
@@ -120,14 +138,16 @@ def _find(ir: KernelIR) -> Single:
         before,
         inside,
         after,
-        saved_result(ir, after, product),
+        saved_result(ir, after, product, frame.tile),
+        frame,
+        parts,
     )
 
 
-def the_product_loop(ir: KernelIR) -> Op:
-    """The only loop of a region of one product, which lies in it."""
-    loops = [op for op in ir.body.ops if op.kind is K.FOR]
-    if any(op.kind in (K.FOR, K.WHILE) and op not in loops for op in ir.walk()):
+def the_product_loop(ir: KernelIR, frame: Frame) -> Op:
+    """The only loop of a region of one product, which stands in ``frame``."""
+    loops = [op for op in frame.block.ops if op.kind is K.FOR]
+    if any(op.kind in (K.FOR, K.WHILE) and op not in (*loops, frame.rows) for op in ir.walk()):
         raise Refused("its loop over the inner dimension has no loop in it or around it")
     if len(loops) != 1:
         raise Refused(f"it has one loop, over the inner dimension, and this has {len(loops)}")
@@ -162,6 +182,29 @@ def check_product(ir: KernelIR, loop: Op, product: Op) -> None:
         raise Refused("its sums begin at zero", loop)
 
 
+def _check_places(ir: KernelIR, tiles: tuple[str, ...], numbers: tuple[Op, ...], loads: tuple[Op, ...]) -> None:
+    """Where boxes lie, and how many there are, follows from numbers that every role computes for itself."""
+    known = set(results_of(numbers))
+    for op in (*numbers, *loads):
+        if not set(read_by([op])) <= known:
+            raise Refused("where a tile's boxes are follows from numbers alone", op)
+    for name in tiles:
+        bounds = {v for v in (ir.tiles[name].begin, ir.tiles[name].end) if isinstance(v, Value)}
+        if not bounds <= known:
+            raise Refused("where a tile's boxes are follows from numbers alone", loads[0])
+
+
+def _parts(ir: KernelIR, loop: Op, frame: Frame) -> Parts | None:
+    """The division of the inner dimension; None where each tile sums all of it."""
+    begin = ir.tiles[TileAttrs.of(loop).tile].begin
+    parts = parts_of(ir, TileAttrs.of(loop).tile)
+    if parts is None and not (isinstance(begin, Expr) and begin.constant == 0):
+        raise Refused("its loop begins where the inner dimension does, or where one of its equal parts does", loop)
+    if parts is not None and frame.rows is not None:
+        raise Refused("a group's product is summed by one tile", loop)
+    return parts
+
+
 def zeros_of(ir: KernelIR, value: Operand) -> tuple[Op, ...] | None:
     """What makes the zeros of a value, a broadcast of them included; None where it is none of them."""
     if not isinstance(value, Value):
@@ -185,30 +228,44 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
             return load, op
     if op is None or op.kind is not K.LOAD:
         raise Refused("operands are loaded as the product takes them, without operations in between", op)
-    if box_order(ir, op) is None or LoadAttrs.of(op).other != 0:
+    if not _is_box(ir, op) or LoadAttrs.of(op).other != 0:
         raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
     return (op,)
 
 
+def _is_box(ir: KernelIR, op: Op) -> bool:
+    """Whether a load is of boxes. Turns of a part begin at aligned bytes, as those of the whole do."""
+    parts = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex) and parts_of(ir, i.tile) is not None]
+    return (box_anywhere if parts else box_order)(ir, op) is not None
+
+
 def is_turned(ir: KernelIR, op: Op) -> bool:
     """Whether the box of an access has its dimensions in another order than the tile."""
-    order = box_order(ir, op)
+    order = box_anywhere(ir, op)
     axes = [i.axis for i in (AccessAttrs.of(op).index[n] for n in order or ()) if isinstance(i, TileIndex | SliceIndex)]
     return axes != sorted(axes)
 
 
-def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int) -> None:
-    """An operand is read along the loop, over the whole of a dimension, past whose end the copy engine reads zeros."""
+def _check_stream(
+    ir: KernelIR, loop: Op, load: Op, axis: int, parts: Parts | None, thrown_away: str | None = None
+) -> None:
+    """An operand is read along the loop, over the whole of a dimension, past whose end the copy engine reads zeros.
+    ``thrown_away``: the tile of rows past whose end anything may be read."""
     tile = TileAttrs.of(loop).tile
     sizes = ir.tensor(AccessAttrs.of(load).tensor).shape
     pairs = list(zip(AccessAttrs.of(load).index, sizes, strict=True))
     along = [(i.axis, i, size) for i, size in pairs if isinstance(i, TileIndex) and i.tile == tile]
     if load not in loop.regions[0].ops or [a for a, _, _ in along] != [axis]:
         raise Refused("operands are read in the loop, by its own tile", load)
-    if any(isinstance(i, TileIndex | SliceIndex) and not covers(ir, i, size) for i, size in pairs):
+    read = [(i, size) for i, size in pairs if not (isinstance(i, TileIndex) and i.tile == thrown_away)]
+    if parts is not None:  # whose last one ends where the dimension does, or past it
+        along_parts = [size for i, size in read if isinstance(i, TileIndex) and i.tile == tile]
+        known = parts.whole.symbols() <= ir.hints.keys()
+        if not known or any(not ir.hint(parts.whole.eq(size)) for size in along_parts):
+            raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
+        read = [(i, size) for i, size in read if not (isinstance(i, TileIndex) and i.tile == tile)]
+    if any(isinstance(i, TileIndex | SliceIndex) and not covers(ir, i, size) for i, size in read):
         raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
-    if ir.tiles[tile].begin.constant != 0:  # type: ignore[union-attr]
-        raise Refused("its loop begins where the inner dimension does", loop)
 
 
 def is_scalar(op: Op) -> bool:
@@ -216,11 +273,16 @@ def is_scalar(op: Op) -> bool:
     return not op.regions and not any(v.dims for v in (*op.values, *op.outputs))
 
 
-def saved_result(ir: KernelIR, after: tuple[Op, ...], product: Op, turned_too: bool = False) -> Op | None:
-    """The first store of the result's shape that the copy engine can do; ``turned_too``: by columns as well as by
-    rows."""
+def saved_result(
+    ir: KernelIR, after: tuple[Op, ...], product: Op, group: str | None = None, turned_too: bool = False
+) -> Op | None:
+    """The first store of the result's shape that the copy engine can do. ``group``: the tile of a group's rows;
+    ``turned_too``: by columns as well as by rows."""
     for op in after:
-        if op.kind is K.STORE and describable(ir, op) and (turned_too or not is_turned(ir, op)):
+        if op.kind is not K.STORE:
+            continue
+        is_box = describable(ir, op) if group is None else stored_by_blocks(ir, op, group)
+        if is_box and (turned_too or not is_turned(ir, op)):
             value = op.inputs[0]
             if isinstance(value, Value) and value.dims == product.output.dims:
                 return op

@@ -253,6 +253,25 @@ class AwaitPuts:
 
 
 @dataclass(frozen=True, slots=True)
+class Scatter:
+    """Have this group's own threads write registers to the tensor, as far as their rows are the tile's own. ``turn``,
+    ``piece``: as of :class:`Put`."""
+
+    value: str
+    turn: Turn
+    piece: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IfWhole:
+    """The steps where all rows of this group's part are the tile's own; the ``others`` where some belong to another
+    tile, which a box would write to as well."""
+
+    steps: tuple[Step, ...]
+    others: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EachTile:
     """The steps for every tile of the program. ``dealt``: groups have tiles of their own, one after the other."""
 
@@ -276,9 +295,9 @@ class IfAny:
 
 
 _Named = TypeVar("_Named", Buffer, Barrier)
-Step = (
-    Copy | Wait | Arrive | Multiply | Await | Compute | Take | Save | Cut | Put | AwaitPuts | EachTile | Repeat | IfAny
-)
+Writes = Save | Put | AwaitPuts | Scatter
+Nested = EachTile | Repeat | IfAny | IfWhole
+Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Cut | Writes | Nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,8 +340,10 @@ def steps_of(program: tuple[Step, ...]) -> Iterator[Step]:
     """Every step, those inside loops and branches after the one that holds them."""
     for step in program:
         yield step
-        if isinstance(step, EachTile | Repeat | IfAny):
+        if isinstance(step, Nested):
             yield from steps_of(step.steps)
+        if isinstance(step, IfWhole):
+            yield from steps_of(step.others)
 
 
 def _found(values: tuple[_Named, ...], name: str) -> _Named:

@@ -66,6 +66,13 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
     )
     if isinstance(found, Computed):
         yield _operands_fit(groups, own, columns, inner)
+    if found.parts is not None and not found.parts.length.symbols() & ir.hints.keys():
+        yield schedule_constraint(
+            "turns of a part",
+            (found.parts.length % inner).eq(0),
+            block_steps(inner, "down"),
+            "turns divide a part of the inner dimension, so that none reads of the next one",
+        )
     needed = _memory(ir, found, own, columns, extents)
     repair = ((depth, "down"), *block_steps(inner, "down"), *block_steps(columns, "down"))
     yield schedule_constraint(

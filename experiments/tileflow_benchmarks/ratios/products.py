@@ -1,4 +1,5 @@
-"""The two schedules of products beside torch's own product, checked and timed in one run.
+"""The two schedules of products beside torch's own product, checked and timed in one run: of plain ones, of ragged
+groups, and of ones whose inner dimension is in parts.
 
 It shows what a warp-specialised kernel gains before any default uses it. Packed weights are beside torch's product as
 torch.compile has it.
@@ -24,7 +25,7 @@ import torch
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
-from tileflow.config import Choice, Config
+from tileflow.config import Config
 from tileflow.errors import TileflowError
 from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
@@ -32,6 +33,8 @@ from tileflow.measure.timing import DeviceSampler
 from tileflow.target import Target, target
 
 from .command import Comparison, device_of
+from .divided_cases import CASES as DIVIDED
+from .divided_cases import Configs, DividedCase, GroupedCase
 from .in_turns import medians
 from .watched import Job, say_about, say_begins, say_found
 
@@ -50,7 +53,7 @@ _WIDE: Mapping[str, Shape] = {
     "128x128, ping-pong, bands of 8": (128, 128, 6, 2, True, 8, 1),
     "128x128, ping-pong, bands of 8, twice the depth": (128, 128, 3, 2, True, 8, 2),
 }
-_FLAT: Mapping[str, Shape] = {
+_ALONE: Mapping[str, Shape] = {
     "64x64 alone": (64, 64, 6, 1, False, 1, 1),
     "64x64 alone, twice the depth": (64, 64, 6, 1, False, 1, 2),
     "64x64 alone, twice the depth, 4 stages": (64, 64, 4, 1, False, 1, 2),
@@ -67,7 +70,7 @@ _WIDE_PACKED: Mapping[str, Packed] = {
     "128x128, ping-pong, bands of 8": (128, 128, 32, 6, 2, True, 8, 1),
     "128x128, ping-pong, bands of 16": (128, 128, 32, 6, 2, True, 16, 1),
 }
-_FLAT_PACKED: Mapping[str, Packed] = {
+_ALONE_PACKED: Mapping[str, Packed] = {
     "64x64 alone": (64, 64, 64, 6, 1, False, 1, 1),
     "64x64 alone, half the depth": (64, 64, 32, 6, 1, False, 1, 1),
     "64x64 alone, 2 parts": (64, 64, 64, 4, 1, False, 1, 2),
@@ -117,10 +120,47 @@ class ProductCase:
         """The floating-point operations of the product."""
         return 2.0 * self.m * self.n * self.k
 
+    def tried(self) -> Configs:
+        """The configs to try, by name."""
+        return self._packed() if self.is_packed else self._boxes()
+
+    def _boxes(self) -> Configs:
+        depth = 128 // self.args("meta")[0].element_size()
+        return {
+            name: {
+                "schedule": "warp_specialised",
+                "block:tile_m": m,
+                "block:tile_n": n,
+                "block:tile_k": depth * deep,
+                "num_stages": stages,
+                "consumers": consumers,
+                "ping_pong": ping_pong,
+                "group": band,
+            }
+            for name, (m, n, stages, consumers, ping_pong, band, deep) in (_ALONE if self.m <= 64 else _WIDE).items()
+        }
+
+    def _packed(self) -> Configs:
+        shapes = _ALONE_PACKED if self.m <= 64 else _WIDE_PACKED
+        return {
+            name: {
+                "schedule": "warp_specialised",
+                "block:tile_m": m,
+                "block:tile_n": n,
+                "block:block_k": depth,
+                "num_stages": stages,
+                "consumers": consumers,
+                "ping_pong": ping_pong,
+                "group": band,
+                "tunable:split_k": parts,
+            }
+            for name, (m, n, depth, stages, consumers, ping_pong, band, parts) in shapes.items()
+        }
+
 
 _PLAIN, _SCALED = "examples.matmul:matmul", "examples.fp8_matmul:fp8_matmul"
 _PACKED = "examples.int4_matmul:int4_matmul"
-CASES = (
+CASES: tuple[ProductCase | GroupedCase | DividedCase, ...] = (
     ProductCase("4096^3", _PLAIN, 4096, 4096, 4096),
     ProductCase("4096^3 as nn.Linear", _PLAIN, 4096, 4096, 4096, turned=True),
     ProductCase("8192^3", _PLAIN, 8192, 8192, 8192),
@@ -132,56 +172,22 @@ CASES = (
     ProductCase("fp8 64x8192x8192", _SCALED, 64, 8192, 8192),
     ProductCase("int4 4096x8192x7168", _PACKED, 4096, 8192, 7168),
     ProductCase("int4 64x8192x7168", _PACKED, 64, 8192, 7168),
+    *DIVIDED,
 )
 
 
-def configs(case: ProductCase, lowered: Lowered) -> dict[str, Config]:
+def configs(case: ProductCase | GroupedCase | DividedCase, lowered: Lowered) -> dict[str, Config]:
     """Return the default and the valid warp-specialised configs by name."""
     found = {"default": lowered.default}
     known = {k.name for k in lowered.space.knobs}
-    for name, choices in (_of_packed(case) if case.is_packed else _of_boxes(case)).items():
+    for name, choices in case.tried().items():
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
         if "schedule" in known and lowered.space.is_valid(config):
             found[name] = lowered.space.normalise(config)
     return found
 
 
-def _of_boxes(case: ProductCase) -> dict[str, dict[str, Choice]]:
-    depth = 128 // case.args("meta")[0].element_size()
-    return {
-        name: {
-            "schedule": "warp_specialised",
-            "block:tile_m": m,
-            "block:tile_n": n,
-            "block:tile_k": depth * deep,
-            "num_stages": stages,
-            "consumers": consumers,
-            "ping_pong": ping_pong,
-            "group": band,
-        }
-        for name, (m, n, stages, consumers, ping_pong, band, deep) in (_FLAT if case.m <= 64 else _WIDE).items()
-    }
-
-
-def _of_packed(case: ProductCase) -> dict[str, dict[str, Choice]]:
-    shapes = _FLAT_PACKED if case.m <= 64 else _WIDE_PACKED
-    return {
-        name: {
-            "schedule": "warp_specialised",
-            "block:tile_m": m,
-            "block:tile_n": n,
-            "block:block_k": depth,
-            "num_stages": stages,
-            "consumers": consumers,
-            "ping_pong": ping_pong,
-            "group": band,
-            "tunable:split_k": parts,
-        }
-        for name, (m, n, depth, stages, consumers, ping_pong, band, parts) in shapes.items()
-    }
-
-
-def _lowered(case: ProductCase, device: Target) -> Lowered:
+def _lowered(case: ProductCase | GroupedCase | DividedCase, device: Target) -> Lowered:
     return case.loaded.lower(case.args("meta"), device)
 
 

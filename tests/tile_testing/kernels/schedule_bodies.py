@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tileflow.schedule.attention import Shape, attention
-from tileflow.schedule.types import EachTile, IfAny, Repeat, Role, Schedule, Step
+from tileflow.schedule.types import IfWhole, Nested, Role, Schedule, Step
 
 ROWS, KEYS, DEPTH = 4, 4, 8
 SHAPE = Shape((1, ROWS, DEPTH), (1, KEYS, DEPTH), (1, KEYS, DEPTH), 2, (1, ROWS, DEPTH), 2)
@@ -87,8 +87,10 @@ def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, .
     def visit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         found: list[Step] = []
         for step in steps:
-            if isinstance(step, Repeat | IfAny | EachTile):
+            if isinstance(step, Nested):
                 step = replace(step, steps=visit(step.steps))
+            if isinstance(step, IfWhole):
+                step = replace(step, others=visit(step.others))
             found += change(step)
         return tuple(found)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing.kernels.product_bodies import COLUMNS, INNER, ROWS, Plain
-from tile_testing.schedule_edits import edited
+from tile_testing.kernels.schedule_bodies import edited
 
 from tileflow.schedule.computed_product import computed_product
 from tileflow.schedule.execute import execute, interleavings

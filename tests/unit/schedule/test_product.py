@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tile_testing.kernels.product_bodies import POINTERS, ByPointers, Plain, made
-from tile_testing.schedule_edits import edited
+from tile_testing.kernels.schedule_bodies import edited
 
 from tileflow.schedule.execute import execute, interleavings
 from tileflow.schedule.machine import ScheduleFault

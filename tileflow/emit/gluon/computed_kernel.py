@@ -13,7 +13,7 @@ from ...ir.kinds import OpKind
 from ...ir.types import Dim, Value
 from ...schedule.computed import Computed
 from ...schedule.computed_product import NAMES, computed_product
-from ...schedule.parts import parts
+from ...schedule.loop_parts import parts
 from ...schedule.types import WARPS_OF_A_GROUP, Schedule
 from ...space.knobs import NUM_STAGES
 from .computed_roles import ComputedRoles
@@ -36,7 +36,7 @@ class ComputedKernel(ProductKernel):
         return self.structure
 
     def _schedule(self) -> Schedule:
-        self.scheduled = self._scheduled()
+        self.scheduled = self._shape()
         self.pieces = self.scheduled.pieces
         return computed_product(self.scheduled, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
@@ -50,11 +50,11 @@ class ComputedKernel(ProductKernel):
 
     # ---- turns ----------------------------------------------------------------------------------
 
-    def _turns_of_each_tile(self) -> Expr:
+    def _turn_count(self) -> Expr:
         """As many for every part of the loop's dimension. Raises ConfigError where they differ."""
         found, tile = self.computed, self.plan.ir.tiles[self.structure.keys]
         if all(isinstance(b, Expr) for b in found.bounds):
-            return super()._turns_of_each_tile()
+            return super()._turn_count()
         static = self.plan.ir.shape_mode.is_static
         known = parts(self.plan.ir, found.before, found.bounds, self.plan.number) if static else None
         if not known:
@@ -87,7 +87,7 @@ class ComputedKernel(ProductKernel):
     def _turns(self) -> tuple[str, bool]:
         if all(isinstance(b, Expr) for b in self.computed.bounds):
             return super()._turns()
-        return str(self.plan.number(self._turns_of_each_tile())), True
+        return str(self.plan.number(self._turn_count())), True
 
     # ---- layouts --------------------------------------------------------------------------------
 

@@ -104,16 +104,16 @@ class GluonKernel(GluonContext):
             return
         total = grid.Counts(self).total()
         self.writer.line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
-        turns = self._turns_of_each_tile()
+        turns = self._turn_count()
         if self.plan.number(turns) == 0:
-            got = self.structure.keys
-            raise ConfigError("a persistent program has a turn in each tile", got=got, hint="choose persistent 0")
+            keys = self.structure.keys
+            raise ConfigError("a persistent program has a turn in each tile", got=keys, hint="choose persistent 0")
         self.plan.guard(Expr.of(1).le(turns))
         self.plan.guard((grid.total(self) * turns).le(INT32_MAX))
         self._walk()
 
-    def _turns_of_each_tile(self) -> Expr:
-        """How many turns all tiles have. Raises ConfigError where that differs."""
+    def _turn_count(self) -> Expr:
+        """How many turns each tile of a program has. Raises ConfigError where that differs from tile to tile."""
         tile = self.plan.ir.tiles[self.structure.keys]
         if not (isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)):
             raise ConfigError(

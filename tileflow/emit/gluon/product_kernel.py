@@ -119,11 +119,11 @@ class ProductKernel(GluonKernel):
             )
 
     def _schedule(self) -> Schedule:
-        self.scheduled = self._scheduled()
+        self.scheduled = self._shape()
         self.pieces = self.scheduled.pieces
         return product(self.scheduled, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
-    def _scheduled(self) -> Shape:
+    def _shape(self) -> Shape:
         """What the schedule is made of."""
         found, saved = self.single, self.single.saved
         size = itemsize(found.product.values[0].type.dtype)

@@ -37,7 +37,9 @@ class ProductRoles(Steps):
 
     def _begin_text(self, turn: Turn) -> str:
         """Where the loop's tile begins in a turn."""
-        return f"(turn - start) * {self._e.plan.step_text(self._e.plan.ir.tiles[self._found.keys].block)}"
+        tile = self._e.plan.ir.tiles[self._found.keys]
+        begin, step = self._e.bound(tile, tile.begin), self._e.plan.step_text(tile.block)
+        return f"{'' if begin == '0' else f'{begin} + '}(turn - start) * {step}"
 
     # ---- the epilogue ---------------------------------------------------------------------------
 

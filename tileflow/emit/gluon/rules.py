@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from ...ir.attributes import AxisAttrs, PermuteAttrs, ReduceAttrs, ReshapeAttrs, SizeAttrs
+from ...ir.attributes import (
+    AccessAttrs,
+    AtomicAttrs,
+    AxisAttrs,
+    PermuteAttrs,
+    ReduceAttrs,
+    ReshapeAttrs,
+    ScanAttrs,
+    SizeAttrs,
+)
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import is_float
+from .. import indexing
 from .. import loops as _loops
 from .. import memory as _memory
 from .. import pointwise as _pointwise
@@ -32,14 +42,12 @@ def lane_by_lane(e: GluonContext, op: Op) -> None:
 
 @GLUON.emits(OpKind.SIZE)
 def size(e: GluonContext, op: Op) -> None:
-    """Write a constant size as a number of the kernel's: Gluon makes no tile without dimensions."""
-    value, dtype = SizeAttrs.of(op).value, op.output.type.dtype
-    number = e.plan.number(value)
-    if number is None:
-        _tiles.size(e, op)
-    else:
-        text = str(number) if value.is_truth else e.plan.text(value)
-        e.define(op.output, f"tl.cast({text}, {triton_dtype(dtype)})", dtype)
+    """Write a size; a constant one by a cast, since Gluon makes no tile without dimensions of a Python number."""
+    out, value = op.output, SizeAttrs.of(op).value
+    number, text = e.plan.number(value), e.plan.text(value)
+    if number is not None:
+        text = f"tl.cast({number if value.is_truth else text}, {triton_dtype(out.type.dtype)})"
+    e.define(out, text, out.type.dtype)
 
 
 @GLUON.emits(OpKind.PERMUTE)
@@ -82,13 +90,30 @@ def store(e: GluonContext, op: Op) -> None:
     _memory.store_by_pointers(e, op)
 
 
+@GLUON.emits(OpKind.ATOMIC)
+def add(e: GluonContext, op: Op) -> None:
+    """Write an addition to memory of which nobody reads the old value. Its pointers and its mask are told the layout of
+    what is added: Gluon infers it for stores alone."""
+    (value,) = op.values[:1]
+    e.resolve_layout(value)
+    access, dims, layout = AccessAttrs.of(op), op.output.dims, e.layout(op.output.dims)
+    pointer = f"gl.set_auto_layout({indexing.pointer(e, op, dims)}, {layout})"
+    mask = indexing.mask(e, dims, op)
+    masked = f", mask=gl.set_auto_layout({mask}, {layout})" if mask else ""
+    added = e.as_dtype(value, e.plan.ir.tensor(access.tensor).dtype)
+    e.writer.line(f"tl.atomic_add({pointer}, {added}{masked}, sem='{AtomicAttrs.of(op).sem}')")
+
+
 @GLUON.emits(OpKind.REDUCE)
 def reduce(e: GluonContext, op: Op) -> None:
-    """Write a reduction of each row; the result has the layout of all numbers by row."""
+    """Write a reduction of each row, or of a vector; the numbers of rows have one layout."""
     (value,) = op.values
     e.resolve_layout(value)
     fn, axis, dtype = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis, compute_dtype(value.type.dtype)
     operand = e.as_dtype(value, dtype)
+    if len(value.dims) == 1:  # to a number
+        e.define(op.output, _REDUCE[fn].format(operand, axis), dtype)
+        return
     if fn in _reductions.EXTREMES and is_float(dtype):  # which pass a NaN on
         text = f"gl.reduce({operand}, {axis}, {e.module.helper(*_reductions.EXTREMES[fn])})"
     else:
@@ -96,3 +121,13 @@ def reduce(e: GluonContext, op: Op) -> None:
     if e.by(e.extent(value.dims[1])) != e.by(e.width):
         text = f"gl.convert_layout({text}, {e.by_row})"
     e.define(op.output, text, dtype)
+
+
+@GLUON.emits(OpKind.SCAN)
+def scan(e: GluonContext, op: Op) -> None:
+    """Write the sums of a vector from its front."""
+    (value,) = op.values
+    e.resolve_layout(value)
+    held = compute_dtype(value.type.dtype)
+    plus = e.module.helper("_plus", "(a, b):\n    return a + b\n")
+    e.define(op.output, f"gl.associative_scan({e.as_dtype(value, held)}, {ScanAttrs.of(op).axis}, {plus})", held)

@@ -13,7 +13,9 @@ from ..parameters import Divisible
 from ..source import TritonSource
 from .computed_kernel import ComputedKernel
 from .gradients import GradientsKernel
+from .grouped_kernel import GroupedKernel
 from .kernel import GluonKernel
+from .parts_kernel import PartsKernel
 from .product_kernel import ProductKernel
 
 
@@ -25,7 +27,7 @@ def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Di
     if isinstance(found, Computed):
         kind = ComputedKernel
     elif isinstance(found, Single):
-        kind = ProductKernel
+        kind = GroupedKernel if found.is_ragged else PartsKernel if found.parts is not None else ProductKernel
     elif isinstance(found, GradientLoop):
         kind = GradientsKernel
     return kind(ir, config, target, divisible).run()

@@ -1,0 +1,65 @@
+"""The Gluon kernel of a product whose inner dimension is in parts: tiles of the grid that begin along it."""
+
+from __future__ import annotations
+
+from ...errors import ConfigError
+from ...expr import Expr
+from ...ir.access import ALIGNMENT, box_anywhere
+from ...ir.attributes import AccessAttrs
+from ...ir.graph import Op, TileIndex
+from ...ir.types import itemsize
+from ...schedule.parts import Parts
+from .product_kernel import ProductKernel
+
+
+class PartsKernel(ProductKernel):
+    """One emission. Each tile has the turns of a whole part, past the inner dimension's end with zeros."""
+
+    @property
+    def parts(self) -> Parts:
+        """The division of the inner dimension."""
+        assert self.single.parts is not None
+        return self.single.parts
+
+    def box_order(self, op: Op) -> tuple[int, ...] | None:
+        """A box along the inner dimension begins where a turn of a part does, which is at aligned bytes."""
+        return box_anywhere(self.plan.ir, op)
+
+    def box_starts_aligned(self, op: Op, order: tuple[int, ...]) -> Expr:
+        """Of rows along the inner dimension, whether parts do."""
+        access = AccessAttrs.of(op)
+        last = access.index[order[-1]]
+        if not isinstance(last, TileIndex) or last.tile != self.single.keys:
+            return super().box_starts_aligned(op, order)
+        size = itemsize(self.plan.ir.tensor(access.tensor).dtype)
+        return (self.parts.length * size % ALIGNMENT).eq(0)
+
+    def _check(self) -> None:
+        super()._check()
+        block = self._turn_block
+        comes_out, numbers = (self.parts.length % block).eq(0), {**self.plan.ir.hints, **self.plan.numbers}
+        if not comes_out.evaluate(numbers):
+            raise ConfigError(
+                "turns divide a part of the inner dimension, so that none reads of the next one",
+                got=f"parts of {self.parts.length.evaluate(numbers)} in turns of {block}",
+                hint="a smaller block of the inner dimension",
+            )
+        self.plan.guard(comes_out)
+        for op in self.boxes.values():
+            items = zip(AccessAttrs.of(op).index, self.plan.ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True)
+            (size,) = (n for i, n in items if isinstance(i, TileIndex) and i.tile == self.single.keys)
+            self.plan.guard(self.parts.whole.eq(size))
+
+    @property
+    def _turn_block(self) -> int:
+        return self.plan.block(self.plan.ir.tiles[self.single.keys].block)
+
+    def _turn_count(self) -> Expr:
+        return self.parts.length.cdiv(self._turn_block)
+
+    def _turns(self) -> tuple[str, bool]:
+        count = self.plan.number(self._turn_count())
+        if count is not None:
+            return str(count), True
+        self.writer.line(f"turns = {self.plan.text(self._turn_count())}")
+        return "turns", True
