@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 RUN_NAME = "mlflow.runName"
 BUSY_MS = 20_000  # how long sqlite waits for another writer
 CACHE_KB = 1 << 16  # of sqlite, which reads its indices again and again where it has but 2 MB
+ROWS = 50  # of one statement of sqlite's: 14 columns of each are below its oldest limit, 999 values
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _Item = tuple[str, Mapping[str, Any], MlflowRun]  # a run's id, the row of its study's run, what it says
 Rows = dict[tuple[Any, ...], tuple[Any, ...]]  # by primary key, since a statement may touch a row once
@@ -148,7 +150,7 @@ class _Statements:
 
         self._dialect = engine.dialect
         self._tables = Base.metadata.tables
-        self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._texts: dict[tuple[str, tuple[str, ...], int], str] = {}
 
     def table(self, name: str) -> Any:
         return self._tables[name]
@@ -181,21 +183,31 @@ class _Statements:
         """Insert ``rows``; of those that exist, the ``changed`` columns get the new values."""
         if not rows:
             return
-        text = self._texts.get((name, columns))
-        if text is None:
-            text = self._texts[name, columns] = self._text(name, columns, changed)
-        if self._dialect.name == SQLITE:
-            # Beside each other in the index, whose keys begin so: a run's rows are in their order already.
-            connection.exec_driver_sql(text, sorted(rows.values(), key=itemgetter(0)))
-        else:
-            connection.exec_driver_sql(text, tuple(list(column) for column in zip(*rows.values(), strict=True)))
+        if self._dialect.name != SQLITE:
+            values = tuple(list(column) for column in zip(*rows.values(), strict=True))
+            connection.exec_driver_sql(self._text(name, columns, changed, 0), values)
+            return
+        # Beside each other in the index, whose keys begin so: a run's rows are in their order already.
+        ordered = sorted(rows.values(), key=itemgetter(0))
+        whole = len(ordered) - len(ordered) % ROWS
+        if whole:
+            many = [tuple(chain.from_iterable(ordered[at : at + ROWS])) for at in range(0, whole, ROWS)]
+            connection.exec_driver_sql(self._text(name, columns, changed, ROWS), many)
+        if ordered[whole:]:
+            connection.exec_driver_sql(self._text(name, columns, changed, 1), ordered[whole:])
 
-    def _text(self, name: str, columns: tuple[str, ...], changed: Sequence[str]) -> str:
-        """Return the statement: sqlite takes a row at a time, PostgreSQL a column at a time as arrays in one
-        statement."""
+    def _text(self, name: str, columns: tuple[str, ...], changed: Sequence[str], rows: int) -> str:
+        """Return the statement for ``rows`` rows of sqlite's; PostgreSQL takes any number, as an array a column."""
+        known = self._texts.get((name, columns, rows))
+        if known is None:
+            known = self._texts[name, columns, rows] = self._made_text(name, columns, changed, rows)
+        return known
+
+    def _made_text(self, name: str, columns: tuple[str, ...], changed: Sequence[str], rows: int) -> str:
         table, quote = self._tables[name], self._dialect.identifier_preparer.quote
         if self._dialect.name == SQLITE:
-            values = f"VALUES ({', '.join('?' for _ in columns)})"
+            row = f"({', '.join('?' for _ in columns)})"
+            values = f"VALUES {', '.join([row] * rows)}"
         else:
             types = (table.c[column].type.compile(self._dialect) for column in columns)
             values = f"SELECT * FROM unnest({', '.join(f'CAST(%s AS {kind}[])' for kind in types)})"

@@ -127,6 +127,37 @@ def test_a_browser_draws_it(out: Path, tmp_path: Path) -> None:
     assert page.count("main-svg") >= drawn and ">best so far<" in page
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "width", "height"), [("desktop", 1200, 1500), ("phone", 500, 1500)])
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_screenshots_of_it(
+    out: Path, tmp_path: Path, request: pytest.FixtureRequest, size: str, width: int, height: int, theme: str
+) -> None:
+    """Chromium draws the page for a phone and a desktop, light and dark, into build/report. No path of this
+    machine is on it, and each picture is small enough to be committed."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("needs Chromium")
+    image = pytest.importorskip("PIL.Image")
+    assert str(out) not in (out / "report.html").read_text()
+    raw = tmp_path / "raw.png"
+    command = [
+        program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},{height}", "--hide-scrollbars", "--virtual-time-budget=8000",
+        f"--blink-settings=preferredColorScheme={0 if theme == 'dark' else 1}", f"--screenshot={raw}",
+        (out / "report.html").as_uri(),
+    ]  # fmt: skip
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    folder = request.config.rootpath / "build" / "report"
+    folder.mkdir(parents=True, exist_ok=True)
+    shown = folder / f"report-{size}-{theme}.png"
+    with image.open(raw) as picture:
+        corner = sum(picture.convert("RGB").getpixel((2, 2)))
+        picture.convert("RGB").quantize(64).save(shown, optimize=True)
+    assert (corner < 3 * 96) is (theme == "dark"), "the page follows the reader's scheme"
+    assert 4_000 < shown.stat().st_size < 200_000
+
+
 def test_tables_are_written_where_nothing_draws(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
