@@ -21,6 +21,7 @@ from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .factories import arange
 from .reductions import reduce as reduce_tile
+from .stacks import StackRef, load_stack, store_stack
 
 
 @register_language("tile")
@@ -84,14 +85,21 @@ def _items(index: Any) -> Any:
 def load_(
     t: Tracer, tensor: Any, index: Any, *, extra_mask: Any = None, eviction_policy: str | None = None, other: Any = 0
 ) -> Any:
-    """A load of ``tensor`` at ``index``, with ``other`` in the lanes that ``extra_mask`` leaves out."""
+    """A load of ``tensor``, or through a stack, at ``index``, with ``other`` in the lanes that ``extra_mask`` leaves
+    out."""
+    if isinstance(tensor, StackRef):
+        return load_stack(t, tensor, _items(index), extra_mask, other)
     return load(t, tensor, _items(index), extra_mask, eviction_policy, other)
 
 
 @register_language("store")
 def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = None) -> None:
-    """A store of ``value`` into ``tensor`` at ``index``, except in the lanes that ``extra_mask`` leaves out."""
-    store(t, tensor, _items(index), value, extra_mask)
+    """A store of ``value`` into ``tensor``, or through a stack, at ``index``, except in the lanes that ``extra_mask``
+    leaves out."""
+    if isinstance(tensor, StackRef):
+        store_stack(t, tensor, _items(index), value, extra_mask)
+    else:
+        store(t, tensor, _items(index), value, extra_mask)
 
 
 @register_language("specialize")
