@@ -14,7 +14,7 @@ from ...expr import Expr
 from ...ir.types import Value, is_float
 from ...language.bounds import axes
 from ..control import TileLoop, scalar_loop
-from ..indexing import load, store
+from ..indexing import check_number, load, store
 from ..language_registry import PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
 from ..trace import Tracer
@@ -67,7 +67,10 @@ def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoo
 @register_language("full")
 def full(t: Tracer, shape: Any, value: Any, dtype: Any = None) -> Any:
     """A tile filled with ``value``; float32 where no dtype is given."""
-    return t.full(t.dims_of(shape), value, dtype_name(dtype or torch.float32))
+    name = dtype_name(dtype or torch.float32)
+    if isinstance(value, (int, float)):
+        check_number(t, value, name)
+    return t.full(t.dims_of(shape), value, name)
 
 
 @register_language("zeros")
