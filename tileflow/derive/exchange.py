@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..ir.attributes import AccessAttrs
 from .forward import TileName
 from .named_elements import named
-from .program import Gradient, Loop, Statement, facts, prune, render, walk
+from .program import Branch, Gradient, Loop, Statement, facts, prune, render, walk
 from .sums import Reversed, Sum, taken
 
 
@@ -57,7 +57,12 @@ def _place(done: Reversed, found: Sum) -> tuple[Gradient, Loop] | None:
         return None
     launch, part = found.parts[0]
     loops = [s for s in done.lines if isinstance(s, Loop) and any(inner is part for inner in s.body)]
-    if launch is not done.launch or part.mask is not None or len(loops) != 1:
+    if (
+        launch is not done.launch
+        or part.mask is not None
+        or len(loops) != 1
+        or not loops[0].over.startswith("tfl.tile(")
+    ):
         return None
     own, tiles = named(launch.ir, taken(part).op), taken(part).tiles
     if (
@@ -72,12 +77,13 @@ def _place(done: Reversed, found: Sum) -> tuple[Gradient, Loop] | None:
 
 
 def _needed(lines: Iterable[Statement], loop: Loop, part: Gradient) -> list[str] | None:
-    """The lines that a part is made of, in order; None where one is a loop's, or depends on the turn before."""
+    """The lines that a part is made of, in order; None where one is a loop's or a branch's, or depends on the turn
+    before."""
     live, kept = set(part.reads), []
     every = [*lines]
     assigned = [name for s in walk(every) if isinstance(s, str) for name in facts(s).assigns]
-    in_loops = {name for s in every if isinstance(s, Loop) and s is not loop for name in _assigned(s.body)}
-    nested = {name for s in loop.body if isinstance(s, Loop) for name in _assigned(s.body)}
+    in_loops = {name for s in every if isinstance(s, Loop | Branch) and s is not loop for name in _assigned([s])}
+    nested = {name for s in loop.body if isinstance(s, Loop | Branch) for name in _assigned([s])}
     for statement in (*reversed(loop.body), *reversed(every)):
         if isinstance(statement, str) and facts(statement).assigns & live:
             kept.append(statement)
@@ -107,6 +113,7 @@ def _axes(done: Reversed, loop: Loop, tile: str) -> dict[str, Axis]:
 
 
 def _without(lines: Iterable[Statement], part: Gradient) -> list[Statement]:
+    """The statements without one that stands among them or in a loop of them."""
     return [
         Loop(s.variables, s.over, _without(s.body, part)) if isinstance(s, Loop) else s for s in lines if s is not part
     ]

@@ -13,6 +13,7 @@ from ..ir.attributes import (
     ArangeAttrs,
     AxisAttrs,
     FoldAttrs,
+    IfAttrs,
     LoopAttrs,
     PermuteAttrs,
     PointwiseAttrs,
@@ -25,7 +26,7 @@ from ..ir.attributes import (
 from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, Value
-from .program import Loop, Namer, Statement
+from .program import Branch, Loop, Namer, Statement
 from .sizes import path_text, symbol_text
 
 HINT = "write the backward by hand, and pair both by tileflow.differentiable(kernel, backward)"
@@ -198,6 +199,8 @@ class Speller:
         instead."""
         if op.kind is OpKind.FOR:
             self.loop(op, env, lines)
+        elif op.kind is OpKind.IF:
+            self.branch(op, env, lines)
         elif op.outputs and op.kind is not OpKind.ATOMIC and op.outputs[0] not in env.names:
             text = self.text(op, env)
             known = text if text.isidentifier() else env.known.get(text)
@@ -243,14 +246,32 @@ class Speller:
             loop.body.append(f"{env.names[value]} = {inner.names[param]}")
         lines.append(loop)
 
+    def branch(self, op: Op, env: Env, lines: list[Statement]) -> None:
+        """Append a branch of the forward pass without its stores: each side gives the results their names."""
+        branch = Branch(self.condition(op, env))
+        names = [self.namer.fresh("chosen") for _ in op.outputs]
+        for block, side in zip(op.regions, (branch.then, branch.other), strict=True):
+            inner = env.child()
+            self.block(block, inner, side)
+            side += [f"{name} = {self.operand(r, inner)}" for name, r in zip(names, block.results, strict=True)]
+        env.names.update(zip(op.outputs, names, strict=True))
+        lines.append(branch)
+
+    def condition(self, op: Op, env: Env) -> str:
+        """The text of a branch's condition: a scalar of the kernel, or a question about block sizes."""
+        test = IfAttrs.of(op).test
+        return self.operand(op.inputs[0], env) if test is None else self.size(test, env)
+
     def open(self, op: Op, env: Env) -> tuple[Env, Loop]:
         """The loop of an op with an empty body, and what is known inside."""
         name = TileAttrs.of(op).tile
         tile, inner = self.ir.tiles[name], env.child()
-        if tile.lengths is not None:
-            raise GradientError("a derived backward loops over sizes", got="a jagged tile", where=op.loc, hint=HINT)
         variable = self.namer.fresh(variable_name(name))
         inner.tiles[name] = TileName(variable)
+        if tile.lengths is not None:
+            return inner, Loop(
+                variable, f"tfl.jagged_tile({self.operand(tile.lengths, env)}{self._block_size(tile.block)})"
+            )
         begin, end = (
             self.operand(b, env) if isinstance(b, Value) else self.size(b, env) for b in (tile.begin, tile.end)
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..expr import Expr
 from ..ir.attributes import AccessAttrs, PointwiseAttrs, TileAttrs
-from ..ir.graph import ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
+from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 
@@ -33,7 +33,7 @@ def named(ir: KernelIR, op: Op) -> Named:
     tensor = ir.tensor(attrs.tensor)
     owners: set[tuple[str, int, int | None]] = set()
     axes: set[int] = set()
-    whole = not attrs.has_mask
+    whole = not attrs.has_mask and not _sides(ir).get(id(op))
     for dim, (size, item) in enumerate(zip(tensor.shape, attrs.index, strict=True)):
         if isinstance(item, TileIndex):
             owners.add((item.tile, dim, 0))
@@ -120,6 +120,66 @@ def disjoint(ir: KernelIR, a: Op, b: Op) -> bool:
             if high <= begin or end <= low:
                 return True
     return False
+
+
+def exclusive(ir: KernelIR, a: Op, b: Op) -> bool:
+    """Whether a program takes one of two accesses at most, and both name the same elements: they are on the two sides
+    of one branch."""
+    first, second = _sides(ir).get(id(a), {}), _sides(ir).get(id(b), {})
+    if not any(first[branch] != second[branch] for branch in first.keys() & second.keys()):
+        return False
+    return all(_item(a, x) == _item(b, y) for x, y in zip(*(AccessAttrs.of(op).index for op in (a, b)), strict=True))
+
+
+def _item(op: Op, item: object) -> object:
+    return op.inputs[item.input] if isinstance(item, ValueIndex) else item
+
+
+@once
+def _sides(ir: KernelIR) -> dict[int, dict[int, int]]:
+    """The branches around each op that stands in one, and the side of each on which it is; ops and branches by
+    Python's id."""
+    found: dict[int, dict[int, int]] = {}
+
+    def visit(block: Block, around: dict[int, int]) -> None:
+        for op in block.ops:
+            if around:
+                found[id(op)] = around
+            for side, inner in enumerate(op.regions):
+                visit(inner, {**around, id(op): side} if op.kind is OpKind.IF else around)
+
+    visit(ir.body, {})
+    return found
+
+
+def is_overwritten(ir: KernelIR, op: Op) -> bool:
+    """Whether each turn of a loop around a store names the elements that the one before it wrote."""
+    loops = [o for o in ir.walk() if o.kind is OpKind.FOR and any(inner is op for inner in walk(o.regions[0]))]
+    return any(not _depends_on(ir, op, loop) for loop in loops)
+
+
+def _depends_on(ir: KernelIR, op: Op, loop: Op) -> bool:
+    """Whether the index or the mask of an access changes from one turn of a loop to the next."""
+    attrs, (body,), name = AccessAttrs.of(op), loop.regions, TileAttrs.of(loop).tile
+    if any(isinstance(item, TileIndex) and item.tile == name for item in attrs.index):
+        return True
+    read = {op.inputs[item.input] for item in attrs.index if isinstance(item, ValueIndex)}
+    read |= {op.inputs[-1]} if attrs.has_mask else set()
+    inside = {v for o in walk(body) for v in o.outputs} | {*body.params}
+    return any(isinstance(v, Value) and _varies(ir, v, inside, name) for v in read)
+
+
+def _varies(ir: KernelIR, value: Value, inside: set[Value], tile: str) -> bool:
+    op = ir.definitions.get(value)
+    if op is None:
+        return value in inside
+    if value not in inside:
+        return False
+    is_of_tile = isinstance(op.attrs, TileAttrs) and op.attrs.tile == tile
+    is_load_there = isinstance(op.attrs, AccessAttrs) and any(
+        isinstance(i, TileIndex) and i.tile == tile for i in op.attrs.index
+    )
+    return bool(op.regions) or is_of_tile or is_load_there or any(_varies(ir, v, inside, tile) for v in op.values)
 
 
 def _span(ir: KernelIR, item: object) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""The text of a derived kernel while it is written: lines and loops. Those that nobody needs are dropped.
+"""The text of a derived kernel while it is written: lines, loops and branches. Those that nobody needs are dropped.
 
 Lines are Python. What a line assigns and reads is found in its syntax tree, so that whoever writes a line says it once.
 """
@@ -59,6 +59,20 @@ class Loop:
 
 
 @dataclass(slots=True)
+class Branch:
+    """A branch of the device. ``condition``: the text behind ``if``; ``then``, ``other``: its two sides."""
+
+    condition: str
+    then: list[Statement] = field(default_factory=list)
+    other: list[Statement] = field(default_factory=list)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that the condition reads."""
+        return facts(f"x = {self.condition}").reads
+
+
+@dataclass(slots=True)
 class Gradient:
     """The gradient of a load, to be added to a tensor's: how that is done is decided when all of them are known.
 
@@ -78,7 +92,7 @@ class Gradient:
         return frozenset().union(*(facts(f"x[{t}]").reads - {"x"} for t in texts))
 
 
-Statement = str | Loop | Gradient
+Statement = str | Loop | Branch | Gradient
 
 
 def prune(body: Iterable[Statement], live: frozenset[str] = frozenset()) -> tuple[list[Statement], frozenset[str]]:
@@ -90,6 +104,11 @@ def prune(body: Iterable[Statement], live: frozenset[str] = frozenset()) -> tupl
             if inside:
                 kept.append(Loop(statement.variables, statement.over, inside))
                 live = live | needed
+        elif isinstance(statement, Branch):
+            then, other = prune(statement.then, live), prune(statement.other, live)
+            if then[0] or other[0]:
+                kept.append(Branch(statement.condition, then[0], other[0]))
+                live = then[1] | other[1] | statement.reads
         elif isinstance(statement, Gradient):
             kept.append(statement)
             live = live | statement.reads
@@ -119,6 +138,8 @@ def walk(body: Iterable[Statement]) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, Loop):
             yield from walk(statement.body)
+        elif isinstance(statement, Branch):
+            yield from walk((*statement.then, *statement.other))
 
 
 def render(body: Iterable[Statement], indent: str) -> list[str]:
@@ -128,9 +149,18 @@ def render(body: Iterable[Statement], indent: str) -> list[str]:
         if isinstance(statement, Loop):
             lines.append(indent + statement.header)
             lines += render(statement.body, indent + INDENT)
+        elif isinstance(statement, Branch):
+            lines += _branch(statement, indent)
         else:
             lines.append(indent + str(statement))
     return lines
+
+
+def _branch(branch: Branch, indent: str) -> list[str]:
+    then, other = (render(side, indent + INDENT) for side in (branch.then, branch.other))
+    if not then:
+        return [f"{indent}if not ({branch.condition}):", *other]
+    return [f"{indent}if {branch.condition}:", *then, *([f"{indent}else:", *other] if other else [])]
 
 
 class Namer:

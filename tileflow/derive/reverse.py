@@ -1,7 +1,8 @@
 """Reverse mode over one region: the lines that compute its values again, then those that take its gradients back.
 
 Loops are differentiated where what they carry is a sum: the gradient of the sum is that of each of its terms, in a
-second loop over the same tiles.
+second loop over the same tiles. Of a branch the condition is computed again, and the gradients are those of the side
+that it takes.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, Value
 from .forward import HINT, Env, Speller
-from .program import Gradient, Loop, Statement
+from .program import Branch, Gradient, Loop, Statement, facts, walk
 from .rules import RULES, is_differentiable, refused
 from .shifts import peaks
 
 
 @dataclass(slots=True)
 class Scope:
-    """The region's body or a loop's. ``defined``: the names that its lines give. ``grads``: by name, the gradients that
-    values of this scope got so far; ``outer``: those of values around the loop. ``invariant``: the gradients of loads
-    that are the same in each turn."""
+    """The region's body, a loop's, or a side of a branch. ``defined``: the names that its lines give. ``grads``: by
+    name, the gradients that values of this scope got so far; ``outer``: those of values around it. ``loop``: the tile
+    of the loop whose body it is. ``invariant``: the gradients of loads that are the same in each turn."""
 
     lines: list[Statement]
     env: Env
     tiles: tuple[str, ...]
     defined: set[str] = field(default_factory=set)
+    loop: str | None = None
     grads: dict[str, list[str]] = field(default_factory=dict)
     outer: dict[str, list[str]] = field(default_factory=dict)
     invariant: list[tuple[Op, str]] = field(default_factory=list)
@@ -84,6 +86,8 @@ class RegionReverse:
                 self._atomic(op)
             elif op.kind is OpKind.FOR:
                 self._loop(op)
+            elif op.kind is OpKind.IF:
+                self._branch(op)
             elif not self._is_repeated(op):
                 self._op(op)
 
@@ -127,16 +131,16 @@ class RegionReverse:
     def _load(self, op: Op, grad: str) -> None:
         """Give a load's gradient to its tensor, after the loops that it does not depend on."""
         scope = self.scope
-        if len(self.scopes) > 1 and self._is_invariant(op, scope):
+        if scope.loop is not None and self._is_invariant(op, scope, scope.loop):
             scope.invariant.append((op, grad))
             return
         items, mask = self.speller.access(op, scope.env)
         scope.lines.append(Gradient(AccessAttrs.of(op).tensor, items, mask, grad, Taken(op, scope.tiles)))
 
-    def _is_invariant(self, op: Op, scope: Scope) -> bool:
+    def _is_invariant(self, op: Op, scope: Scope, loop: str) -> bool:
         items, mask = self.speller.access(op, scope.env)
         read = Gradient("", items, mask, "0").reads
-        return not read & (scope.defined | {scope.env.tiles[scope.tiles[-1]].variable})
+        return not read & (scope.defined | {scope.env.tiles[loop].variable})
 
     # ---- loops ----------------------------------------------------------------------------------
 
@@ -152,7 +156,7 @@ class RegionReverse:
         for result, value in zip(body.results, op.outputs, strict=True):
             if value in self.peaks.running and isinstance(result, Value):  # each turn as if it knew the last peak
                 env.names[result] = outer.env.names[value]
-        inner = Scope(loop.body, env, (*outer.tiles, attrs.tile), {env.names[p] for p in body.params})
+        inner = Scope(loop.body, env, (*outer.tiles, attrs.tile), {env.names[p] for p in body.params}, attrs.tile)
         self.scopes.append(inner)
         self._forward(body, inner)
         for result, grad in zip(body.results, grads, strict=True):
@@ -167,7 +171,7 @@ class RegionReverse:
                 self.give(entry, grad)
 
     def _writes(self, body: Block) -> bool:
-        return any(o.kind in (OpKind.STORE, OpKind.ATOMIC, OpKind.FOR) for o in body.ops)
+        return any(o.kind in (OpKind.STORE, OpKind.ATOMIC, OpKind.FOR, OpKind.IF) for o in body.ops)
 
     def _check_sums(self, op: Op, body: Block, grads: list[str | None], inner: Scope) -> None:
         """Raises GradientError unless each turn adds to what it carries."""
@@ -195,11 +199,52 @@ class RegionReverse:
 
     def _sum(self, value: Value, text: str, loop: Loop, outer: Scope) -> str:
         """A sum over the turns of a loop of what ``text`` is in each, as wide as ``value``."""
+        total = self._zeros(value, outer)
+        loop.body.append(f"{total} = {total} + {text}")
+        return total
+
+    def _zeros(self, value: Value, outer: Scope) -> str:
+        """A variable as wide as ``value``, set to zeros."""
         total = self.namer.fresh("d_sum")
         shape = self.speller.shape(value.dims, outer.env)
         outer.lines.append(f"{total} = tfl.zeros({shape}, dtype=torch.{sum_dtype(value)})")
-        loop.body.append(f"{total} = {total} + {text}")
         return total
+
+    # ---- branches -------------------------------------------------------------------------------
+
+    def _branch(self, op: Op) -> None:
+        """The condition is computed again, and of the branch that it takes the gradients are."""
+        outer = self.scope
+        grads = [self.take(v) for v in op.outputs]
+        if not any(grads) and not any(map(self._writes, op.regions)):
+            return
+        branch = Branch(self.speller.condition(op, outer.env))
+        sides = [self._side(op, n, lines, grads) for n, lines in enumerate((branch.then, branch.other))]
+        names = dict.fromkeys(name for side in sides for name in side.outer)
+        passed = {name: given for name in names if (given := _same_on_both(sides, name)) is not None}
+        totals = {name: self._zeros(self.values[name], outer) for name in names if name not in passed}
+        for name, total in totals.items():
+            for side in sides:
+                if name in side.outer:
+                    side.lines.append(f"{total} = {total} + {' + '.join(side.outer[name])}")
+        outer.lines.append(branch)
+        for name, text in passed.items():
+            self.give(self.values[name], text)
+        for name, total in totals.items():
+            self.give(self.values[name], total, sum_dtype(self.values[name]))
+
+    def _side(self, op: Op, n: int, lines: list[Statement], grads: list[str | None]) -> Scope:
+        """The backward pass of one side of a branch, whose results have the gradients ``grads``."""
+        outer, block = self.scope, op.regions[n]
+        inner = Scope(lines, outer.env.child(), outer.tiles)
+        self.scopes.append(inner)
+        self._forward(block, inner)
+        for result, grad in zip(block.results, grads, strict=True):
+            if grad is not None:
+                self.give(result, grad)
+        self._block(block)
+        self.scopes.pop()
+        return inner
 
     # ---- gradients ------------------------------------------------------------------------------
 
@@ -266,6 +311,14 @@ class RegionReverse:
             return self.carries(op.inputs[2], other)
         adds = op.kind is OpKind.POINTWISE and getattr(op.attrs, "fn", "") in ("add", "sub")
         return adds and any(self.carries(v, other) for v in op.inputs)
+
+
+def _same_on_both(sides: list[Scope], name: str) -> str | None:
+    """The gradient of a value around a branch that both sides give it, where that is a value around it too: they hand
+    on what they got."""
+    first, second = (side.outer.get(name, []) for side in sides)
+    made = {n for side in sides for line in walk(side.lines) if isinstance(line, str) for n in facts(line).assigns}
+    return first[0] if first == second and len(first) == 1 and first[0] not in made else None
 
 
 def sum_dtype(value: Value) -> str:

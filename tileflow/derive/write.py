@@ -17,9 +17,9 @@ from ..ir.kinds import OpKind
 from .exchange import exchange
 from .forward import HINT, Env, Speller, TileName, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
-from .named_elements import asked, disjoint
+from .named_elements import asked, disjoint, exclusive, is_overwritten
 from .observe import Call, Launch, observe
-from .program import INDENT, Gradient, Loop, Namer, Statement, prune, render, walk
+from .program import INDENT, Branch, Gradient, Loop, Namer, Statement, prune, render, walk
 from .reverse import RegionReverse
 from .sizes import equal_sizes, path_text
 from .sums import Reversed, Sum, accumulation_lines, partial_lines, plan_partials, summed
@@ -274,10 +274,11 @@ class _Writer:
                     got=AccessAttrs.of(op).tensor,
                     hint=f"keep the value in a variable; or {HINT}",
                 )
-            if any(other is tensor and not disjoint(ir, op, one) for one, other in stores[:n]):
+            earlier = (one for one, other in stores[:n] if other is tensor)
+            if is_overwritten(ir, op) or not all(disjoint(ir, op, one) or exclusive(ir, op, one) for one in earlier):
                 raise GradientError(
                     "stores of a kernel whose backward is derived are to elements of their own",
-                    got=f"two to {AccessAttrs.of(op).tensor}",
+                    got=f"two to {AccessAttrs.of(op).tensor}, or one in each turn of a loop",
                     where=op.loc,
                     hint=HINT,
                 )
@@ -416,6 +417,9 @@ def _several(texts: list[str]) -> str:
 def _placed(statement: Statement, lines_of: dict[int, str]) -> Statement:
     if isinstance(statement, Loop):
         return Loop(statement.variables, statement.over, [_placed(s, lines_of) for s in statement.body])
+    if isinstance(statement, Branch):
+        then, other = ([_placed(s, lines_of) for s in side] for side in (statement.then, statement.other))
+        return Branch(statement.condition, then, other)
     return lines_of[id(statement)] if isinstance(statement, Gradient) else statement
 
 

@@ -20,6 +20,8 @@ _SIGNATURE = {
     "bool": "i1",
 }  # fmt: skip
 
+NARROW_INTS = ("int8", "uint8", "int16", "uint16")  # what Triton's functions widen to 32 bits, its operators not
+
 
 def triton_dtype(dtype: str) -> str:
     """``tl.float32``."""

@@ -8,7 +8,7 @@ from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import Value, is_float
 from .context import Context
-from .dtypes import compute_dtype, triton_dtype
+from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
 from .functions import provide
 from .table import COMMON
 
@@ -27,7 +27,17 @@ def pointwise(e: Context, op: Op) -> None:
     operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
     held = "bool" if row.boolean else dtype
     provide(e.module, template)
-    e.define(op.output, template.format(*operands), held)
+    numbers = not any(isinstance(v, Value) for v in op.inputs[first:])
+    e.define(op.output, _typed(template, template.format(*operands), held, numbers), held)
+
+
+def _typed(template: str, text: str, dtype: str, numbers: bool) -> str:
+    """``text`` in ``dtype`` also where Triton gives another one. A number among a function's arguments is an int32 or a
+    float32 there, to which narrower ints are widened; of two ``numbers`` nothing says otherwise."""
+    if "tl." not in template or dtype in ("bool", "int32", "float32"):
+        return text
+    chooses_numbers = numbers or template in (POINTWISE["sign"].triton, POINTWISE["sign"].integer)
+    return f"({text}).to({triton_dtype(dtype)})" if dtype in NARROW_INTS or chooses_numbers else text
 
 
 @COMMON.emits(OpKind.CAST)
@@ -72,4 +82,7 @@ def where_mask(e: Context, op: Op) -> None:
         e.bind(op.output, e.name(value), held)
         return
     mask = " & ".join(e.lane_mask(value.dims, a) for a in axes)
-    e.define(op.output, f"tl.where({mask}, {e.name(value)}, {e.as_dtype(other, held)})", held)
+    template = "tl.where({0}, {1}, {2})"
+    e.define(
+        op.output, _typed(template, template.format(mask, e.name(value), e.as_dtype(other, held)), held, False), held
+    )

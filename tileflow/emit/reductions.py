@@ -11,7 +11,7 @@ from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
 from .context import Context
-from .dtypes import compute_dtype
+from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
 from .table import TRITON
 
 _REDUCE = {
@@ -42,6 +42,11 @@ _ARG_EXTREMES = {
 }  # fmt: skip
 
 
+def narrowed(text: str, fn: str, dtype: str) -> str:
+    """A reduction's text in the dtype of its operand, of which Triton's own extremes are wider."""
+    return f"{text}.to({triton_dtype(dtype)})" if fn in EXTREMES and dtype in NARROW_INTS else text
+
+
 @TRITON.emits(OpKind.REDUCE)
 def reduce(e: Context, op: Op) -> None:
     """Write a reduction of one axis. Extremes of floats are by a helper that lets NaN win, as torch does; a place is
@@ -60,7 +65,7 @@ def reduce(e: Context, op: Op) -> None:
     elif fn == "prod":
         text = f"tl.reduce({operand}, {axis}, {e.module.helper(*_MULTIPLY)})"
     else:
-        text = _REDUCE[fn].format(operand, axis)
+        text = narrowed(_REDUCE[fn].format(operand, axis), fn, dtype)
     if fn in _ARG_EXTREMES:
         e.define(op.output, f"{text}.to(tl.int64)", "int64")
     else:

@@ -38,7 +38,9 @@ def load(
     )
     inputs = list(resolved.inputs)
     if extra_mask is not None:
-        inputs.append(tracer.expand(_tile(tracer, resolved, extra_mask, "bool"), tuple(resolved.dims)).value)
+        inputs.append(
+            tracer.expand(_tile(tracer, resolved, extra_mask, "bool", is_mask=True), tuple(resolved.dims)).value
+        )
     result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), attrs)
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
@@ -71,6 +73,22 @@ def _filled(tracer: Tracer, ref: TensorRef, index: Any, mask: Any, eviction: str
         )
     loaded = load(tracer, ref, index, mask, eviction)
     return tracer.cast(tracer.pointwise("where", mask, loaded, other), ref.dtype_name)
+
+
+def check_number(tracer: Tracer, number: float, dtype: str) -> None:
+    """Raises TraceError for a number that torch does not convert to an integer dtype. A negative one wraps in an
+    unsigned dtype, as it does there."""
+    if is_float(dtype) or dtype == "bool":
+        return
+    most = torch.iinfo(getattr(torch, dtype)).max
+    least = torch.iinfo(getattr(torch, dtype)).min or -most
+    if number != number or not least <= number <= most:
+        raise TraceError(
+            f"a number is one that {dtype} holds",
+            got=repr(number),
+            where=tracer.location(),
+            hint=f"{least} to {most}; or a tensor of another dtype",
+        )
 
 
 @register_syntax("store")
@@ -149,14 +167,21 @@ def destination(
             dims = merged
     inputs: list[Operand] = [*(tracer.expand(tile, dims).value for tile in tiles), *resolved.inputs]
     if extra_mask is not None:
-        inputs.append(tracer.expand(_tile(tracer, resolved, extra_mask, "bool"), dims).value)
+        inputs.append(tracer.expand(_tile(tracer, resolved, extra_mask, "bool", is_mask=True), dims).value)
     count = len(values)
     items = tuple(replace(i, input=i.input + count) if isinstance(i, ValueIndex) else i for i in resolved.items)
     return Destination(tuple(inputs), items, dims)
 
 
-def _tile(tracer: Tracer, resolved: Resolved, value: Any, dtype: str) -> TileValue:
-    """A value or a number as a tile without the dimensions that the index inserts."""
+def _tile(tracer: Tracer, resolved: Resolved, value: Any, dtype: str, is_mask: bool = False) -> TileValue:
+    """A value or a number as a tile without the dimensions that the index inserts. Raises TraceError for a mask of
+    floats."""
     operand = tracer.operand(value)
+    if not isinstance(operand, Value):
+        check_number(tracer, operand, dtype)
+    elif is_mask and is_float(operand.type.dtype):
+        raise TraceError(
+            "extra_mask is a tile of bool", got=repr(value), where=tracer.location(), hint="compare: extra_mask=x > 0"
+        )
     tile = tracer.wrap(operand) if isinstance(operand, Value) else tracer.full((), operand, dtype)
     return written(tracer, resolved, tile)

@@ -7,8 +7,9 @@ function means is in :mod:`operations`, indexing in :mod:`indexing`, loops and b
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from types import CodeType
 from typing import Any
 
@@ -58,6 +59,7 @@ class Tracer:
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.of_knobs: dict[str, Expr] = {}  # captured ints that host code computed from its knobs, and how
         self.scopes: list[int] = [0]
+        self.overwritten: dict[Value, int] = {}  # what inplace=True was called with, and the scope
         self._scope_count = 0
         self._forced: Location | None = None
         self.is_plain = False
@@ -119,6 +121,13 @@ class Tracer:
                     got=repr(x),
                     where=self.location(),
                     hint="assign it to a variable before the loop, so that the loop carries it",
+                )
+            if self.overwritten.get(x.value) in self.scopes:
+                raise TraceError(
+                    "what inplace=True was called with is not used after it: tiles are values",
+                    got=repr(x),
+                    where=self.location(),
+                    hint="use the result: v = F.relu(v)",
                 )
             return x.value
         if isinstance(x, SymInt):
@@ -530,7 +539,10 @@ class Tracer:
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
         args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
-        return self.run(handler, name, args, kwargs)
+        found = self.run(handler, name, args, kwargs)
+        if _is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
+            self.overwritten[args[0].value] = self.scopes[-1]
+        return found
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
@@ -538,6 +550,16 @@ class Tracer:
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return self.run_torch(handler, name, args, kwargs)
+
+
+def _is_in_place(handler: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call of torch's, after its names are canonical, says ``inplace=True``."""
+    if kwargs.get("inplace") is True:
+        return bool(args)
+    if not any(a is True for a in args):
+        return False
+    names = list(signature(handler).parameters)[1:]
+    return "inplace" in names and args[names.index("inplace") :][:1] == (True,)
 
 
 def _whole(x: Any) -> Any:

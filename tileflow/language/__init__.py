@@ -28,10 +28,12 @@ from .products import dot, dot_scaled
 from .random import rand, randint
 from .registers import arange, full, zeros
 from .scans import associative_scan, cumprod, cumsum, reduce
+from .stacks import StackTensor, stacktensor_like
 
 _FAMILIES = (_by_torch,)  # imported for the functions of torch that it registers
 
 __all__ = [
+    "StackTensor",
     "Tile",
     "arange",
     "associative_scan",
@@ -68,6 +70,7 @@ __all__ = [
     "register_tunable",
     "specialize",
     "split",
+    "stacktensor_like",
     "static_range",
     "store",
     "tile",

@@ -9,11 +9,12 @@ import torch
 from . import eager
 from .eager_indexing import IndexedElements
 from .marks import device
+from .stacks import StackTensor
 
 
 @device
 def load(
-    tensor: torch.Tensor,
+    tensor: torch.Tensor | StackTensor,
     index: Any,
     *,
     extra_mask: torch.Tensor | bool | None = None,
@@ -26,15 +27,24 @@ def load(
     ``extra_mask`` a tile.
     """
     eager.current("load")
+    if isinstance(tensor, StackTensor):
+        return tensor.read(index, _tensor_of(extra_mask), other)
     return IndexedElements(tensor, index, reads=True).read(_tensor_of(extra_mask), other)
 
 
 @device
 def store(
-    tensor: torch.Tensor, index: Any, value: torch.Tensor, *, extra_mask: torch.Tensor | bool | None = None
+    tensor: torch.Tensor | StackTensor,
+    index: Any,
+    value: torch.Tensor,
+    *,
+    extra_mask: torch.Tensor | bool | None = None,
 ) -> None:
     """``tensor[index] = value`` where ``extra_mask`` is true."""
     eager.current("store")
+    if isinstance(tensor, StackTensor):
+        tensor.write(eager.widened(index), eager.widened(value), _tensor_of(extra_mask))
+        return
     IndexedElements(tensor, eager.widened(index)).write(eager.widened(value), _tensor_of(extra_mask))
 
 

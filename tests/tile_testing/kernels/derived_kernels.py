@@ -285,3 +285,176 @@ def nonlinear_host_code(x: Tensor, w: Tensor) -> Tensor:
     for tile in tfl.tile(x.size(0)):
         sums[tile] = torch.exp(x[tile, :]).sum(1)
     return (sums * w).square().sum() + w.sum()
+
+
+# ---- branches and ragged loops ------------------------------------------------------------------
+
+FLAGS = torch.tensor([1, 0, -2, 3, 1])
+COUNTS = torch.tensor([3, 0, 41, 7, 16])
+STARTS = torch.tensor([0, 3, 3, 44, 51, 67])
+
+
+@example(lambda x, w, flags: torch.where(flags[:, None] > 0, x * x * w, torch.sin(x) + x), (5, 7), (7,), FLAGS)
+def row_by_row(x: Tensor, w: Tensor, flags: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    for i in tfl.grid(x.size(0)):
+        row = x[i, :]
+        if flags[i] > 0:
+            value = row * row * w[:]
+        else:
+            value = torch.sin(row) + row
+        out[i, :] = value
+    return out
+
+
+@example(lambda x, y, flags: torch.where(flags[:, None] > 0, x * y, 0 * x), (5, 7), (5, 7), FLAGS)
+def stored_in_a_branch(x: Tensor, y: Tensor, flags: Tensor) -> Tensor:
+    out = torch.zeros_like(x)
+    for i in tfl.grid(x.size(0)):
+        if flags[i] > 0:
+            out[i, :] = x[i, :] * y[i, :]
+    return out
+
+
+@example(lambda x, y, flags: torch.where(flags[:, None] > 0, x * y, x.exp()), (5, 7), (5, 7), FLAGS)
+def stored_on_both_sides(x: Tensor, y: Tensor, flags: Tensor) -> Tensor:
+    out = torch.zeros_like(x)
+    for i in tfl.grid(x.size(0)):
+        if flags[i] > 0:
+            out[i, :] = x[i, :] * y[i, :]
+        else:
+            out[i, :] = torch.exp(x[i, :])
+    return out
+
+
+@example(lambda x: (x * torch.ones(40, 40, dtype=x.dtype).tril()).square().sum(1), (40, 40))
+def causal_skip(x: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile], dtype=x.dtype)
+        for other in tfl.tile(x.size(1)):
+            if other.begin < tile.end:
+                v = torch.where(other.index[None, :] <= tile.index[:, None], x[tile, other], 0.0)
+                total = total + (v * v).sum(1)
+        out[tile] = total
+    return out
+
+
+@example(lambda x: x.square().sum() if x.sum() > 0 else x.sin().sum(), (13,))
+def on_a_computed_value(x: Tensor) -> Tensor:
+    out = x.new_empty(1)
+    for i in tfl.grid(1):
+        row = x[:]
+        s = row.sum(0)
+        if s > 0:
+            v = (row * row).sum(0)
+        else:
+            v = torch.sin(row).sum(0)
+        out[i] = v
+    return out[0]
+
+
+def _within(x: Tensor, w: Tensor, lengths: Tensor) -> Tensor:
+    return (x * w * (torch.arange(x.size(1)) < lengths[:, None])).sum(1)
+
+
+@example(_within, (5, 41), (41,), COUNTS)
+def jagged_sum(x: Tensor, w: Tensor, lengths: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile], dtype=x.dtype)
+        for other in tfl.jagged_tile(lengths[tile]):
+            total = total + (x[tile, other] * w[other][None, :]).sum(1)
+        out[tile] = total
+    return out
+
+
+def _segments(values: Tensor, offsets: Tensor, scale: Tensor) -> Tensor:
+    parts = values.tensor_split(offsets[1:-1])
+    return torch.stack([(part.square() * s).sum(0) for part, s in zip(parts, scale, strict=True)])
+
+
+@example(_segments, (67, 5), STARTS, (5,))
+def segments_by_scalars(values: Tensor, offsets: Tensor, scale: Tensor) -> Tensor:
+    out = values.new_empty(scale.size(0), values.size(1))
+    for i in tfl.grid(scale.size(0)):
+        total = tfl.zeros([values.size(1)], dtype=values.dtype)
+        for tile in tfl.tile(offsets[i], offsets[i + 1]):
+            v = values[tile, :]
+            total = total + (v * v * scale[i]).sum(0)
+        out[i, :] = total
+    return out
+
+
+@example(_segments, (67, 5), STARTS, (5,))
+def segments_by_jagged_tiles(values: Tensor, offsets: Tensor, scale: Tensor) -> Tensor:
+    out = values.new_empty(scale.size(0), values.size(1))
+    for tile, tile_n in tfl.tile([scale.size(0), values.size(1)]):
+        starts = offsets[tile]
+        total = tfl.zeros([tile, tile_n], dtype=values.dtype)
+        for k in tfl.jagged_tile(offsets[tile.index + 1] - starts):
+            rows = starts[:, None] + k.index[None, :]
+            v = values[rows, tile_n]
+            total = total + (v * v * scale[tile][:, None, None]).sum(1)
+        out[tile, tile_n] = total
+    return out
+
+
+def _each_segment(values: Tensor, offsets: Tensor) -> Tensor:
+    return torch.cat([part.softmax(0) for part in values.tensor_split(offsets[1:-1])])
+
+
+@example(_each_segment, (67,), STARTS)
+def segment_softmax(values: Tensor, offsets: Tensor) -> Tensor:
+    out = torch.empty_like(values)
+    for i in tfl.grid(offsets.size(0) - 1):
+        peak = tfl.full([1], float("-inf"), dtype=values.dtype)
+        total = tfl.zeros([1], dtype=values.dtype)
+        for tile in tfl.tile(offsets[i], offsets[i + 1]):
+            v = values[tile]
+            new = torch.maximum(peak, v.amax(0, keepdim=True))
+            total = total * torch.exp(peak - new) + torch.exp(v - new).sum(0, keepdim=True)
+            peak = new
+        for tile in tfl.tile(offsets[i], offsets[i + 1]):
+            out[tile] = torch.exp(values[tile] - peak) / total
+    return out
+
+
+def _three_ways(x: Tensor, y: Tensor, flags: Tensor) -> Tensor:
+    rows = flags[:, None]
+    return torch.where(rows > 1, x * y, torch.where(rows > 0, x.exp(), y)).cumsum(1)
+
+
+@example(_three_ways, (5, 19), (5, 19), FLAGS)
+def elif_in_a_loop(x: Tensor, y: Tensor, flags: Tensor) -> Tensor:
+    """Each side hands on the sum that the loop carries, and adds something else to it."""
+    out = torch.empty_like(x)
+    for i, j in tfl.grid(list(x.shape)):
+        total = tfl.zeros([], dtype=x.dtype)
+        for k in tfl.grid(j + 1):
+            if flags[i] > 1:
+                total = total + x[i, k] * y[i, k]
+            elif flags[i] > 0:
+                total = total + torch.exp(x[i, k])
+            else:
+                total = total + y[i, k]
+        out[i, j] = total
+    return out
+
+
+def _blocks(x: Tensor, y: Tensor, kept: Tensor) -> Tensor:
+    mask = kept.repeat_interleave(16, 0)[: x.size(0)].repeat_interleave(16, 1)[:, : x.size(1)]
+    return (x * mask) @ y
+
+
+@example(_blocks, (20, 37), (37, 9), torch.tensor([[1, 0, 1], [0, 0, 1]]))
+def product_of_blocks(x: Tensor, y: Tensor, kept: Tensor) -> Tensor:
+    """A product whose loop leaves out blocks: its launches for the operands are not exchanged."""
+    out = x.new_empty(x.size(0), y.size(1))
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)], block_size=[16, None]):
+        acc = tfl.zeros([tile_m, tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(1), block_size=16):
+            if kept[tile_m.id, tile_k.id] > 0:
+                acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = acc
+    return out

@@ -409,3 +409,56 @@ def zeros_out(x):
 def fill_of_another_dtype(x):
     for tile in tfl.tile(64):
         x[tile, 0] = tfl.load(x, [tile, 0], extra_mask=tile.index > 3, other=0.5)  # <-
+
+
+# ---- accepted once, and wrong without a word (issue 14) -----------------------------------------
+
+
+@mistake(
+    TraceError, ("inplace=True was called with is not used after it", "use the result: v = F.relu(v)"), "x[tile, :]"
+)
+def in_place_and_used(x):
+    for tile in tfl.tile(x.size(0)):
+        value = x[tile, :]
+        F.relu(value, inplace=True)
+        x[tile, :] = value  # <-
+
+
+@mistake(TraceError, ("inplace=True was called with is not used after it",), "value + top")
+def in_place_by_position_and_used(x):
+    for tile in tfl.tile(x.size(0)):
+        value = x[tile, :]
+        top = F.hardtanh(value, -1.0, 1.0, True)
+        x[tile, :] = value + top  # <-
+
+
+@mistake(TraceError, (".to in a tile loop takes a dtype, but got 'float16'", "torch.float16, no text"), "x[tile, :].to")
+def dtype_as_text(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :].to("float16")  # <-
+
+
+@mistake(TraceError, ("extra_mask is a tile of bool", "compare: extra_mask=x > 0"), "tfl.load")
+def mask_of_floats(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = tfl.load(x, [tile, slice(None)], extra_mask=x[tile, :])  # <-
+
+
+@mistake(TraceError, ("softmax is of floats", "softmax(x.float(), dim)"), "torch.softmax", meta(96, dtype=torch.int64))
+def softmax_of_ints(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = torch.softmax(x[tile], 0)  # <-
+
+
+@mistake(
+    TraceError, ("a number is one that uint8 holds, but got 300", "-255 to 255"), "x[tile]", meta(96, dtype=torch.uint8)
+)
+def number_too_large_for_a_store(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = 300  # <-
+
+
+@mistake(TraceError, ("a number is one that int8 holds, but got 128",), "tfl.full", meta(96, dtype=torch.int8))
+def number_too_large_to_fill(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = tfl.full([tile], 128, dtype=torch.int8)  # <-

@@ -65,13 +65,35 @@ def stored_twice(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
-def branch(x: Tensor, flag: Tensor) -> Tensor:
+def stored_in_turns(x: Tensor) -> Tensor:
+    """The last turn's is what stays."""
+    out = x.new_empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        for other in tfl.tile(x.size(1)):
+            out[tile] = x[tile, other].sum(1)
+    return out
+
+
+@tileflow.kernel
+def stored_in_branches_of_two(x: Tensor, flag: Tensor) -> Tensor:
+    """Two branches, both of which a program may take."""
     out = torch.empty_like(x)
     for tile in tfl.tile(x.size(0)):
-        value = x[tile]
         if flag[0] > 0:
-            value = value * 2
-        out[tile] = value
+            out[tile] = x[tile] * 2
+        if flag[1] > 0:
+            out[tile] = x[tile] * 3
+    return out
+
+
+@tileflow.kernel
+def halved_until_small(x: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0))
+    for i in tfl.grid(x.size(0)):
+        value = x[i]
+        while value > 1:
+            value = value / 2
+        out[i] = value
     return out
 
 
@@ -120,7 +142,9 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "in place": (in_place, (ROW,), "writes to tensors of its own.*x, which is an argument"),
     "read back": (read_back, (ROW,), "does not read what it writes.*out"),
     "stored twice": (stored_twice, (ROW,), "to elements of their own.*two to out"),
-    "a branch": (branch, (ROW, ROW), "if is"),
+    "stored in turns": (stored_in_turns, (ROWS,), "to elements of their own.*one in each turn of a loop"),
+    "two branches": (stored_in_branches_of_two, (ROW, ROW), "to elements of their own.*two to out"),
+    "a while": (halved_until_small, (ROW,), "while is computed again"),
     "launch in a branch": (inside_a_branch, (ROW, True), "stand in the kernel's body.*inside another statement"),
     "atomic_max": (largest_atomic, (ROW,), "that add.*atomic_max"),
     "no gradient": (ints, (ROW,), "has a result with a gradient"),

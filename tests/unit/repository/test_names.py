@@ -47,6 +47,8 @@ PUBLIC = {
         "swiglu",
     },
     "tileflow.language": {
+        "StackTensor",
+        "stacktensor_like",
         "Tile",
         "arange",
         "associative_scan",

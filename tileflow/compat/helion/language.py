@@ -18,14 +18,13 @@ from .triton_functions import jit_function
 
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
-SEPARATE = "pass the tensors as arguments of their own"
 REFUSED = {
     "AsyncCopyDescriptor": COLLECTIVE, "ProcessGroupName": COLLECTIVE,
-    "SparseTensor": "pass its values, offsets and coordinates as tensors", "StackTensor": SEPARATE,
+    "SparseTensor": "pass its values, offsets and coordinates as tensors",
     "device_scope": "write for _ in hl.grid(1) around these lines",
     "load_bfloat16_x16_to_float16": "load, then convert with .to(torch.float16)",
     "make_async_remote_copy": COLLECTIVE, "remote_barrier": COLLECTIVE,
-    "signal": LAUNCHES, "stacktensor_like": SEPARATE, "wait": LAUNCHES,
+    "signal": LAUNCHES, "wait": LAUNCHES,
 }  # fmt: skip
 
 
@@ -46,7 +45,7 @@ def __getattr__(name: str) -> Any:
 
 def _refusal(name: str) -> Any:
     one = "a kernel works on one GPU's tensors"
-    reason = one if REFUSED[name] in (COLLECTIVE, LAUNCHES, SEPARATE) else "tileflow has another way for this"
+    reason = one if REFUSED[name] in (COLLECTIVE, LAUNCHES) else "tileflow has another way for this"
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise UnsupportedOp(reason, got=f"hl.{name}", hint=REFUSED[name])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 SAME = (
-    "Tile", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
-    "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum", "device_print", "dot", "grid",
+    "StackTensor", "Tile", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+    "atomic_xchg", "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum", "device_print", "dot", "grid",
     "inline_asm_elementwise", "inline_triton", "jagged_tile", "join", "register_block_size", "register_tunable",
-    "specialize", "split", "static_range", "tile",
+    "specialize", "split", "stacktensor_like", "static_range", "tile",
 )  # fmt: skip
 ADAPTED = (
     "arange", "associative_scan", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load",

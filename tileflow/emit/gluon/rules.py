@@ -117,7 +117,7 @@ def reduce(e: GluonContext, op: Op) -> None:
     if fn in _reductions.EXTREMES and is_float(dtype):  # which pass a NaN on
         text = f"gl.reduce({operand}, {axis}, {e.module.helper(*_reductions.EXTREMES[fn])})"
     else:
-        text = _REDUCE[fn].format(operand, axis)
+        text = _reductions.narrowed(_REDUCE[fn].format(operand, axis), fn, dtype)
     if e.by(e.extent(value.dims[1])) != e.by(e.width):
         text = f"gl.convert_layout({text}, {e.by_row})"
     e.define(op.output, text, dtype)

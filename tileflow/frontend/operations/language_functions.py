@@ -14,13 +14,14 @@ from ...expr import Expr
 from ...ir.types import Value, is_float
 from ...language.bounds import axes
 from ..control import TileLoop, scalar_loop
-from ..indexing import load, store
+from ..indexing import check_number, load, store
 from ..language_registry import PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .factories import arange
 from .reductions import reduce as reduce_tile
+from .stacks import StackRef, load_stack, store_stack
 
 
 @register_language("tile")
@@ -66,7 +67,10 @@ def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoo
 @register_language("full")
 def full(t: Tracer, shape: Any, value: Any, dtype: Any = None) -> Any:
     """A tile filled with ``value``; float32 where no dtype is given."""
-    return t.full(t.dims_of(shape), value, dtype_name(dtype or torch.float32))
+    name = dtype_name(dtype or torch.float32)
+    if isinstance(value, (int, float)):
+        check_number(t, value, name)
+    return t.full(t.dims_of(shape), value, name)
 
 
 @register_language("zeros")
@@ -84,14 +88,21 @@ def _items(index: Any) -> Any:
 def load_(
     t: Tracer, tensor: Any, index: Any, *, extra_mask: Any = None, eviction_policy: str | None = None, other: Any = 0
 ) -> Any:
-    """A load of ``tensor`` at ``index``, with ``other`` in the lanes that ``extra_mask`` leaves out."""
+    """A load of ``tensor``, or through a stack, at ``index``, with ``other`` in the lanes that ``extra_mask`` leaves
+    out."""
+    if isinstance(tensor, StackRef):
+        return load_stack(t, tensor, _items(index), extra_mask, other)
     return load(t, tensor, _items(index), extra_mask, eviction_policy, other)
 
 
 @register_language("store")
 def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = None) -> None:
-    """A store of ``value`` into ``tensor`` at ``index``, except in the lanes that ``extra_mask`` leaves out."""
-    store(t, tensor, _items(index), value, extra_mask)
+    """A store of ``value`` into ``tensor``, or through a stack, at ``index``, except in the lanes that ``extra_mask``
+    leaves out."""
+    if isinstance(tensor, StackRef):
+        store_stack(t, tensor, _items(index), value, extra_mask)
+    else:
+        store(t, tensor, _items(index), value, extra_mask)
 
 
 @register_language("specialize")

@@ -266,14 +266,26 @@ def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
 
 @register_torch("to", "type", "type_as")
 def to(t: Tracer, x: Any, *wanted: Any, dtype: Any = None, device: Any = None, **unused: Any) -> Any:
-    """A device says nothing: a kernel runs on one."""
+    """A conversion to a dtype. A device says nothing: a kernel runs on one."""
     for item in (dtype, *wanted):
         item = item.dtype if isinstance(item, (TileValue, TensorRef)) else item
         if isinstance(item, torch.dtype):
             return t.cast(x, dtype_name(item))
-        if not isinstance(item, (torch.device, str, bool, type(None))):
+        if isinstance(item, (torch.device, str)):
+            _check_device(t, item)
+        elif not isinstance(item, (bool, type(None))):
             raise TraceError(".to in a tile loop takes a dtype", got=repr(item), where=t.location())
     return x
+
+
+def _check_device(t: Tracer, device: Any) -> None:
+    """Raises TraceError for a text that names no device: torch takes none for a dtype either."""
+    try:
+        torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise TraceError(
+            ".to in a tile loop takes a dtype", got=repr(device), where=t.location(), hint="torch.float16, no text"
+        ) from error
 
 
 def _cast_rows() -> None:

@@ -14,7 +14,7 @@ from ...errors import ShapeError, TraceError
 from ...expr import Expr
 from ...ir.attributes import ArangeAttrs, ReduceAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import INT32_MAX, Dim, TileType, Value
+from ...ir.types import INT32_MAX, Dim, TileType, Value, is_float
 from ..promotion import dtype_name
 from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
@@ -293,12 +293,20 @@ def implicit_dim(t: Tracer, x: Any, dim: int | None, name: str) -> int:
     return dim
 
 
+def _of_floats(t: Tracer, x: Any, name: str, dtype: Any) -> Any:
+    """``x`` in the dtype that is asked for. Raises TraceError for ints, as torch does."""
+    if dtype is not None:
+        return t.cast(x, dtype_name(dtype))
+    if not is_float(x.value.type.dtype):
+        raise TraceError(f"{name} is of floats", got=repr(x), where=t.location(), hint=f"{name}(x.float(), dim)")
+    return x
+
+
 @register_torch("softmax")
 def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``exp(x - max) / sum(exp(x - max))`` along ``dim``."""
     dim = implicit_dim(t, x, dim, "softmax")
-    if dtype is not None:
-        x = t.cast(x, dtype_name(dtype))
+    x = _of_floats(t, x, "softmax", dtype)
     exponent = t.pointwise("exp", x - reduce(t, "max", x, dim, True))
     return exponent / reduce(t, "sum", exponent, dim, True)
 
@@ -307,8 +315,7 @@ def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dty
 def log_softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``x - max - log(sum(exp(x - max)))`` along ``dim``."""
     dim = implicit_dim(t, x, dim, "log_softmax")
-    if dtype is not None:
-        x = t.cast(x, dtype_name(dtype))
+    x = _of_floats(t, x, "log_softmax", dtype)
     shifted = x - reduce(t, "max", x, dim, True)
     return shifted - t.pointwise("log", reduce(t, "sum", t.pointwise("exp", shifted), dim, True))
 

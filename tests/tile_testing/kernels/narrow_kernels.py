@@ -1,0 +1,62 @@
+"""Kernels whose ints are narrower or wider than what Triton makes of the numbers beside them, with what they must give.
+
+``tl.where(c, v, 1)`` and ``tl.maximum(v, 1)`` of an int8 are int32, ``tl.where(c, 1, 0)`` is int32 or float32 whatever
+the kernel says: what is computed from them must wrap, and be as exact, as in the dtype that torch gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tile_testing.kernels.cases import Case
+
+CASES: dict[str, Case] = {}
+
+Function = Callable[[Any, Any], Any]
+
+
+def _add(name: str, function: Function, dtype: torch.dtype, result: torch.dtype) -> None:
+    low, high = (0, 256) if dtype == torch.uint8 else (-128, 128)
+    generator = torch.Generator().manual_seed(len(CASES))
+    x, y = (torch.randint(low, high, (37,), generator=generator).to(dtype) for _ in range(2))
+
+    @tileflow.kernel
+    def kernel(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.shape, dtype=result, device=x.device)
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = function(x[tile], y[tile])
+        return out
+
+    # not by default arguments of the kernel: the values are those of this call
+    globals()[name] = kernel
+    CASES[name] = Case(kernel, (x, y), function, (("block:tile", 8),))
+
+
+NARROW: dict[str, Function] = {
+    "clamp": lambda a, b: (torch.clamp(a, min=1) * 3) >> 1,
+    "clamp_both": lambda a, b: (torch.clamp(a, 5, 99) * 3) >> 1,
+    "where": lambda a, b: (torch.where(a > 3, a, 100) * 3) >> 1,
+    "relu": lambda a, b: (torch.relu(a) * 3) >> 1,
+    "remainder": lambda a, b: ((a % (b | 1)) * 100) >> 1,
+    "divided_by_a_clamped": lambda a, b: a // torch.clamp(b | 1, max=77),
+    "remainder_of_a_clamped": lambda a, b: a % torch.clamp(b | 1, max=77),
+    "masked_fill": lambda a, b: (a.masked_fill(a > 3, 100) * 3) >> 1,
+    "largest": lambda a, b: (torch.stack([a, b], 1).amax(1) * 3) >> 1,
+}
+for _name, _function in NARROW.items():
+    for _dtype in (torch.int8, torch.uint8):
+        _add(f"{_name}_{str(_dtype)[6:]}", _function, _dtype, _dtype)
+
+WIDE: dict[str, Function] = {
+    "sign": lambda a, b: torch.sign(a) * (1 << 40),
+    "numbers_shifted": lambda a, b: torch.where(a > 3, 1, 0) << 40,
+    "numbers_multiplied": lambda a, b: torch.where(a > 3, 1, 0) * (1 << 20) * (1 << 20),
+}
+for _name, _function in WIDE.items():
+    _add(f"{_name}_int64", _function, torch.int64, torch.int64)
+_add("sign_float64", lambda a, b: torch.sign(a) / 3, torch.float64, torch.float64)
