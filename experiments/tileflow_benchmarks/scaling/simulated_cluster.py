@@ -58,6 +58,7 @@ from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Binary, Resources
 from tileflow.target import target
 
+from .figures import keep
 from .simulated_stages import TRAFFIC, Pace
 
 DEPTH = 2
@@ -462,8 +463,11 @@ def main() -> int:
     parser.add_argument("--compile-s", type=float, default=Pace().compile_s)
     parser.add_argument("--call-us", type=float, default=CALL_US, help="what a call of a worker takes of the driver")
     parser.add_argument("--carried-us", type=float, default=CARRIED_US, help="and each trial that it carries")
-    parser.add_argument("--schedulers", type=int, default=1, help="processes that search, each with a core of its own")
+    parser.add_argument(
+        "--schedulers", type=int, nargs="+", default=[1], help="processes that search, each with a core of its own"
+    )
     parser.add_argument("--copies", type=int, default=1, help="of each kernel: a sweep of more kernels")
+    parser.add_argument("--out", type=Path, help="a folder: rows are added to its JSON, and the plot drawn of all")
     asked = parser.parse_args()
     sys.path.insert(0, "")
     wanted = specs.read(asked.spec)
@@ -471,9 +475,11 @@ def main() -> int:
         wanted = replace(wanted, strategy=replace(wanted.strategy, name=asked.strategy))
     print("|", " | ".join(COLUMNS), "|\n|" + "---:|" * len(COLUMNS), flush=True)
     ray = RayCost(asked.call_us, asked.carried_us)
-    for gpus, per_s in itertools.product(asked.gpus, asked.per_s):
-        found = simulate(wanted, gpus, per_s, asked.trials, asked.compile_s, ray, asked.schedulers, asked.copies)
+    for gpus, per_s, schedulers in itertools.product(asked.gpus, asked.per_s, asked.schedulers):
+        found = simulate(wanted, gpus, per_s, asked.trials, asked.compile_s, ray, schedulers, asked.copies)
         print("|", " | ".join(text.format(**found) for text in COLUMNS.values()), "|", flush=True)
+        if asked.out is not None:
+            keep([found], asked.out, wanted.strategy.name)
     return 0
 
 

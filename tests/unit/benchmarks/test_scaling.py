@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tileflow_benchmarks.scaling import figures
 from tileflow_benchmarks.scaling.simulated_cluster import RayCost, SimulatedCluster, simulate
 from tileflow_cluster.protocol import KernelRef, TrialRequest
 from tileflow_experiments.spec import parse
@@ -48,3 +51,15 @@ def test_calls_carry_several_trials_where_these_are_quick() -> None:
     quick = simulate(wanted(), gpus=2, per_s=200.0, trials=100, compile_s=0.005, ray=one)
     assert slow["ray_ms"] == pytest.approx(2 * one.call_us / 1e3)
     assert quick["ray_ms"] < slow["ray_ms"] / 2
+
+
+def test_rows_of_several_commands_are_one_plot(tmp_path: Path) -> None:
+    row = {"gpus": 8.0, "per_s": 7.0, "schedulers": 1.0, "reached": 0.9}
+    figures.keep([row, {**row, "gpus": 64.0, "reached": 0.5}], tmp_path, "random")
+    figures.keep([{**row, "reached": 0.8}, {**row, "schedulers": 16.0}], tmp_path, "random")
+    kept = json.loads((tmp_path / figures.ROWS).read_text())
+    assert [(r["schedulers"], r["gpus"], r["reached"]) for r in kept] == [(1, 8, 0.8), (1, 64, 0.5), (16, 8, 0.9)]
+    (legend,) = figures.figure(kept).legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[:2] == [f"random, 7 a second and GPU, {many}" for many in ("1 scheduler", "16 schedulers")]
+    assert (tmp_path / figures.PLOT).read_bytes().startswith(b"\x89PNG")
