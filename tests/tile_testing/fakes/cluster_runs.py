@@ -48,7 +48,7 @@ class Prepare:
         space = ConfigSpace((
             Knob("x", "block:x", (0, 1, 2, 3), "block", 0),
             Knob("inert", "load:a", (0, 1), "access", 0),
-            Knob("fault", "tunable:fault", self.faults, "tunable", ""),
+            Knob("fault", "tunable:fault", self.faults, "tunable", self.faults[0]),
         ))  # fmt: skip
         sizes = (int(dict(key.problem)["m"]),)
         problem = Problem(KERNEL.name, (("a", TensorSpec("float32", sizes, (1,))),))
