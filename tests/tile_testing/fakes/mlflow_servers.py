@@ -1,4 +1,4 @@
-"""Real servers for tests of MLflow: PostgreSQL, MLflow's own, a browser. Each is None where the machine has no such
+"""Real servers for tests of MLflow: PostgreSQL, MLflow's own. The first is None where the machine has no such
 program; all listen on this machine alone, and are stopped by their process."""
 
 from __future__ import annotations
@@ -107,21 +107,3 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
         except OSError:
             assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.3)
-
-
-def browser() -> str | None:
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-def open_page(program: str, url: str, folder: Path, name: str) -> str:
-    """The text of the page as a reader sees it, markup included; ``folder/name.png`` shows it."""
-    with tempfile.TemporaryDirectory(prefix="browser-") as profile:
-        arguments = [
-            program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-            f"--user-data-dir={profile}", "--window-size=1700,1200", "--virtual-time-budget=30000",
-        ]  # fmt: skip
-        subprocess.run([*arguments, f"--screenshot={folder / name}.png", url], check=True, timeout=START_S,
-                       stderr=subprocess.DEVNULL)  # fmt: skip
-        found = subprocess.run([*arguments, "--dump-dom", url], check=True, timeout=START_S,
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # fmt: skip
-    return found.stdout

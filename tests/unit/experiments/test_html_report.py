@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tile_testing.browser import Theme, page_text, screenshot
 from tile_testing.fakes.experiments_fakes import BAD, GPU, prepare, sweep_spec, tools
 from tileflow_experiments import charts, html_report, journal, mlflow_log, sweep
 from tileflow_experiments.journal import Folded
@@ -113,15 +113,8 @@ def test_what_a_trial_said_is_text_and_never_markup(folded: Folded, key: StudyKe
 
 
 @pytest.mark.slow
-def test_a_browser_draws_it(out: Path, tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("needs Chromium")
-    command = [
-        browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=420,900", "--virtual-time-budget=8000", "--dump-dom", (out / "report.html").as_uri(),
-    ]  # fmt: skip
-    page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+def test_a_browser_draws_it(out: Path) -> None:
+    page = page_text((out / "report.html").as_uri(), 420, 900)
     drawn = page.count('class="chart js-plotly-plot"')
     assert drawn == 4, "the first search's charts and the phases"
     assert page.count("main-svg") >= drawn and ">best so far<" in page
@@ -131,30 +124,14 @@ def test_a_browser_draws_it(out: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("size", "width", "height"), [("desktop", 1200, 1500), ("phone", 500, 1500)])
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_screenshots_of_it(
-    out: Path, tmp_path: Path, request: pytest.FixtureRequest, size: str, width: int, height: int, theme: str
+    out: Path, request: pytest.FixtureRequest, size: str, width: int, height: int, theme: Theme
 ) -> None:
     """Chromium draws the page for a phone and a desktop, light and dark, into build/report. No path of this
     machine is on it, and each picture is small enough to be committed."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("needs Chromium")
-    image = pytest.importorskip("PIL.Image")
     assert str(out) not in (out / "report.html").read_text()
-    raw = tmp_path / "raw.png"
-    command = [
-        program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-        f"--window-size={width},{height}", "--hide-scrollbars", "--virtual-time-budget=8000",
-        f"--blink-settings=preferredColorScheme={0 if theme == 'dark' else 1}", f"--screenshot={raw}",
-        (out / "report.html").as_uri(),
-    ]  # fmt: skip
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
-    folder = request.config.rootpath / "build" / "report"
-    folder.mkdir(parents=True, exist_ok=True)
-    shown = folder / f"report-{size}-{theme}.png"
-    with image.open(raw) as picture:
-        corner = sum(picture.convert("RGB").getpixel((2, 2)))
-        picture.convert("RGB").quantize(64).save(shown, optimize=True)
-    assert (corner < 3 * 96) is (theme == "dark"), "the page follows the reader's scheme"
+    shown = request.config.rootpath / "build" / "report" / f"report-{size}-{theme}.png"
+    is_dark = screenshot((out / "report.html").as_uri(), shown, width, height, theme)
+    assert is_dark is (theme == "dark"), "the page follows the reader's scheme"
     assert 4_000 < shown.stat().st_size < 200_000
 
 

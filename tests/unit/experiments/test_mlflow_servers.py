@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tile_testing.browser import page_text, screenshot
 from tile_testing.fakes import mlflow_servers as servers
 from tileflow_experiments import mlflow_log
 from tileflow_experiments.tracking import rate, replay
@@ -161,19 +162,15 @@ def test_over_http_twice_leaves_the_same_runs_and_pages(out: Path, server: str, 
     before = found(server)
     assert first.complete and first.trials == TRIALS and len(before) == TRIALS + 1
     assert mlflow_log.replay(out / "journal.jsonl", server) == first and found(server) == before
-    program = servers.browser()
-    if program is None:
-        pytest.skip("needs Chromium")
     shown = request.config.rootpath / "build" / "mlflow"
-    shown.mkdir(parents=True, exist_ok=True)
-    runs_page = servers.open_page(program, first.page, shown, "runs")
+    runs_page = _seen(first.page, shown / "runs.png")
     assert "matmul 4096x4096x4096 bf16 h200" in runs_page and f"{TRIALS + 1}" in runs_page
     assert "Run Name" in runs_page and "Detect Issues in Your Traces" not in runs_page
     best = f"{before['matmul 4096x4096x4096 bf16 h200'][5]['best_us']:.2f} us"
-    trials = servers.open_page(program, _only_trials(first.page), shown, "trials")
+    trials = _seen(_only_trials(first.page), shown / "trials.png")
     names = {run[0] for key, run in before.items() if not key.startswith("matmul")}
     assert sum(name in trials for name in names) >= 10 and best in trials
-    study = servers.open_page(program, _run_page(server), shown, "study")
+    study = _seen(_run_page(server), shown / "study.png")
     text = re.sub(r"<[^>]*>", " ", study)
     named = (
         "default_us",
@@ -188,6 +185,12 @@ def test_over_http_twice_leaves_the_same_runs_and_pages(out: Path, server: str, 
     assert [said for said in named if said not in text] == []
     assert "of the roofline" in text, "the summary is the run's note"
     assert {path.name for path in shown.glob("*.png")} >= {"runs.png", "trials.png", "study.png"}
+
+
+def _seen(url: str, file: Path) -> str:
+    """The page's text; ``file`` shows it."""
+    screenshot(url, file, 1700, 1200, budget_ms=30_000)
+    return page_text(url)
 
 
 def _only_trials(page: str) -> str:

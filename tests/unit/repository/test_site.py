@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tile_testing import ROOT
+from tile_testing.browser import Theme, screenshot
 
 TREE = ROOT
 PAGES = sorted(path.relative_to(TREE).as_posix() for path in (TREE / "docs").rglob("*.md"))
@@ -59,17 +60,36 @@ def test_the_diagram_is_what_its_script_draws() -> None:
     assert len({(box.x, box.y) for box in script["BOXES"]}) == len(names) == len({*names}), "no box covers another"
 
 
-@pytest.mark.slow
-def test_it_builds_without_a_warning(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, which was built without a warning."""
     pytest.importorskip("mkdocs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
+    folder = tmp_path_factory.mktemp("built") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     run = subprocess.run(command, cwd=TREE, env=environment, capture_output=True, text=True, timeout=240)
     assert run.returncode == 0 and "WARNING" not in run.stderr, run.stderr[-4000:]
-    api = (tmp_path / "site" / "reference" / "api.html").read_text()
+    return folder
+
+
+@pytest.mark.slow
+def test_it_builds_without_a_warning(site: Path) -> None:
+    api = (site / "reference" / "api.html").read_text()
     assert "tileflow.api.Kernel" in api and "triton_source" in api, "docstrings are on the page"
-    notebook = (tmp_path / "site" / "notebooks" / "write_and_tune.html").read_text()
+    notebook = (site / "notebooks" / "write_and_tune.html").read_text()
     assert "speed-up" in notebook, "what its cells showed is on the page"
-    search = (tmp_path / "site" / "explanations" / "search.html").read_text()
+    search = (site / "explanations" / "search.html").read_text()
     assert "search/tileflow_search" in search
     assert 'href="../../search' not in search, "the site holds no sources to link to"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_screenshots_of_it(site: Path, request: pytest.FixtureRequest, theme: Theme) -> None:
+    """Pages for a desktop and a phone, light and dark, into build/site."""
+    shown = request.config.rootpath / "build" / "site"
+    for page, width in (("guides/tuning", 1100), ("index", 500)):
+        file = shown / f"{page.replace('/', '-')}-{theme}.png"
+        is_dark = screenshot((site / f"{page}.html").as_uri(), file, width, 900, theme)
+        assert is_dark is (theme == "dark"), "the page follows the reader's scheme"
+        assert 4_000 < file.stat().st_size < 200_000
