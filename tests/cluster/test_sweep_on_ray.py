@@ -88,6 +88,7 @@ def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEval
     assert before <= verdicts(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_no_line_and_no_trial(
     start: Callable[..., RayEvaluator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_full_disk_loses_no_line_and_no_trial(
     assert verdicts(tmp_path / "out") == verdicts(tmp_path / "whole") and before <= verdicts(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_where_no_config_works_the_default_is_exported_with_reasons(
     start: Callable[..., RayEvaluator], tmp_path: Path
 ) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from tile_testing.kernels.derived_kernels import EXAMPLES
+from tile_testing.tiers import every_other
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", every_other(EXAMPLES))
 def test_as_triton(interpreter: Callable[..., Any], name: str) -> None:
     assert interpreter("runs.derived_runs:run", name) == ""

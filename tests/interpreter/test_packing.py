@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tile_testing.kernels import path_of
 from tile_testing.runs.interpreted import load_module, run_eagerly
+from tile_testing.tiers import every_other
 
 from tileflow.target import CATALOGUE
 
@@ -30,7 +31,7 @@ COMPILED = ("cat_of_three", "merged_and_taken_apart", "gathered", "packed_int4_p
             "product_of_mxfp4")  # fmt: skip
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("architecture", every_other(["sm_90a", "sm_80", "gfx942", "sm_100a", "gfx950"]))
 def test_compiles(architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     from tileflow.build.compile import build

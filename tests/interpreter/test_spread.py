@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tile_testing.tiers import every_other
 
 CASES = [
     ("routed", {"experts": 3, "m": 100, "n": 70, "k": 33}),
@@ -16,7 +17,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("mode", every_other(["static", "dynamic"]))
 @pytest.mark.parametrize(("name", "problem"), CASES, ids=[f"{n.rpartition(':')[2]}-{p['m']}" for n, p in CASES])
 def test_random_configs(interpreter: Callable[..., Any], name: str, problem: dict[str, Any], mode: str) -> None:
     assert not interpreter("runs.spread_runs:wrong", name, problem, mode, problem["m"], 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tile_testing import ROOT
+from tile_testing.tiers import every_other
 
 from tileflow import language
 from tileflow.frontend import operations
@@ -45,14 +46,16 @@ def counted(first: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "first",
-    [
-        "tileflow.frontend.language_registry",  # 14: a worker that had read this alone lacked tfl.dot
-        "tileflow.frontend.torch_registry",
-        "tileflow.frontend.trace",
-        "tileflow.frontend.values",
-        "tileflow.emit.escapes",
-        "tileflow.language",
-    ],
+    every_other(
+        [
+            "tileflow.frontend.language_registry",  # 14: a worker that had read this alone lacked tfl.dot
+            "tileflow.frontend.torch_registry",
+            "tileflow.frontend.trace",
+            "tileflow.frontend.values",
+            "tileflow.emit.escapes",
+            "tileflow.language",
+        ]
+    ),
 )
 def test_the_tables_are_complete_whichever_module_is_imported_first(first: str) -> None:
     assert counted(first) == counted("tileflow.reference")

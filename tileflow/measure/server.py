@@ -86,9 +86,9 @@ class MeasureProcess(WarmProcess):
     def run(self, request: MeasureRequest) -> Outcome:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
 
-        Memory that is short is tried once more in a clean process, alone on the card, unless others wait for it; a
-        reference that has no room
-        there is made on the CPU, and by witnesses where it cannot be made there, for all further requests as well.
+        Memory that is short is tried once more in a clean process, alone on the card, unless others wait for it. A
+        reference that has no room there is made on the CPU, and by witnesses where it cannot be made there, for all
+        further requests as well.
         Raises what the kernel's author or the caller must mend: an unknown kernel, inputs or a reference that raise,
         witnesses that disagree, inputs that do not fit the card even then, and SlowProblem for those that are not made
         in time or, while others wait, have no room, so that it is decided once for all configs.

@@ -30,6 +30,7 @@ def test_medians_have_intervals() -> None:
     assert above([5.0, 6.0], [3.0, 3.0]).median == 2.5 and ratio([4.0, 9.0], [2.0, 3.0]).median == 2.5
 
 
+@pytest.mark.slow
 def test_contenders_are_timed_in_a_new_order_each_round() -> None:
     order: list[str] = []
     contenders = {name: lambda n, name=name: order.append(name) for name in "abcd"}

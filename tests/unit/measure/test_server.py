@@ -106,8 +106,12 @@ def test_a_reference_without_room_is_made_on_the_cpu(process: MeasureProcess, ca
     ("what", "why"),
     [
         ("no_room_on_this_host", "planted: no room on the cpu"),
-        ("reference_ends_the_process_on_the_cpu", "signal SIGKILL while in phase 'prepare'"),
-        ("reference_never_returns_on_the_cpu", "phase 'prepare' took longer than 0.5 s"),
+        pytest.param(
+            "reference_ends_the_process_on_the_cpu", "signal SIGKILL while in phase 'prepare'", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "reference_never_returns_on_the_cpu", "phase 'prepare' took longer than 0.5 s", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_where_the_cpu_has_none_either_there_are_witnesses(
