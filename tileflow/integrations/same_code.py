@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -30,7 +30,9 @@ def same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
 
 
 def _same(one: Any, other: Any, owners: tuple[type, type] | None, seen: set[tuple[int, int]]) -> bool:
-    if one is other or (id(one), id(other)) in seen:
+    if (id(one), id(other)) in seen:
+        return True
+    if one is other and not _asks_its_owners(one, owners):
         return True
     if isinstance(one, (str, int, float, tuple)):
         return type(one) is type(other) and bool(one == other)
@@ -52,10 +54,16 @@ def _same(one: Any, other: Any, owners: tuple[type, type] | None, seen: set[tupl
     ) and (owners is None or _same_attributes(one.__code__, owners, seen))
 
 
+def _asks_its_owners(value: Any, owners: tuple[type, type] | None) -> bool:
+    """Whether a value is code of the classes' own, which may do another thing in a class that only inherits it."""
+    return owners is not None and any(getattr(value, "__module__", None) == kind.__module__ for kind in owners)
+
+
 def _same_attributes(code: CodeType, owners: tuple[type, type], seen: set[tuple[int, int]]) -> bool:
     """Whether what the code may ask of its object's class is the same in both."""
     one, other = owners
-    return all(_same(_attribute(one, name), _attribute(other, name), owners, seen) for name in code.co_names)
+    names = {name for each in _codes(code) for name in each.co_names}
+    return all(_same(_attribute(one, name), _attribute(other, name), owners, seen) for name in sorted(names))
 
 
 def _attribute(kind: type, name: str) -> Any:
@@ -79,12 +87,18 @@ def _same_step(one: dis.Instruction, other: dis.Instruction) -> bool:
         return one.arg == other.arg  # a variable by its number
     if isinstance(one.argval, CodeType) and isinstance(other.argval, CodeType):
         return _same_code(one.argval, other.argval)
-    return type(one.argval) is type(other.argval) and one.argval == other.argval
+    # equal numbers may be of two types, in tuples too, or of two signs: 0.0 and -0.0
+    return type(one.argval) is type(other.argval) and repr(one.argval) == repr(other.argval)
 
 
 def _globals(code: CodeType) -> set[str]:
-    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    steps = (step for each in _codes(code) for step in dis.get_instructions(each))
+    return {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code, and that of the functions inside it."""
+    yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            names |= _globals(inner)
-    return names
+            yield from _codes(inner)

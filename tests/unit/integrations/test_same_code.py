@@ -56,6 +56,13 @@ def test_anything_else_counts(change: Callable[[str], str]) -> None:
     assert not same_function(made(PLAIN), made(text))
 
 
+@pytest.mark.parametrize(("one", "other"), [("0.0", "-0.0"), ("(1, 2)", "(1.0, 2)"), ("True", "1")])
+def test_equal_constants_may_be_two(one: str, other: str) -> None:
+    text = "def f(x):\n    return x + {}\n"
+    assert same_function(made(text.format(one)), made(text.format(one)))
+    assert not same_function(made(text.format(one)), made(text.format(other)))
+
+
 def test_decorators_are_the_same_ones() -> None:
     def doubled(function: Any) -> Any:
         return functools.wraps(function)(lambda *args: 2 * function(*args))
@@ -88,5 +95,14 @@ def test_a_method_is_compared_with_what_it_asks_of_its_class() -> None:
     class Scaled(Same):
         scale = 2.0
 
+    class Inside(Base):
+        def forward(self, x: float) -> float:
+            return sum(self.grown(y) for y in (x,)) * self.scale
+
+    class InsideOther(Inside):
+        def grown(self, x: float) -> float:
+            return x + 2
+
+    assert not same_method(Inside, InsideOther, "forward"), "asked for by a function inside"
     assert same_method(Base, Same, "forward")
     assert not same_method(Base, Other, "forward") and not same_method(Base, Scaled, "forward")
