@@ -25,11 +25,12 @@ from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
+from .runtime.ambient import without_autocast
 from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import MISS, MOST_STATES, CallCache, Direct
 from .runtime.describe import check_memory, describe, device_class
-from .runtime.dispatch import bind
+from .runtime.dispatch import Shapes, bind
 from .runtime.handles import register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
@@ -208,6 +209,8 @@ class Kernel:
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
             return self._operators(*args, **kwargs)  # what the operator runs is interpreted, when it runs
         self.refuse_grad(tensors((*args, *kwargs.values())))
+        if _device_of(args, kwargs).type == "meta":  # there are no values to look at
+            return self.host.run(Shapes(), *args, **kwargs)
         return self.run_eagerly(*args, config=_interpreting.get(), **kwargs)
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Attempt | Direct]:
@@ -216,9 +219,9 @@ class Kernel:
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
             return iter((Direct(self._operators, _Uncounted()),))
         self.refuse_grad(tensors((*args, *kwargs.values())))
-        if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0"):
-            return iter((Direct(self.run_eagerly, _Uncounted()),))
         device = _device_of(args, kwargs)
+        if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0") and device.type != "meta":
+            return iter((Direct(self.run_eagerly, _Uncounted()),))
         live = device_class(device) if device.type == "cuda" else None
         return plan(self, Call(args, kwargs, self.describe(*args, **kwargs), device, live))
 
@@ -290,7 +293,7 @@ class Kernel:
         text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites)
         device = _device_of(args, kwargs)
         # a generated kernel knows nothing of autocast
-        with eager.session(device, self.scope.__code__, text, config), torch.autocast(device.type, enabled=False):
+        with eager.session(device, self.scope.__code__, text, config), without_autocast(device):
             return self.scope(*args, **kwargs)
 
     @cached_property

@@ -25,6 +25,7 @@ KERNELS = path_of("escape_kernels")
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
 ASSEMBLY = ("reverse_bytes", "two_results")
 H200 = target("nvidia-h200")
+OWN = print, breakpoint  # while this module is read: Ray puts its own there once another test has started it
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
@@ -100,7 +101,7 @@ def _another_stop(*args: Any, **kwargs: Any) -> None:
 @pytest.mark.parametrize("held", ["python's own", "the other"])
 def test_a_builtin_that_a_library_replaced_keeps_its_meaning(monkeypatch: pytest.MonkeyPatch, held: str) -> None:
     """Ray puts its own ``print`` into the process of a driver, debuggers their own ``breakpoint``."""
-    show, stop = (print, breakpoint) if held == "python's own" else (_another, _another_stop)
+    show, stop = OWN if held == "python's own" else (_another, _another_stop)
     monkeypatch.setattr(builtins, "print", _another)
     monkeypatch.setattr(builtins, "breakpoint", _another_stop)
 

@@ -17,6 +17,7 @@ import torch
 from ..errors import CallError
 from ..kernels import add_rms_norm, cross_entropy, geglu, linear_cross_entropy, rms_norm, rope, swiglu
 from ..kernels import attention as scaled_dot_attention
+from ..runtime.ambient import autocast_dtype
 from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, ROTARY, F, Head, Norm, form_of, turns_as_llama
 
 __all__ = ["Report", "Skipped", "apply", "unapply"]
@@ -314,8 +315,8 @@ def _train_step(model: Any, form: Head, labels: torch.Tensor, inputs: dict[str, 
     shifted = options.pop("shift_labels", None)
     wanted = _shifted(labels, options.get("ignore_index", -100)) if shifted is None else shifted
     hidden, weight, bias = outputs.last_hidden_state, model.lm_head.weight, model.lm_head.bias
-    if torch.is_autocast_enabled(hidden.device.type):  # as the product would under it
-        dtype = torch.get_autocast_dtype(hidden.device.type)
+    dtype = autocast_dtype(hidden.device)
+    if dtype is not None:  # as the product would under it
         hidden, weight, bias = (None if x is None else x.to(dtype) for x in (hidden, weight, bias))
     cap = model.config.final_logit_softcapping if form.caps else None
     loss = linear_cross_entropy(hidden, weight, wanted.to(hidden.device), bias=bias, softcap=cap, **options)

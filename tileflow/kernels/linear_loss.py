@@ -15,6 +15,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..errors import CallError
+from ..runtime.ambient import without_autocast
 from .losses import IGNORED, LossOptions, capped, cross_entropy_forward, divisor, slope, sums_of_rows
 from .losses import inputs as loss_inputs
 from .losses import reference as losses_of
@@ -115,7 +116,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         options: tuple[int, float, float | None],
         rows: int,
     ) -> torch.Tensor:
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device):
             loss, grads = _chunked(x, weight, bias, labels, scale, options, rows, ctx.needs_input_grad[:3])
         ctx.save_for_backward(*grads)
         ctx.is_spent = False

@@ -6,7 +6,7 @@ A key holds the settings that the kernel's text can see, by their names. What a 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 import torch
@@ -49,6 +49,19 @@ def float32_precision() -> str:
 def draw_seed() -> int:
     """A seed out of torch's generator of the CPU, which ``torch.manual_seed`` sets: another one each time."""
     return int(torch.randint(_SEEDS, (), device="cpu"))
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """What products of the device are cast to now; None outside of autocast, and for devices that have none (meta)."""
+    kind = device.type
+    is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if is_on else None
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Inside, torch casts nothing on the device. Devices that have no autocast need nothing."""
+    known = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
 
 def _autocast() -> Hashable:

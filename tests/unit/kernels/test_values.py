@@ -212,3 +212,13 @@ def test_a_helper_s_text_is_part_of_a_kernel_of_this_package() -> None:
     from tileflow.kernels.losses import cross_entropy_forward
 
     assert "FunctionDef s12:sums_of_rows" in serialise(cross_entropy_forward.scope)
+
+
+def test_losses_on_the_meta_device_have_shapes() -> None:
+    """torch has no autocast there, and raises where one asks for it."""
+    x, weight = torch.empty(2, 7, 32, device="meta"), torch.empty(11, 32, device="meta", requires_grad=True)
+    labels = torch.empty(2, 7, dtype=torch.int64, device="meta")
+    ours.linear_cross_entropy(x, weight, labels).backward()
+    assert weight.grad is not None and weight.grad.shape == weight.shape
+    with tileflow.interpret():
+        assert ours.swiglu(x, x).shape == x.shape
