@@ -148,8 +148,18 @@ class Lowered:
         try:
             self.emit(config)
         except ConfigError:
-            return default_config(self.regions, self.space, self.target, pipelined=True)
+            return self.default_pipelined
         return config
+
+    @cached_property
+    def default_pipelined(self) -> Config:
+        """The default where no launch is warp-specialised."""
+        return default_config(self.regions, self.space, self.target, pipelined=True)
+
+    @cached_property
+    def default_unaligned(self) -> Config:
+        """The same for the variants that assume nothing of where rows begin and end; as a rule no other."""
+        return default_config(self.regions, self.space, self.target, pipelined=True, unaligned=True)
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -160,10 +170,10 @@ class Lowered:
         """What Triton's interpreter runs in place of ``config``: itself, unless a launch has a schedule of its own."""
         return interpretable(self.space, config)
 
-    def emit(self, config: Config) -> tuple[TritonSource, ...]:
+    def emit(self, config: Config, variants: Sequence[Divisible] | None = None) -> tuple[TritonSource, ...]:
         """The Triton source of each region under ``config``; in dynamic mode one variant with sizes divisible by 16,
         where the example's are, one with those of the inner dimensions alone, and one without; fewer where some are
-        equal.
+        equal. ``variants``: these alone.
 
         Raises ConfigError where the config is not one of the space, breaks a constraint, or host code asserts.
         """
@@ -175,7 +185,7 @@ class Lowered:
             )
         sources: dict[str, TritonSource] = {}
         for ir in self.specialised_regions(config):
-            for divisible in DIVISIBLE[self.mode]:
+            for divisible in DIVISIBLE[self.mode] if variants is None else variants:
                 if SCHEDULE.chosen(config, ir) == "warp_specialised":
                     source = emit_specialised(ir, config, self.target, divisible)
                 else:

@@ -23,12 +23,14 @@ than the example's; and dimensions in one piece beyond ``REACHES``. Guards decli
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .config import Choice, Config, Knob
+from .emit.parameters import Divisible
 from .emit.source import TritonSource
 from .errors import ConfigError, KernelError, TraceError
-from .lowered import Lowered
+from .lowered import DIVISIBLE, Lowered
 from .passes.lengthen import Reach, never_looped
 from .space.knobs import FLATTEN, GRID, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
 
@@ -42,55 +44,91 @@ _log = logging.getLogger("tileflow")
 
 def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[TritonSource, ...]:
     """The variants of a call ``lowered`` in dynamic mode. ``config``: of its first two; those after them keep what they
-    can of it. Raises ConfigError where no variant can be made; one that cannot is left out, and logged."""
-    config = portable_config(lowered, config)
-    sources = {source.hash: source for source in lowered.emit(config)}
+    can of it. Without one, each has the default for what it may assume. Raises ConfigError where no variant can be
+    made; one that cannot is left out, and logged."""
+    is_given, config = config is not None, portable_config(lowered, config)
+    pipelined = _pipelined_config(lowered, config)
+    unaligned = config if is_given and pipelined == config else _unaligned_config(lowered, pipelined)
+    *divisible, anything = DIVISIBLE[lowered.mode]
+    found = (*lowered.emit(config, divisible), *lowered.emit(unaligned, (anything,)))
+    sources = {source.hash: source for source in sorted(found, key=lambda source: source.region)}
     for make in (_wide, _generic):
         try:
-            sources |= {source.hash: source for source in make(lowered, config)}
+            sources |= {source.hash: source for source in make(lowered, pipelined, unaligned)}
         except (KernelError, ConfigError) as error:
             _log.warning("%s: not every call has a variant: %s", lowered.problem.kernel, error)
     return tuple(sources.values())
 
 
 def portable_config(lowered: Lowered, config: Config | None = None) -> Config:
-    """The config that host code runs under beside the variants: ``config`` fitted to the call, or the default, fitted
-    to what only aligned addresses would allow too."""
+    """The config that host code runs under beside the variants: ``config`` fitted to the call, or the pipelined
+    default, fitted to what only aligned addresses would allow too. What is left of a warp-specialised one where its
+    schedule is none says nothing of boxes."""
     if config is not None:
         return lowered.space.adapt(config.to_dict())
+    default = lowered.default_pipelined
     try:
         wide = replace(lowered, mode="wide")
     except KernelError:  # said when the variants are made
-        return lowered.default
-    return lowered.space.adapt(wide.space.adapt(lowered.default.to_dict()).to_dict())
+        return default
+    return lowered.space.adapt(wide.space.adapt(default.to_dict()).to_dict())
 
 
-def _wide(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
-    return _longest(replace(lowered, mode="wide"), config)
+def _pipelined_config(lowered: Lowered, config: Config) -> Config:
+    """``config``, or the pipelined default in place of a warp-specialised one: other modes have no such schedule, and
+    what it leaves open says nothing of boxes and warps."""
+    if all(choice == SCHEDULE.default for name, choice in config.items if SCHEDULE.matches(name)):
+        return config
+    return _asking_alike(lowered, lowered.default_pipelined, config)
 
 
-def _generic(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
+def _unaligned_config(lowered: Lowered, config: Config) -> Config:
+    """The default for variants without divisibility: ``config`` itself unless products have another."""
+    wanted = lowered.default_unaligned
+    return config if wanted == lowered.default_pipelined else _asking_alike(lowered, wanted, config)
+
+
+def _asking_alike(lowered: Lowered, wanted: Config, config: Config) -> Config:
+    """``wanted`` with what host code asks for as in ``config``, which all variants share; ``config`` where that does
+    not fit."""
+    asked = {knob.name: config[knob.name] for knob in lowered.host_knobs}
+    fitted = lowered.space.adapt(wanted.to_dict() | asked)
+    return fitted if all(fitted[name] == choice for name, choice in asked.items()) else config
+
+
+def _wide(lowered: Lowered, config: Config, unaligned: Config) -> tuple[TritonSource, ...]:
+    wide = replace(lowered, mode="wide")
+    if unaligned == config:
+        return _longest(wide, config)
+    *divisible, anything = DIVISIBLE["wide"]
+    found = (*_longest(wide, config, divisible), *_longest(wide, unaligned, (anything,)))
+    return tuple(sorted(found, key=lambda source: source.region))
+
+
+def _generic(lowered: Lowered, config: Config, unaligned: Config) -> tuple[TritonSource, ...]:
     try:
         plain = replace(lowered, mode="generic")
     except TraceError:  # a size of 1 is broadcast
         plain = replace(lowered, mode="generic_ones")
     # registers for long dimensions are a waste where the example's are enough
-    short = _within(plain, REACHES[-1], config) if any(map(never_looped, plain.regions)) else ()
-    return (*short, *_longest(plain, config))
+    short = _within(plain, REACHES[-1], unaligned) if any(map(never_looped, plain.regions)) else ()
+    return (*short, *_longest(plain, unaligned))
 
 
-def _longest(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
+def _longest(lowered: Lowered, config: Config, variants: Sequence[Divisible] | None = None) -> tuple[TritonSource, ...]:
     """The variant for the longest dimensions that registers and shared memory allow."""
     failed: list[ConfigError] = []
     for reach in REACHES:
         try:
-            return _within(lowered, reach, config)
+            return _within(lowered, reach, config, variants)
         except ConfigError as error:
             failed.append(error)
     raise failed[-1]
 
 
-def _within(lowered: Lowered, reach: Reach, config: Config) -> tuple[TritonSource, ...]:
+def _within(
+    lowered: Lowered, reach: Reach, config: Config, variants: Sequence[Divisible] | None = None
+) -> tuple[TritonSource, ...]:
     """The sources for dimensions up to ``reach``: under what the space has of ``config``, or where they are longer than
     the example's, of the default for such; with what host code asks for as in ``config``."""
     keeps_layout = lowered.shape_mode.keeps_layout
@@ -108,7 +146,7 @@ def _within(lowered: Lowered, reach: Reach, config: Config) -> tuple[TritonSourc
             where=str(config),
             hint="smaller block sizes leave registers for longer dimensions",
         )
-    return lowered.emit(fitted)
+    return lowered.emit(fitted, variants)
 
 
 def _plain(knob: Knob) -> Choice | None:

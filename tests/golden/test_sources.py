@@ -19,20 +19,23 @@ WITHOUT_SPILLS = ("sm_90a", "gfx942", "gfx950")
 WITH_ARRAYS = ("examples.physarum:move",)  # the sine of large arguments keeps one in local memory
 # what the default config leaves alone
 UNUSUAL: dict[str, Choice] = {
-    "persistent": 2, "order": "1,0", "group": 4, "num_warps": 8, "num_stages": 2,
+    "persistent": 2, "order": "1,0", "group": 4, "num_warps": 8, "num_stages": 2, "tunable:split_k": 4,
 }  # fmt: skip
 
 
 # one kernel of a kind is read in three variants; of the others the default one says what is theirs
 THREE_WAYS = frozenset({"attention", "layer_norm", "matmul", "matmul_epilogue", "rms_norm", "rms_norm_bwd", "softmax",
-                        "softmax_online", "vector_add"})  # fmt: skip
-# warps with roles of their own: attention, rows of ragged groups, parts of an inner dimension
+                        "softmax_online", "split_k_matmul", "vector_add"})  # fmt: skip
+# warps with roles of their own: attention, one product, rows of ragged groups, parts of an inner dimension
 _PRODUCT: dict[str, Choice] = {
     "schedule": "warp_specialised", "block:tile_k": 64, "num_stages": 4, "consumers": 2, "group": 4,
 }  # fmt: skip
 SPECIALISED: dict[str, dict[str, Choice]] = {
     "examples.attention:attention": {
         "schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": 128, "num_stages": 2,
+    },
+    "examples.matmul:matmul_epilogue": {
+        **_PRODUCT, "block:tile_m": 128, "block:tile_n": 128, "ping_pong": True, "num_stages": 6, "group": 8,
     },
     "examples.grouped_matmul:grouped_matmul": {
         **_PRODUCT, "block:tile_m": 128, "block:tile_n": 256, "ping_pong": False,
@@ -61,7 +64,7 @@ def lower(name: str, mode: str, device: str = "nvidia-h200", row: str = "example
     return kernel(name).lower(meta(name, sizes), target(device), mode=mode)
 
 
-def unusual(lowered: Lowered) -> Config:
+def unusual(lowered: Lowered, default: Config) -> Config:
     """Small blocks, looped reductions, a cache hint for each load, and ``UNUSUAL``."""
     changes: dict[str, Choice] = {}
     for knob in lowered.space.knobs:
@@ -75,7 +78,7 @@ def unusual(lowered: Lowered) -> Config:
             changes[knob.name] = "evict_last"
     allowed = {k.name: k.choices for k in lowered.space.knobs}
     kept = {name: choice for name, choice in changes.items() if choice in allowed[name]}
-    return lowered.space.repair(lowered.default.with_(kept))
+    return lowered.space.repair(default.with_(kept))
 
 
 def document(space: ConfigSpace, config: Config, sources: tuple[TritonSource, ...]) -> str:
@@ -98,8 +101,10 @@ def document(space: ConfigSpace, config: Config, sources: tuple[TritonSource, ..
 @pytest.mark.parametrize(("name", "variant"), SOURCES)
 def test_source(name: str, variant: str, golden: Callable[[str, str], None]) -> None:
     lowered = lower(name, "dynamic" if variant == "dynamic" else "static")
-    config = unusual(lowered) if variant == "unusual" else lowered.default
-    if variant == "specialised":
+    config = lowered.default_pipelined
+    if variant == "unusual":
+        config = unusual(lowered, config)
+    elif variant == "specialised":
         config = lowered.space.complete(SPECIALISED[name])
     golden(f"sources/{name.partition(':')[2]}_{variant}.py", document(lowered.space, config, lowered.emit(config)))
 

@@ -145,9 +145,15 @@ def test_a_hopeless_config_is_given_up_early(ask: Any) -> None:
     assert len(hopeless.samples_us) == Effort().first_samples
 
 
+def test_a_config_out_of_reach_is_called_once(ask: Any) -> None:
+    steady = ask("right").measurement
+    found = ask("right", incumbent_us=steady.median_us / 100, effort=Effort(cheap_us=0.0)).measurement
+    assert len(found.samples_us) == 1 and found.median_us >= 0.5 * steady.median_us
+
+
 def test_inputs_that_do_not_fit_the_card_are_the_problems_fault_and_no_configs(ask: Any) -> None:
     total = torch.cuda.get_device_properties(0).total_memory
-    with pytest.raises(SpecError, match="inputs and its reference must fit the card"):
+    with pytest.raises(SpecError, match="inputs must fit the card"):
         ask("right", n=total // 4)
 
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from tile_testing.kernels.computed_kernels import activated, fp8_weights, inputs_of, int4_scaled, shifted
+from tile_testing.kernels.computed_kernels import (
+    activated,
+    fp8_weights,
+    inputs_of,
+    int4_scaled,
+    shifted,
+    shifted_in_parts,
+)
 from tile_testing.kernels.schedule_kernels import (
     grouped_queries,
     inputs,
@@ -155,9 +162,10 @@ def test_one_product_after_another_is_the_same(card: Target, tiles: Tiles) -> No
 COMPUTED: tuple[Tiles, ...] = ((128, 256, 2, False), (256, 128, 2, False), (128, 128, 2, True), (64, 64, 1, False))
 
 
-def computed(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles, **more: Choice) -> Any:
+def computed(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles, mode: str = "static",
+             **more: Choice) -> Any:  # fmt: skip
     """The call under a warp-specialised config of one product with a computed right operand."""
-    lowered = kernel.lower(args, card)
+    lowered = kernel.lower(args, card, mode=mode)
     rows, columns, consumers, ping_pong = tiles
     choices: dict[str, Choice] = {
         "schedule": "warp_specialised", "block:tile_n": rows, "block:tile_m": columns, "block:tile_k": 64,
@@ -175,11 +183,20 @@ def test_packed_weights(card: Target, tiles: Tiles, k: int) -> None:
     check(computed(int4_matmul, args, card, tiles), int4_matmul, args)
 
 
-@pytest.mark.parametrize("parts", [2, 4])
-def test_packed_weights_in_parts(card: Target, parts: int) -> None:
-    args = examples.int4_matmul.inputs(64, 4096, 7168, device="cuda")
-    call = computed(int4_matmul, args, card, (128, 64, 2, False), **{"tunable:split_k": parts})
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(("k", "parts"), [(7168, 2), (7168, 4), (1280, 2), (320, 4)])
+def test_packed_weights_in_parts(card: Target, k: int, parts: int, mode: str) -> None:
+    """Equal parts, a shorter last one, and ones that lie past the end."""
+    args = examples.int4_matmul.inputs(64, 4096, k, device="cuda")
+    call = computed(int4_matmul, args, card, (128, 64, 2, False), mode, **{"tunable:split_k": parts})
     check(call, int4_matmul, args)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_masked_operands_in_parts(card: Target, mode: str) -> None:
+    args = tuple(a.cuda() for a in inputs_of(shifted_in_parts, m=1000, n=1040, k=1000))
+    choices: dict[str, Choice] = {"block:tile_m": 256, "block:tile_n": 128, "tunable:parts": 8}
+    check(computed(shifted_in_parts, args, card, (128, 256, 2, False), mode, **choices), shifted_in_parts, args)
 
 
 @pytest.mark.parametrize("tiles", COMPUTED[:3], ids=str)

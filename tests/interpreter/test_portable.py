@@ -43,6 +43,16 @@ def test_sizes_unlike_the_example(interpreter: Interpreter, name: str) -> None:
     assert wrong == [] and all(taken)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_sizes_of_shorter_vectors(interpreter: Interpreter, dtype: str) -> None:
+    """Inner sizes that are multiples of 8, 4 or 2: the first variants take calls whose sizes are such multiples too,
+    those after them all others."""
+    name = "examples.matmul:matmul"
+    cases = [Case(name, sizes, dtype) for sizes in ((7, 76, 20), (9, 40, 72), (5, 74, 36), (3, 75, 37))]
+    wrong, taken = interpreter("runs.portable_runs:check", Case(name, (44, 72, 36), dtype), cases)
+    assert wrong == [] and all(taken)
+
+
 @pytest.mark.parametrize("name", LAID_OUT)
 def test_layouts_unlike_the_example(interpreter: Interpreter, name: str) -> None:
     """Transposed, every third element, a start in the middle of 16 bytes, a stride of 0: the last variants' own."""

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.compiler_gallery import GALLERY, kernel, meta, problem
 
+import examples.matmul
 import tileflow
 import tileflow.language as tfl
+from examples.attention import attention
 from tileflow.api import Kernel
 from tileflow.build.interpret import symbol_reader
 from tileflow.config import Config
@@ -147,6 +149,28 @@ def test_any_number_of_rows_keeps_vectors_and_boxes() -> None:
     context = Guarded(kernel(name), config, sources, aligned=True)
     kernel(name).host.run(context, x[:, :1111], w[:1111])
     assert context.launches[0][1][0] is sources[2]
+
+
+def test_attention_s_variants_have_boxes() -> None:
+    """What its warp-specialised default leaves of the pipelined one had none."""
+    args = attention.inputs(batch=4, heads=8, m=4096, d=128, device="meta")
+    lowered = attention.lower(args, H200, mode="dynamic")
+    assert lowered.default["schedule"] == "warp_specialised"
+    first, second, *_ = portable_sources(lowered)
+    for source in (first, second):
+        assert {a.path for a in source.args if a.kind == "descriptor"} >= {"q", "k", "v"}
+
+
+def test_variants_beside_a_warp_specialised_row_are_the_defaults() -> None:
+    """Modes without its schedule made pointers and four warps of what it leaves open."""
+    args = examples.matmul.inputs(4224, 4352, 4096, device="meta")
+    lowered = kernel("examples.matmul:matmul").lower(args, H200, mode="dynamic")
+    row = lowered.default
+    assert row["schedule"] == "warp_specialised"
+    sources = portable_sources(lowered, row)
+    assert ["warp_specialize" in s.text for s in sources[:2]] == [True, True]
+    by_default = [s.hash for s in portable_sources(lowered)]
+    assert [s.hash for s in sources[2:]] == by_default[2:]
 
 
 def wide(source: TritonSource) -> bool:
@@ -370,3 +394,18 @@ def test_how_memory_lies_says_what_variants_rely_on() -> None:
     assert layouts(x, y) == layouts(torch.empty(777, 64, dtype=torch.bfloat16, device="meta"), y) == "v1,v1"
     assert layouts(x, y.t()) == "v1,1v" and layouts(x, y[:, :63]) == "v1,v1p"
     assert layouts(x, torch.empty(64, 63, dtype=torch.bfloat16, device="meta")) == "v1,s1p"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_variants_that_assume_nothing_have_a_default_of_their_own(dtype: torch.dtype) -> None:
+    """The default for boxes spilled up to 632 bytes where each element has an address: variants by element have
+    smaller blocks, and what host code asks for is the same in all."""
+    x, w = (torch.empty(1000, 1000, dtype=dtype, device="meta") for _ in range(2))
+    lowered = kernel("examples.matmul:matmul").lower((x, w.t()), H200, "dynamic")
+    sources = portable_sources(lowered)
+    blocks = [tuple(dict(s.constexprs)[f"BLOCK_TILE_{axis}"] for axis in "MN") for s in sources]
+    boxed = [any(a.kind == "descriptor" for a in s.args) for s in sources]
+    assert boxed == [True, False, True, False, False]
+    assert [b == (64, 64) for b in blocks] == [not is_boxed for is_boxed in boxed]
+    given = portable_sources(lowered, lowered.default)
+    assert len({dict(s.constexprs)["BLOCK_TILE_N"] for s in given}) == 1

@@ -20,12 +20,15 @@ from .spreading import spread_config
 from .streaming import streaming_config
 
 
-def default_config(regions: Sequence[KernelIR], space: ConfigSpace, target: Target, pipelined: bool = False) -> Config:
-    """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch."""
+def default_config(
+    regions: Sequence[KernelIR], space: ConfigSpace, target: Target, pipelined: bool = False, unaligned: bool = False
+) -> Config:
+    """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch.
+    ``unaligned``: for variants that assume nothing of where rows begin and end, wherever the example's do."""
     wanted: dict[str, Choice] = {}
     for ir in regions:
         has_product = any(op.kind is OpKind.DOT for op in ir.walk())
-        wanted |= product_config(ir, target, pipelined) if has_product else streaming_config(ir, target)
+        wanted |= product_config(ir, target, pipelined, unaligned) if has_product else streaming_config(ir, target)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(space.repair(Config.of(chosen)))
     spread: dict[str, Choice] = {}

@@ -19,7 +19,7 @@ from ..errors import CallError
 from ..frontend.meaning import digest
 from ..library import Example
 from ..runtime.argtree import flatten_call, is_traced, leaves, replace, tensors, unflatten_call
-from .observe import observe
+from .observe import Call, observe
 from .pull_back import pull_back
 from .write import Derived, derive
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 
-VERSION = 1  # of what is derived from a kernel's code: another one is another kernel to tables
+VERSION = 2  # of what is derived from a kernel's code: another one is another kernel to tables
 
 
 class _OneKind(Kernel):
@@ -179,7 +179,7 @@ class BackwardKernel(Kernel):
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """The forward kernel's arguments for a problem, and random gradients of its results."""
         args = self.forward.positional_args(self.forward.inputs(device=device, seed=seed, **problem), {})
-        call = observe(self.forward.name, self.forward.host, _on_meta(args))
+        call = self._observed(args)
         like = [call.results[i] for i in call.asked]
         with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
             torch.manual_seed(seed + 1)
@@ -193,11 +193,14 @@ class BackwardKernel(Kernel):
             given = tuple(replace(a, _detached) for a in args[: self._count])
             found = [*tensors((self.forward._reference(*given[: _most_arguments(self.forward._reference)]),))]
         inputs = [t for t in tensors(given) if t.requires_grad]
-        results = [found[i] for i in self.results(*args)]
+        results = [found[i] for i in self._observed(args[: self._count]).asked]  # of dtypes that may not be derived
         grads = [g.to(r.dtype) for r, g in zip(results, args[self._count :], strict=True)]
         made = torch.autograd.grad(results, inputs, grads, allow_unused=True)
         made = tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, made, strict=True))
         return made if len(made) > 1 else made[0]
+
+    def _observed(self, args: Sequence[Any]) -> Call:
+        return observe(self.forward.name, self.forward.host, _on_meta(args))
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
         """The forward kernel's problem at small odd sizes."""

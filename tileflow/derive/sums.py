@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ..ir.graph import KernelIR
 from .forward import Env, Speller, index_item
 from .host import Header
 from .named_elements import Named, disjoint, named
 from .observe import Launch
-from .program import Gradient, Loop, Statement, facts
+from .program import Gradient, Loop, Statement, facts, walk
 from .reverse import Taken
 
 
@@ -118,6 +119,38 @@ def partial_lines(done: Reversed) -> tuple[list[str], list[str]]:
         narrow = "" if found.wide == found.dtype else f".to({found.like}.dtype)"
         after.append(f"{found.name} = {memory}.sum(0){narrow}")
     return before, after
+
+
+def whole_first(ir: KernelIR, lines: Iterable[Statement]) -> list[Statement]:
+    """A launch's lines with each gradient of single elements behind the loop that gives all elements theirs.
+
+    The loop then stores into memory that is not set before, where it else would add to zeros that the host wrote.
+    """
+    kept = list(lines)
+    for part in [s for s in kept if isinstance(s, Gradient)]:
+        if _is_stored(ir, part):
+            continue
+        begin = kept.index(part)
+        for end, later in enumerate(kept[begin + 1 :], begin + 1):
+            if isinstance(later, Loop) and any(
+                isinstance(s, Gradient) and s.tensor == part.tensor and _is_stored(ir, s) for s in later.body
+            ):
+                between = kept[begin + 1 : end + 1]
+                if not _assigned(between) & part.reads:
+                    kept[begin : end + 1] = [*between, part]
+                break
+    return kept
+
+
+def _is_stored(ir: KernelIR, part: Gradient) -> bool:
+    """Whether a gradient is of each element of its tensor, in one turn of one program."""
+    own = named(ir, taken(part).op)
+    return own.by_lane and own.is_whole and own.tiles >= set(taken(part).tiles)
+
+
+def _assigned(lines: Iterable[Statement]) -> frozenset[str]:
+    names = (facts(line).assigns for line in walk(lines) if isinstance(line, str))
+    return frozenset().union(*names)
 
 
 def accumulation_lines(found: Sum) -> tuple[str, list[str]]:

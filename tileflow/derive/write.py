@@ -22,7 +22,7 @@ from .observe import Call, Launch, observe
 from .program import INDENT, Branch, Gradient, Loop, Namer, Statement, prune, render, walk
 from .reverse import RegionReverse
 from .sizes import equal_sizes, path_text
-from .sums import Reversed, Sum, accumulation_lines, partial_lines, plan_partials, summed
+from .sums import Reversed, Sum, accumulation_lines, partial_lines, plan_partials, summed, whole_first
 
 PRELUDE = ("torch", "tfl", "pull_back")
 
@@ -230,6 +230,7 @@ class _Writer:
                 where=reverse.unavailable[lost[0]].loc,
                 hint=HINT,
             )
+        lines = whole_first(ir, lines)
         for statement in walk(lines):
             if isinstance(statement, Gradient):
                 found = self._sum(launch, statement.tensor)

@@ -99,6 +99,8 @@ class TritonKernel(Context):
         before = f"{self.module.text(_HEADER, '@triton.jit')}\n\n"
         heading_lines = heading(self.plan, origin)
         header = before + "".join(f"{line}\n" for line in heading_lines) + f"@triton.jit\ndef {name}(\n{inner}):\n"
+        # Triton learns of arguments only that 16 divides them: of products it finds out
+        header += "".join(f"    {n} = {n} // {by} * {by}\n" for n, by in self.parameters.divisors().items())
         first, above = before.count("\n"), header.count("\n")
         return TritonSource(
             name=name,

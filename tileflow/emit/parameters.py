@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any, Literal
 
 from ..expr import Expr
@@ -11,12 +12,13 @@ from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR, SliceIndex, TensorParam, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
-from ..ir.types import INT32_MAX
+from ..ir.types import INT32_MAX, itemsize
 from ..runtime.abi import LaunchArg, TensorMap
 from ..runtime.paths import Symbol
 from .dtypes import signature
 from .plan import KernelPlan, parameter_name
 
+VECTOR = 16  # bytes of the longest load or store of a thread
 # all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none
 Divisible = Literal["all", "inner", "none"]
 
@@ -70,7 +72,8 @@ def inner_symbols(ir: KernelIR) -> frozenset[str]:
 
 
 class Parameters:
-    """Those of one kernel. ``divisible``: in dynamic mode, which sizes and strides are assumed to be so by 16."""
+    """Those of one kernel. ``divisible``: in dynamic mode, which sizes and strides are assumed to be multiples of 16,
+    or of what the example's are."""
 
     def __init__(self, plan: KernelPlan, divisible: Divisible) -> None:
         self._plan = plan
@@ -89,6 +92,21 @@ class Parameters:
         box = Box(tensor, block, order)
         self._boxes[box.name] = box
         return box
+
+    def divisors(self) -> dict[str, int]:
+        """What the run-time sizes and strides along which memory lies are multiples of, where that is less than 16:
+        8, 4 or 2, by their names. Vectors of as many elements need it, up to 16 bytes."""
+        ir = self._plan.ir
+        if ir.shape_mode.is_static or self._divisible == "none":
+            return {}
+        longest = VECTOR // min(itemsize(t.dtype) for t in ir.tensors)
+        found: dict[str, int] = {}
+        for symbol, name in sorted(self._plan.symbols.items()):
+            common = gcd(ir.hints[symbol], longest)
+            if symbol in inner_symbols(ir) and ir.hints[symbol] % 16 and common > 1:
+                self._plan.guard((Expr.sym(symbol) % common).eq(0))
+                found[name] = common
+        return found
 
     def scalar(self, path: str) -> str:
         """The name of a run-time float."""

@@ -27,7 +27,7 @@ from .monitor import open_monitor
 from .racing import Ranking, Rules, race
 from .request import Candidate, MeasureRequest
 from .timing import DeviceSampler, measure, read_memory, sample_in_turn, summarise
-from .types import DeviceFacts, Outcome, RankedResult, Status
+from .types import DeviceFacts, Measurement, Outcome, RankedResult, Status
 from .warmup import warm_up_libraries
 
 Call = Callable[..., Any]
@@ -134,13 +134,19 @@ class _Trial:
         report("time")
         started = time.perf_counter()
         try:
-            sampler = DeviceSampler(call, self._data[0].args)
-            found, card = self._measure_stable(
-                lambda: measure(sampler, self._request.effort, self._request.incumbent_us)
-            )
+            found, card = self._timed(call)
         except Exception as error:
             return self._failed(error, outcome)
         return replace(outcome, measurement=found, bench_s=time.perf_counter() - started, device=card)
+
+    def _timed(self, call: Call) -> tuple[Measurement, DeviceFacts]:
+        """The call's times, as many as they are worth: a config that is out of the incumbent's reach costs one call."""
+        effort, incumbent_us = self._request.effort, self._request.incumbent_us
+        give_up_us = effort.give_up_us(incumbent_us)
+        sampler = DeviceSampler(call, self._data[0].args, give_up_us=give_up_us)
+        if sampler.first_us >= give_up_us:
+            return summarise([sampler.first_us]), noise_guard(self._device_index).monitor.facts()
+        return self._measure_stable(lambda: measure(sampler, effort, incumbent_us))
 
     def race(self, rules: Rules) -> Outcome:
         """Each candidate's check, then rounds of all that passed. Fails as a whole where the device does."""

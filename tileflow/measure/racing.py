@@ -24,7 +24,7 @@ class Rules:
 
     ``level``: a candidate is left in while 0 lies within that many standard deviations of its median log-ratio; more
     than the customary 2, because it is looked at many times. ``worthwhile``: ratios to the leader within this of 1 are
-    not worth another round. ``every``: rounds between two looks.
+    ties, however sure, and not worth another round. ``every``: rounds between two looks.
     """
 
     least_rounds: int = 12
@@ -106,11 +106,12 @@ class _State:
         return percentile(ordered, 0.5), *median_interval(ordered, level)
 
     def eliminate(self, rules: Rules) -> bool:
-        """Take out those surely slower than the leader; whether nothing is left to decide."""
-        leader = self.leader()
+        """Take out those surely slower than the leader, unless by less than is worthwhile; whether nothing is left to
+        decide."""
+        leader, worthwhile = self.leader(), math.log1p(rules.worthwhile)
         found = {i: self.against(i, leader, rules.level) for i in self.left}
-        self.left = [i for i in self.left if i == leader or found[i][1] <= 0]
-        return all(found[i][2] <= math.log1p(rules.worthwhile) for i in self.left)
+        self.left = [i for i in self.left if i == leader or found[i][1] <= 0 or found[i][0] <= worthwhile]
+        return all(found[i][2] <= worthwhile for i in self.left)
 
     def ranking(self, rules: Rules) -> Ranking:
         leader = self.leader()

@@ -27,7 +27,8 @@ Sampler = Callable[[int], list[float]]  # that many times of one call, in micros
 class Effort:
     """How long to measure. ``budget_us``: of the calls themselves. Stops before ``max_samples`` once the median's 95 %
     interval is within ``precision`` of it, and once even the fastest fifth is slower than ``hopeless`` times the
-    incumbent; after ``first_samples`` where even the fastest of those is."""
+    incumbent; after ``first_samples`` where even the fastest of those is. A call that takes ``out_of_reach`` times the
+    incumbent and more than ``cheap_us`` is timed once: no noise is as large."""
 
     first_samples: int = 3
     min_samples: int = 7
@@ -35,6 +36,12 @@ class Effort:
     budget_us: float = 40_000.0
     precision: float = 0.002
     hopeless: float = 1.15
+    out_of_reach: float = 4.0
+    cheap_us: float = 5_000.0
+
+    def give_up_us(self, incumbent_us: float | None) -> float:
+        """The time from which on a config is out of reach; infinite where there is no incumbent."""
+        return math.inf if incumbent_us is None else max(self.out_of_reach * incumbent_us, self.cheap_us)
 
 
 def measure(sampler: Sampler, effort: Effort, incumbent_us: float | None = None) -> Measurement:
@@ -92,22 +99,29 @@ def percentile(ordered: Sequence[float], fraction: float) -> float:
 class DeviceSampler:
     """Samples ``call(*args)`` on the current device. Replays a captured graph; where capturing fails (host code that
     waits for the device, say) it calls, and ``captured`` is False: such times include host work that the L2's
-    emptying did not hide.
+    emptying did not hide. ``first_us``: how long the first call took, its launches included; where that is
+    ``give_up_us`` or more it is all that there is to know, and nothing is captured.
 
     Arguments that the call changes are put back before each sample and by :meth:`restore`.
     """
 
-    def __init__(self, call: Callable[..., Any], args: Sequence[Any], *, capture: bool = True) -> None:
+    def __init__(
+        self, call: Callable[..., Any], args: Sequence[Any], *, capture: bool = True, give_up_us: float = math.inf
+    ) -> None:
         import torch
 
         self._restorer = Restorer(args)
+        start, end = _events()
+        start.record()
         call(*args)
+        end.record()
         torch.cuda.synchronize()
+        self.first_us: float = start.elapsed_time(end) * 1e3
         self._restorer.observe()
         self._restorer.restore()
         self._flush = _l2_reader(torch.cuda.current_device())
         self._run: Callable[[], Any] = lambda: call(*args)
-        graph = _capture(self._run) if capture else None
+        graph = _capture(self._run) if capture and self.first_us < give_up_us else None
         self.captured = graph is not None
         if graph is not None:
             self._graph = graph  # replay alone would not keep its memory
@@ -120,10 +134,7 @@ class DeviceSampler:
 
     def enqueue(self) -> tuple[Any, Any]:
         """One sample, not waited for: the events before and after it."""
-        import torch
-
-        event: Any = torch.cuda.Event
-        start, end = event(enable_timing=True), event(enable_timing=True)
+        start, end = _events()
         self._restorer.restore()
         self._flush()
         start.record()
@@ -152,14 +163,21 @@ def read_memory(count: int) -> list[float]:
     import torch
 
     read = _l2_reader(torch.cuda.current_device())
-    event: Any = torch.cuda.Event
-    pairs = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(count)]
+    pairs = [_events() for _ in range(count)]
     for start, end in pairs:
         start.record()
         read()
         end.record()
     torch.cuda.synchronize()
     return [start.elapsed_time(end) * 1e3 for start, end in pairs]
+
+
+def _events() -> tuple[Any, Any]:
+    """Two events that take times."""
+    import torch
+
+    event: Any = torch.cuda.Event
+    return event(enable_timing=True), event(enable_timing=True)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from dataclasses import field
 from functools import cached_property
 from typing import Annotated, Any
@@ -44,11 +45,22 @@ class TensorSpec:
 
     @property
     def runs(self) -> str:
-        """How its memory lies, whatever its sizes: for each dimension ``1`` (contiguous), ``v`` (a stride that keeps
-        vectors of 16 elements aligned) or ``s``, and whether whole vectors fill the contiguous ones."""
-        lies = "".join("1" if s == 1 else "s" if s % 16 else "v" for s in self.strides)
-        whole = not any(n % 16 for n, s in zip(self.shape, self.strides, strict=True) if s == 1)
-        return f"{lies}{'' if whole else 'p'}{'' if self.aligned else 'u'}"
+        """How its memory lies, whatever its sizes: for each dimension ``1`` (contiguous) or what its stride is a
+        multiple of; then, where no whole vectors of 16 elements fill the contiguous ones, ``p`` and what these are
+        multiples of. Multiples: ``v`` (16 elements), ``b`` (16 bytes, as boxes and the widest vectors need), ``8``,
+        ``4``, ``2`` or ``s`` (single elements)."""
+        lies = "".join("1" if s == 1 else self._multiple(s) for s in self.strides)
+        fill = self._multiple(math.gcd(*(n for n, s in zip(self.shape, self.strides, strict=True) if s == 1)))
+        return f"{lies}{'' if fill == 'v' else 'p' + fill.strip('s')}{'' if self.aligned else 'u'}"
+
+    def _multiple(self, elements: int) -> str:
+        common = math.gcd(elements, 16)
+        if common == 16:
+            return "v"
+        bits = re.search(r"\d+", self.dtype)
+        if common * max(int(bits[0]) if bits else 8, 8) >= 128:
+            return "b"
+        return str(common) if common > 1 else "s"
 
     @property
     def layout(self) -> str:

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..expr import Expr
-from ..ir.access import box_order, covers
 from ..ir.attributes import AccessAttrs, ArangeAttrs, LoadAttrs, PermuteAttrs, PointwiseAttrs, TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once
 from ..ir.kinds import OpKind
@@ -25,7 +24,8 @@ from ..passes.transpose import is_loaded, transposable, transpose
 from ..passes.turn_results import turn_results
 from .chained import Refusal, Refused, check_operations, products_of, read_by
 from .groups import Frame
-from .single import Single, check_product, is_scalar, is_turned, saved_result, the_product_loop, zeros_of
+from .parts import Parts, parts_of, reads_to_end
+from .single import Single, check_product, is_box, is_scalar, is_turned, saved_result, the_product_loop, zeros_of
 
 K = OpKind
 Start = tuple[int, Operand]
@@ -49,12 +49,6 @@ class Computed(Single):
     right_start: Start | None
     turned: bool
     ir: KernelIR
-
-    @property
-    def bounds(self) -> tuple[Expr | Value, Expr | Value]:
-        """Where the loop begins and ends."""
-        tile = self.ir.tiles[self.keys]
-        return tile.begin, tile.end
 
 
 def is_computed(ir: KernelIR) -> bool:
@@ -93,8 +87,9 @@ def _find(ir: KernelIR, turned: bool) -> Computed:
         raise Refused("the result's rows are those of a tile of the grid", product)
     made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
     on_the_way = _leading_to(product.values[0], made, (*ir.body.ops, *body.ops))
-    left = _box(ir, loop, rows, on_the_way)
-    right, right_path, right_start, right_transposed = _right(ir, product.values[1], made)
+    parts = _parts(ir, loop)
+    left = _box(ir, loop, rows, on_the_way, parts)
+    right, right_path, right_start, right_transposed = _right(ir, loop, product.values[1], made, parts)
     if all(right.output not in op.outputs for op in body.ops):
         raise Refused("operands are read in the loop", right)
     inside = tuple(op for op in body.ops if is_scalar(op))
@@ -126,12 +121,23 @@ def _find(ir: KernelIR, turned: bool) -> Computed:
         after,
         saved_result(ir, after, product, turned_too=True),
         frame,
-        None,
+        parts,
         prepare,
         right_start,
         turned,
         ir,
     )
+
+
+def _parts(ir: KernelIR, loop: Op) -> Parts | None:
+    """The division of the inner dimension; None where the loop's bounds are sizes."""
+    tile = ir.tiles[TileAttrs.of(loop).tile]
+    if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+        return None
+    parts = parts_of(ir, tile.name)
+    if parts is None:
+        raise Refused("a loop whose bounds are computed goes over one of several equal parts", loop)
+    return parts
 
 
 def _leading_to(value: Operand, made: dict[Value, Op], ops: Iterable[Op]) -> tuple[Op, ...]:
@@ -148,34 +154,28 @@ def _leading_to(value: Operand, made: dict[Value, Op], ops: Iterable[Op]) -> tup
     return tuple(op for op in ops if op in chosen)
 
 
-def _box(ir: KernelIR, loop: Op, rows: str, on_the_way: tuple[Op, ...]) -> Op:
+def _box(ir: KernelIR, loop: Op, rows: str, on_the_way: tuple[Op, ...], parts: Parts | None) -> Op:
     """The load that brings a group's rows of the loop's tile."""
     keys = TileAttrs.of(loop).tile
     loads = [op for op in on_the_way if op.kind is K.LOAD and len(op.output.dims) == 2]
     found = [
         op for op in loads if {keys, rows} <= {i.tile for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)}
     ]
-    boxes = [
-        op for op in found if box_order(ir, op) is not None and LoadAttrs.of(op).other == 0 and _covers(ir, op, keys)
-    ]
+
+    def ends_well(op: Op) -> bool:
+        sizes = ir.tensor(AccessAttrs.of(op).tensor).shape
+        return all(reads_to_end(ir, i, n, keys, parts) for i, n in zip(AccessAttrs.of(op).index, sizes, strict=True))
+
+    boxes = [op for op in found if is_box(ir, op) and LoadAttrs.of(op).other == 0 and ends_well(op)]
     if not boxes or boxes[0] not in loop.regions[0].ops:
         at = found[0] if found else loop
         raise Refused("an operand is computed from a box of its rows along the loop, in runs of aligned bytes", at)
     return boxes[0]
 
 
-def _covers(ir: KernelIR, op: Op, keys: str) -> bool:
-    """Whether a box has no lanes inside the tensor that do not count, but for those past a loop's computed end, which
-    the emission looks into."""
-    sizes = ir.tensor(AccessAttrs.of(op).tensor).shape
-    pairs = zip(AccessAttrs.of(op).index, sizes, strict=True)
-    computed = not isinstance(ir.tiles[keys].end, Expr)
-    return all(
-        covers(ir, i, size) for i, size in pairs if not (computed and isinstance(i, TileIndex) and i.tile == keys)
-    )
-
-
-def _right(ir: KernelIR, operand: Value, made: dict[Value, Op]) -> tuple[Op, tuple[Op, ...], Start | None, bool]:
+def _right(
+    ir: KernelIR, loop: Op, operand: Value, made: dict[Value, Op], parts: Parts | None
+) -> tuple[Op, tuple[Op, ...], Start | None, bool]:
     """The load of the right operand as a box, all operations on the way to it, the computed place of the box, and
     whether the product reads it with its dimensions swapped."""
     op, path = made.get(operand), list[Op]()
@@ -186,11 +186,11 @@ def _right(ir: KernelIR, operand: Value, made: dict[Value, Op]) -> tuple[Op, tup
         raise Refused("one operand is computed, and the other one is loaded as the product takes it", op)
     path.append(op)
     load, start, run = _placed(op, made)
-    if box_order(ir, load) is None or LoadAttrs.of(load).other != 0:
+    if not is_box(ir, load) or LoadAttrs.of(load).other != 0:
         raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
-    sizes = ir.tensor(AccessAttrs.of(load).tensor).shape
+    sizes, keys = ir.tensor(AccessAttrs.of(load).tensor).shape, TileAttrs.of(loop).tile
     tiles = [(i, size) for i, size in zip(AccessAttrs.of(load).index, sizes, strict=True) if isinstance(i, TileIndex)]
-    if not all(covers(ir, i, size) for i, size in tiles):
+    if not all(reads_to_end(ir, i, size, keys, parts) for i, size in tiles):
         raise Refused("operands are read to the ends of their dimensions, past which there are zeros", op)
     return load, (*path, *run), start, (len(path) % 2 == 0) != is_turned(ir, load)
 

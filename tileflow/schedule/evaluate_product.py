@@ -45,6 +45,14 @@ class ProductProgram(Region):
     def _rows_of_group(self, found: Single, shape: Shape) -> int:
         return shape.left[-1 if shape.left_transposed else -2]
 
+    @property
+    def turns(self) -> int:
+        """How many turns each tile has; of an inner dimension in parts, each part as many."""
+        parts = self._found.parts
+        if parts is None:
+            return super().turns
+        return -(-self._size(parts.length) // self._size(self._ir.tiles[self._keys].block))
+
     # ---- what the executor asks for -------------------------------------------------------------
 
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
@@ -100,6 +108,8 @@ class ProductProgram(Region):
 
     def _enter(self, turn: int) -> None:
         self._begins = dict(self._tiles[turn // self.turns])
+        if self._found.parts is not None:
+            self._scalars_outside = self._run(self._found.before, {}, NO_TURN, 0)
 
     def _numbers(self, turn: int) -> Environment:
         """The numbers in front of the loop, of the tile that has ``turn``."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..expr import Expr
+from ..ir.access import covers
 from ..ir.attributes import PointwiseAttrs, SizeAttrs, TileAttrs
-from ..ir.graph import KernelIR, Op, Operand
+from ..ir.graph import IndexItem, KernelIR, Op, Operand, TileIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 
@@ -36,6 +37,14 @@ def parts_of(ir: KernelIR, keys: str) -> Parts | None:
     if begin is None or end is None:
         return None
     return _of_a_grid_over_it(ir, begin, end) or _by_number(ir, begin, end)
+
+
+def reads_to_end(ir: KernelIR, item: IndexItem, size: Expr, keys: str, parts: Parts | None) -> bool:
+    """Whether the lanes of an index that do not count lie past the tensor's end, where the copy engine reads zeros. Of
+    the loop's tile, the last of ``parts`` ends there or past it."""
+    if parts is None or not isinstance(item, TileIndex) or item.tile != keys:
+        return covers(ir, item, size)
+    return parts.whole.symbols() <= ir.hints.keys() and bool(ir.hint(parts.whole.eq(size)))
 
 
 def _of_a_grid_over_it(ir: KernelIR, begin: Op, end: Op) -> Parts | None:

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..expr import Expr
-from ..ir.access import box_anywhere, box_order, covers, describable
+from ..ir.access import box_anywhere, box_order, describable
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .chained import Refusal, Refused, check_operations, products_of, read_by, results_of
 from .groups import Frame, frame_of, stored_by_blocks
-from .parts import Parts, parts_of
+from .parts import Parts, parts_of, reads_to_end
 
 K = OpKind
 _HALVES = ("bfloat16", "float16")
@@ -228,12 +228,12 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
             return load, op
     if op is None or op.kind is not K.LOAD:
         raise Refused("operands are loaded as the product takes them, without operations in between", op)
-    if not _is_box(ir, op) or LoadAttrs.of(op).other != 0:
+    if not is_box(ir, op) or LoadAttrs.of(op).other != 0:
         raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
     return (op,)
 
 
-def _is_box(ir: KernelIR, op: Op) -> bool:
+def is_box(ir: KernelIR, op: Op) -> bool:
     """Whether a load is of boxes. Turns of a part begin at aligned bytes, as those of the whole do."""
     parts = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex) and parts_of(ir, i.tile) is not None]
     return (box_anywhere if parts else box_order)(ir, op) is not None
@@ -258,13 +258,7 @@ def _check_stream(
     if load not in loop.regions[0].ops or [a for a, _, _ in along] != [axis]:
         raise Refused("operands are read in the loop, by its own tile", load)
     read = [(i, size) for i, size in pairs if not (isinstance(i, TileIndex) and i.tile == thrown_away)]
-    if parts is not None:  # whose last one ends where the dimension does, or past it
-        along_parts = [size for i, size in read if isinstance(i, TileIndex) and i.tile == tile]
-        known = parts.whole.symbols() <= ir.hints.keys()
-        if not known or any(not ir.hint(parts.whole.eq(size)) for size in along_parts):
-            raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
-        read = [(i, size) for i, size in read if not (isinstance(i, TileIndex) and i.tile == tile)]
-    if any(isinstance(i, TileIndex | SliceIndex) and not covers(ir, i, size) for i, size in read):
+    if not all(reads_to_end(ir, i, size, tile, parts) for i, size in read):
         raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
 
 

@@ -159,26 +159,33 @@ class ProductCase:
 
 
 _PLAIN, _SCALED = "examples.matmul:matmul", "examples.fp8_matmul:fp8_matmul"
-_PACKED = "examples.int4_matmul:int4_matmul"
+_EPILOGUE, _PACKED = "examples.matmul:matmul_epilogue", "examples.int4_matmul:int4_matmul"
+_MIXED = "examples.mixed_matmul:mixed_matmul"
 CASES: tuple[ProductCase | GroupedCase | DividedCase, ...] = (
     ProductCase("4096^3", _PLAIN, 4096, 4096, 4096),
     ProductCase("4096^3 as nn.Linear", _PLAIN, 4096, 4096, 4096, turned=True),
     ProductCase("8192^3", _PLAIN, 8192, 8192, 8192),
     ProductCase("1024x12288x1024", _PLAIN, 1024, 12288, 1024),
     ProductCase("4224x4352x4096", _PLAIN, 4224, 4352, 4096),
+    ProductCase("5120x5120x512", _PLAIN, 5120, 5120, 512),
+    ProductCase("16384x2048x1024", _PLAIN, 16384, 2048, 1024),
+    ProductCase("with an epilogue 8192x4096x1024", _EPILOGUE, 8192, 4096, 1024),
     ProductCase("64x8192x8192", _PLAIN, 64, 8192, 8192),
     ProductCase("fp8 4096^3", _SCALED, 4096, 4096, 4096),
     ProductCase("fp8 8192^3", _SCALED, 8192, 8192, 8192),
     ProductCase("fp8 64x8192x8192", _SCALED, 64, 8192, 8192),
     ProductCase("int4 4096x8192x7168", _PACKED, 4096, 8192, 7168),
     ProductCase("int4 64x8192x7168", _PACKED, 64, 8192, 7168),
+    ProductCase("mixed 4096x8192x4096", _MIXED, 4096, 8192, 4096),
     *DIVIDED,
 )
 
 
 def configs(case: ProductCase | GroupedCase | DividedCase, lowered: Lowered) -> dict[str, Config]:
-    """Return the default and the valid warp-specialised configs by name."""
+    """Return the default, the pipelined one where that is another, and the valid warp-specialised configs by name."""
     found = {"default": lowered.default}
+    if lowered.default_pipelined != lowered.default:
+        found["pipelined"] = lowered.default_pipelined
     known = {k.name for k in lowered.space.knobs}
     for name, choices in case.tried().items():
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})

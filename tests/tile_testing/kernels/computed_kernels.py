@@ -81,6 +81,34 @@ def shifted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@tileflow.kernel(reference=lambda x, y: torch.abs(x.float() - 1).to(x.dtype).float() @ y.float())
+def shifted_in_parts(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The same of an inner dimension in parts, of which the last ones may lie past its end."""
+    m, k = x.shape
+    n = y.size(1)
+    parts = tfl.register_tunable("parts", [1, 2, 4, 8])
+    length = -(-k // (parts * 64)) * 64
+    sums = torch.empty(parts, m, n, dtype=torch.float32, device=x.device)
+    for part, tile_m, tile_n in tfl.tile([parts, m, n], block_size=[1, None, None]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, k)):
+            acc = torch.addmm(acc, torch.abs(x[tile_m, tile_k] - 1), y[tile_k, tile_n])
+        sums[part.begin, tile_m, tile_n] = acc
+    return sums.sum(0)
+
+
+@tileflow.kernel
+def up_to_a_number(x: torch.Tensor, y: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Each tile of rows sums up to a number of its own."""
+    out = torch.empty(x.size(0), y.size(1), dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(0, ends[tile_m.id]):
+            acc = torch.addmm(acc, torch.relu(x[tile_m, tile_k]), y[tile_k, tile_n])
+        out[tile_m, tile_n] = acc
+    return out
+
+
 @tileflow.kernel
 def sorted_weights(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     out = torch.empty(x.size(0), y.size(1), dtype=x.dtype, device=x.device)
@@ -136,6 +164,8 @@ def inputs_of(kernel: Kernel, m: int = 72, n: int = 144, k: int = 192) -> tuple[
         return x, packed, torch.rand(k // GROUP, n, dtype=torch.bfloat16)
     if kernel is fp8_weights:
         return x, y.to(torch.float8_e4m3fn), torch.rand(n), torch.randn(n, dtype=torch.bfloat16)
+    if kernel is up_to_a_number:
+        return x, y, torch.full((m,), k, dtype=torch.int32)
     return x, y
 
 
@@ -149,4 +179,5 @@ REFUSED: dict[str, Kernel] = {
     "the other one is loaded as the product takes it": both,
     "computed from a box of its rows along the loop": made_up,
     "no reduction goes over": by_columns,
+    "bounds are computed goes over one of several equal parts": up_to_a_number,
 }

@@ -168,7 +168,7 @@ SUBJECTS = (
     ),
     Subject(
         "atomics", "examples.split_k:split_k_matmul", {"m": 20, "n": 24, "k": 300, "dtype": "float16"},
-        {"block:tile_m": 16, "block:tile_n": 16, "block:tile_k": 64},
+        {"block:tile_m": 16, "block:tile_n": 16, "block:tile_k": 64, "tunable:split_k": 4},
         {
             "a store for an atomic addition": _store_for_addition,
             "overlapping parts": Change("v2 = part_begin + 1", "v2 = part_begin + 2"),

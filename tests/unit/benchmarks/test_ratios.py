@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tileflow_benchmarks.ratios import attention, gradients, products
+import torch
+from tileflow_benchmarks.ratios import attention, derived, gradients, products
 
 from tileflow.config import Config
+from tileflow.measure.check import check_call, reference_of
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -38,3 +41,36 @@ def test_each_case_compares_several_configs(case: Any, configs: Any) -> None:
     others = {name: config for name, config in compared.items() if name != "default"}
     assert len(set(others.values())) == len(others) >= 2
     assert any(map(is_specialised, others.values()))
+
+
+def smaller(case: derived.DerivedCase) -> derived.DerivedCase:
+    small = {**case.backward.small(case.problem), "dtype": "float32"}
+    return replace(case, problem=small | ({"d": 8} if "d" in small else {}))  # the halves of a head are equal
+
+
+@pytest.mark.parametrize("case", derived.CASES, ids=lambda case: case.name)
+def test_a_derived_gradient_and_its_peers_compute_the_same(case: derived.DerivedCase) -> None:
+    case = smaller(case)
+    args = case.args("cpu")
+    for name in derived.names(case):
+        kernel, own = case.called(name, args)
+        verdict = check_call(kernel.run_eagerly, own, reference_of(kernel, own))
+        assert verdict.ok, f"{name}: {verdict.reason}"
+    wanted = case.backward.reference(*args)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    torch.testing.assert_close(derived.eager_gradients(case, args)(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_torchs_gradients_from_the_arguments_are_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled without a backend: what torch traces here, an inductor of a GPU compiles."""
+    case = next(case for case in derived.CASES if case.name.startswith("embedding"))
+    case = smaller(case)
+    args, compile_ = case.args("cpu"), torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **options: compile_(f, backend="eager", fullgraph=True, **options))
+    (found,) = derived.compiled_gradients(case, args)()
+    torch.testing.assert_close(found, case.backward.reference(*args))
+
+
+def test_ten_gradients_are_compared_most_of_them_with_one_by_hand() -> None:
+    assert len({case.kernel for case in derived.CASES}) >= 10
+    assert sum(case.hand is not None for case in derived.CASES) >= 7

@@ -9,6 +9,7 @@ import torch
 from tile_testing import ROOT
 
 from examples.matmul import matmul
+from tileflow.default import default_config
 from tileflow.default.products import DIRECT
 from tileflow.target import Target, target
 
@@ -19,8 +20,9 @@ ROWS = re.findall(rf"^\| (\d+) x (\d+) \| {BLOCK} \| (?:the same|{BLOCK}) \|$", 
 
 
 def block(m: int, n: int, on: Target = H200) -> tuple[int, int]:
-    args = matmul.inputs(device="meta", m=m, n=n, k=4096, dtype=torch.bfloat16)
-    config = matmul.lower(args, on).default
+    x, y = (torch.empty(rows, 4096, dtype=torch.bfloat16, device="meta") for rows in (m, n))
+    lowered = matmul.lower((x, y.t()), on)
+    config = default_config(lowered.regions, lowered.space, on, pipelined=True)
     return int(config["block:tile_m"]), int(config["block:tile_n"])
 
 

@@ -8,7 +8,14 @@ import re
 
 import pytest
 from tile_testing.gluon_text import advice, assert_has_each_step, machine_code, role
-from tile_testing.kernels.computed_kernels import activated, fp8_weights, int4_scaled, meta_of, shifted
+from tile_testing.kernels.computed_kernels import (
+    activated,
+    fp8_weights,
+    int4_scaled,
+    meta_of,
+    shifted,
+    shifted_in_parts,
+)
 
 import examples.int4_matmul
 from examples.int4_matmul import int4_matmul
@@ -20,7 +27,6 @@ from tileflow.config import Choice
 from tileflow.emit.gluon.computed_kernel import ComputedKernel
 from tileflow.emit.gluon.operand_layouts import Lanes, of_operand
 from tileflow.emit.source import TritonSource
-from tileflow.errors import ConfigError
 from tileflow.explain import explain
 from tileflow.lowered import Lowered
 from tileflow.schedule.memory import BARRIER_BYTES, buffer_bytes, shared_bytes
@@ -197,6 +203,16 @@ def test_other_weights_compile_too(kernel: Kernel, args: tuple[object, ...], mod
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_parts_compile_too(mode: str) -> None:
+    lowered = shifted_in_parts.lower(meta_of(shifted_in_parts, m=256, n=256, k=1000), H200, mode=mode)
+    source, schedule = written(lowered, **{**TALL, "tunable:parts": 4})
+    assert "tile_k_mask" in role(source.text, "prepare")
+    check_built(source, schedule)
+    check_not_serialised(source)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [activated, shifted], ids=["relu", "masked"])
 def test_left_operands_compile_too(kernel: Kernel) -> None:
     source, schedule = written(kernel.lower(meta_of(kernel, m=256, n=256, k=200), H200), **TALL)
@@ -244,8 +260,10 @@ def test_blocks_are_of_sizes_that_a_config_settles() -> None:
     assert "that a config settles" in explain(lowered)
 
 
-def test_computed_bounds_need_known_sizes() -> None:
-    """In dynamic mode nobody knows whether all parts have as many turns."""
-    lowered = int4_matmul.lower(examples.int4_matmul.inputs(128, 256, 512, device="meta"), H200, mode="dynamic")
-    with pytest.raises(ConfigError, match="known when it is compiled"):
-        written(lowered, **TALL)
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_a_program_goes_over_parts_of_the_inner_dimension(mode: str) -> None:
+    """Also of sizes that nobody knows: each part has as many turns, zeros past the end."""
+    lowered = int4_matmul.lower(examples.int4_matmul.inputs(64, 256, 1280, device="meta"), H200, mode=mode)
+    source, _ = written(lowered, **{**DEALT, "ping_pong": False, "block:tile_m": 64, "tunable:split_k": 2})
+    turns = {"static": "12", "dynamic": "turns"}[mode]
+    assert f"for turn in range(start, start + {turns}):" in role(source.text, "producer")

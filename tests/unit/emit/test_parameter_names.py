@@ -23,7 +23,7 @@ def scaled(x: torch.Tensor, run: int, pid: int, first: float, tl: float, t_begin
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 def test_a_grids_own_names_hide_no_argument(walk: str, mode: str) -> None:
     """Found by a kernel of others (issue 15): the walk's ``first`` hid the author's, and results were wrong."""
-    lowered = scaled.lower((torch.empty(100), 3, 4, 2.0, 5.0, 0.5, 0.1), target("nvidia-h200"), mode=mode)
+    lowered = scaled.lower((torch.empty(101), 3, 4, 2.0, 5.0, 0.5, 0.1), target("nvidia-h200"), mode=mode)
     config = lowered.space.repair(lowered.default.with_({"persistent": 8, "walk": walk}))
     (source,) = lowered.emit(config)
     head, body = source.text.split("):\n", 1)

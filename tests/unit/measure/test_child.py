@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,8 +74,8 @@ def load(reference: str) -> Any:
 
 
 class Sampler:
-    def __init__(self, call: Any, args: Sequence[Any]) -> None:
-        self.us = float(call.us)
+    def __init__(self, call: Any, args: Sequence[Any], *, give_up_us: float = math.inf) -> None:
+        self.us = self.first_us = float(call.us)
 
     def __call__(self, count: int) -> list[float]:
         return [self.us] * count
@@ -234,6 +236,18 @@ def test_a_condemned_measurement_is_made_again(monkeypatch: pytest.MonkeyPatch) 
     assert ask(("", 50.0)).device == DeviceFacts("GPU-0", canary_ratio=1.0, noise_retries=1)
     held = race(("", 50.0), ("", 60.0))
     assert held.device.noise_retries == 1 and {p.outcome.device.noise_retries for p in held.ranked} == {1}
+
+
+def test_a_config_out_of_reach_is_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 64 ms beside an incumbent of 1 ms held a card for 0.9 s: three samples, each window three times, since the
+    canary after it was slow."""
+    restless = NoiseGuard(Canary(lambda count: [next(slower)] * count), NullMonitor("GPU-0"), lambda seconds: None)
+    slower = map(float, itertools.accumulate(itertools.repeat(2), initial=1))
+    monkeypatch.setattr(child, "noise_guard", lambda index: restless)
+    found = ask(("", 64_000.0), incumbent_us=1_000.0)
+    assert found.measurement.samples_us == (64_000.0,) and found.device.noise_retries is None
+    for us, incumbent_us in ((64_000.0, None), (64_000.0, 20_000.0), (4_000.0, 100.0)):
+        assert len(ask(("", us), incumbent_us=incumbent_us).measurement.samples_us) > 1
 
 
 def test_each_attempt_has_the_whole_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from tile_testing.kernels.computed_kernels import (
     int4_scaled,
     meta_of,
     shifted,
+    shifted_in_parts,
 )
 
 import examples.int4_matmul
@@ -22,7 +23,6 @@ from examples.matmul import matmul
 from tileflow.api import Kernel
 from tileflow.config import Choice
 from tileflow.emit.gluon.computed_kernel import ComputedKernel
-from tileflow.errors import ConfigError
 from tileflow.explain import explain
 from tileflow.lowered import Lowered
 from tileflow.schedule.chained import Refusal
@@ -54,17 +54,18 @@ def specialised(lowered: Lowered, **choices: Choice) -> ComputedKernel:
     return kernel
 
 
-def run(kernel: Kernel, args: tuple[Any, ...], names: str, out: torch.Tensor, programs: int = 2,
+def run(kernel: Kernel, args: tuple[Any, ...], names: str, out: torch.Tensor, programs: int = 2, mode: str = "static",
         **choices: Choice) -> None:  # fmt: skip
     """Every program of a call, each under another interleaving."""
     meta = tuple(a.to("meta") for a in args)
-    made = specialised(kernel.lower(meta, H200), **choices)
+    made = specialised(kernel.lower(meta, H200, mode=mode), **choices)
     ir, found = made.plan.ir, made.computed
-    tensors = {**dict(zip(names.split(), args, strict=True)), "sums" if kernel is int4_matmul else "out": out}
-    counts = [(name, made.plan.number(ir.tiles[name].end), made.plan.block(ir.tiles[name].block)) for name in ir.grid]
+    tensors = {**dict(zip(names.split(), args, strict=True)), "sums" if out.dim() == 3 else "out": out}
+    known = {**ir.hints, **made.plan.numbers}
+    counts = [(t.name, t.end.evaluate(known), made.plan.block(t.block)) for t in (ir.tiles[name] for name in ir.grid)]
     nasty = list(NASTY.values())
     for number in range(programs):
-        tiles = program_tiles([(n, end or 0, block) for n, end, block in counts], number, programs)
+        tiles = program_tiles(counts, number, programs)
         body = ComputedProgram(ir, found, made.plan.config, tensors, {}, tiles, made.scheduled, made.is_dealt)
         choose = nasty[(3 * number + made.is_dealt) % len(nasty)] if number else at_random(number)
         execute(made.specialised, body, body.turns, choose, len(tiles))
@@ -84,13 +85,29 @@ def test_the_gallerys_packed_weights(choices: dict[str, Choice]) -> None:
     close(out[0], examples.int4_matmul.reference(x.float() / 4, packed))
 
 
-def test_parts_of_the_inner_dimension_have_tiles_of_their_own() -> None:
-    """Split in two: each part's sums are stored, which a second launch adds up."""
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(("k", "parts"), [(1024, 2), (1280, 2), (320, 4)])
+def test_parts_of_the_inner_dimension_have_tiles_of_their_own(k: int, parts: int, mode: str) -> None:
+    """Each part's sums are stored, which a second launch adds up. Of 640 bytes a column parts have 384 and 256; of 160
+    three of four parts of 128 end early or lie past the end: all have as many turns, with zeros."""
     torch.manual_seed(0)
-    x, packed = examples.int4_matmul.inputs(16, 144, 1024)
-    out = torch.zeros(2, 16, 144)
-    run(int4_matmul, (x / 4, packed), "x packed", out, **{**SHARED, "block:tile_m": 16, "tunable:split_k": 2})
+    x, packed = examples.int4_matmul.inputs(16, 144, k)
+    out = torch.full((parts, 16, 144), torch.nan)
+    choices = {**SHARED, "block:tile_m": 16, "block:block_k": 64, "tunable:split_k": parts}
+    run(int4_matmul, (x / 4, packed), "x packed", out, mode=mode, **choices)
     close(out.sum(0), examples.int4_matmul.reference(x.float() / 4, packed))
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_past_the_end_of_a_part_an_operand_is_masked(mode: str) -> None:
+    """Its numbers there would be 1, and 0 is what the other operand's box has: of 200 columns in four parts of 64 the
+    last one has 8."""
+    torch.manual_seed(0)
+    args = inputs_of(shifted_in_parts, k=200)
+    out = torch.full((4, 72, 144), torch.nan)
+    choices: dict[str, Choice] = {"block:tile_m": 128, "block:tile_n": 64, "ping_pong": False, "tunable:parts": 4}
+    run(shifted_in_parts, args, "x y", out, mode=mode, **choices)
+    close(out.sum(0), shifted_in_parts.reference(*args))
 
 
 @pytest.mark.parametrize("choices", [SHARED, DEALT], ids=["shared", "dealt"])
@@ -140,19 +157,3 @@ def test_other_architectures_have_no_such_schedule() -> None:
     """Ampere has no warp groups that multiply, and says so."""
     lowered = activated.lower(meta_of(activated), target("nvidia-a100"))
     assert "schedule" not in [k.name for k in lowered.space.knobs]
-
-
-def test_the_default_stays_pipelined() -> None:
-    """Nothing of these schedules was measured yet."""
-    for kernel, args in ((int4_matmul, examples.int4_matmul.inputs(4096, 8192, 7168, device="meta")),
-                         (activated, meta_of(activated, m=4096, n=4096, k=4096))):  # fmt: skip
-        lowered = kernel.lower(args, H200)
-        assert lowered.default["schedule"] == "pipelined"
-
-
-def test_parts_that_differ_are_refused() -> None:
-    """640 bytes a column in parts of 384 and 256, which are 6 and 4 turns of 64; 560 in blocks that do not end with
-    it."""
-    lowered = int4_matmul.lower(examples.int4_matmul.inputs(16, 144, 1280, device="meta"), H200)
-    with pytest.raises(ConfigError, match="4 to 6 turns"):
-        specialised(lowered, **{**SHARED, "block:tile_m": 16, "tunable:split_k": 2, "block:block_k": 64})

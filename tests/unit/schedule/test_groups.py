@@ -124,15 +124,6 @@ def test_what_has_no_such_schedule_is_refused_by_name(kernel: Kernel, reason: st
     assert isinstance(found, Refusal) and reason in str(found)
 
 
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_no_default_takes_the_schedule(mode: str) -> None:
-    """Until it was measured."""
-    for kernel in (grouped_matmul, grouped_matmul_flat):
-        lowered = kernel.lower(args_of(kernel), H200, mode=mode)
-        assert lowered.default["schedule"] == "pipelined"
-        assert "schedule" not in [k.name for k in kernel.lower(args_of(kernel), target("nvidia-a100")).space.knobs]
-
-
 # ---- planted faults -------------------------------------------------------------------------------------------------
 
 RAGGED = replace(PIECES, ragged=True)

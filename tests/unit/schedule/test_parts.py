@@ -12,8 +12,7 @@ from tileflow.api import Kernel
 from tileflow.config import Choice
 from tileflow.errors import ConfigError
 from tileflow.schedule.chained import Refusal
-from tileflow.schedule.evaluate_parts import PartsProgram
-from tileflow.schedule.evaluate_product import program_tiles
+from tileflow.schedule.evaluate_product import ProductProgram, program_tiles
 from tileflow.schedule.execute import NASTY, at_random, execute
 from tileflow.schedule.product import Shape, product
 from tileflow.schedule.single import Single, find_single
@@ -39,7 +38,7 @@ def run(kernel: Kernel, x: torch.Tensor, y: torch.Tensor, out: torch.Tensor, pin
     nasty = list(NASTY.values())
     for number in range(2):
         own, tensors = program_tiles(counts, number, 2), {"x": x, "y": y, "out": out}
-        body = PartsProgram(ir, found, config, tensors, {}, own, shape, ping_pong)
+        body = ProductProgram(ir, found, config, tensors, {}, own, shape, ping_pong)
         choose = nasty[(3 * number + ping_pong) % len(nasty)] if number else at_random(number)
         execute(schedule, body, body.turns, choose, len(own))
 
@@ -111,10 +110,3 @@ def test_turns_divide_a_part(mode: str) -> None:
     with pytest.raises(ConfigError, match="turns divide a part"):
         lowered.emit(config)
     assert lowered.emit(lowered.space.complete({**chosen, "block:tile_k": 128}))
-
-
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_no_default_takes_the_schedule(mode: str) -> None:
-    """Until it was measured."""
-    lowered = split_k_matmul.lower(values(512), H200, mode=mode)
-    assert lowered.default["schedule"] == "pipelined"

@@ -139,12 +139,3 @@ def test_a_region_has_the_schedule_in_every_mode() -> None:
     for mode in ("static", "dynamic"):
         found = find_single(matmul_layer_norm.lower((x, y[:256], w, b), H200, mode=mode).regions[0])
         assert isinstance(found, Single) and not found.by_columns
-
-
-def test_no_default_takes_the_schedule() -> None:
-    """Until it was measured."""
-    for kernel, args in ((matmul, examples.matmul.inputs(4096, 4096, 4096, device="meta")),
-                         (fp8_matmul, examples.fp8_matmul.inputs(4096, 4096, 4096, device="meta"))):  # fmt: skip
-        lowered = kernel.lower(args, H200)
-        assert lowered.default["schedule"] == "pipelined"
-        assert "schedule" not in [k.name for k in kernel.lower(args, target("nvidia-a100")).space.knobs]

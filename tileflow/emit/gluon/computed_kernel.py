@@ -6,22 +6,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ...errors import ConfigError
-from ...expr import Expr
-from ...ir.attributes import AccessAttrs, AxisAttrs
-from ...ir.graph import TileIndex
+from ...ir.attributes import AxisAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, Value
 from ...schedule.computed import Computed
 from ...schedule.computed_product import NAMES, computed_product
-from ...schedule.loop_parts import parts
 from ...schedule.types import WARPS_OF_A_GROUP, Schedule
 from ...space.knobs import NUM_STAGES
 from .computed_roles import ComputedRoles
 from .operand_layouts import Lanes, followed_back, of_operand
-from .product_kernel import ProductKernel
+from .parts_kernel import PartsKernel
 
 
-class ComputedKernel(ProductKernel):
+class ComputedKernel(PartsKernel):
     """One emission. ``_operand_lanes``: of what the operand is made of, by its dimensions, while that is written; of a
     vector, those of the tile that it is made part of, and the dimension that it lacks."""
 
@@ -47,47 +44,6 @@ class ComputedKernel(ProductKernel):
         """The sums, an operand that a product reads and the next one."""
         threads = WARPS_OF_A_GROUP * self.target.warp_size
         return self._sums() + self.group_rows * self.extent(self.computed.inner) // threads
-
-    # ---- turns ----------------------------------------------------------------------------------
-
-    def _turn_count(self) -> Expr:
-        """As many for every part of the loop's dimension. Raises ConfigError where they differ."""
-        found, tile = self.computed, self.plan.ir.tiles[self.structure.keys]
-        if all(isinstance(b, Expr) for b in found.bounds):
-            return super()._turn_count()
-        static = self.plan.ir.shape_mode.is_static
-        known = parts(self.plan.ir, found.before, found.bounds, self.plan.number) if static else None
-        if not known:
-            raise ConfigError(
-                "a loop whose bounds are computed has sizes that are known when it is compiled",
-                got=tile.name,
-                hint="choose the schedule pipelined",
-            )
-        block = self.plan.block(tile.block)
-        counts = {-(-(end - begin) // block) for begin, end in known}
-        if len(counts) != 1 or max(counts) < 1:
-            got = f"{min(counts)} to {max(counts)} turns of {tile.name}"
-            raise ConfigError("all parts of a loop have as many turns", got=got, hint="parts that divide it evenly")
-        if any((end - begin) % block and end != self._length() for begin, end in known):
-            raise ConfigError(
-                "a part of a loop ends with a block, or where the tensor does: the copy engine reads on",
-                got=f"blocks of {block} along {tile.name}",
-                hint="blocks that divide a part",
-            )
-        return Expr.of(max(counts))
-
-    def _length(self) -> int | None:
-        """How long the box's tensor is along the loop."""
-        left = self.computed.left
-        sizes = self.plan.ir.tensor(AccessAttrs.of(left).tensor).shape
-        pairs = zip(AccessAttrs.of(left).index, sizes, strict=True)
-        (size,) = (n for i, n in pairs if isinstance(i, TileIndex) and i.tile == self.structure.keys)
-        return self.plan.number(size)
-
-    def _turns(self) -> tuple[str, bool]:
-        if all(isinstance(b, Expr) for b in self.computed.bounds):
-            return super()._turns()
-        return str(self.plan.number(self._turn_count())), True
 
     # ---- layouts --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The Gluon kernel of a product whose inner dimension is in parts: tiles of the grid that begin along it."""
+"""The Gluon kernel of a product whose inner dimension may be in parts: tiles of the grid that begin along it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ class PartsKernel(ProductKernel):
     """One emission. Each tile has the turns of a whole part, past the inner dimension's end with zeros."""
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> Parts | None:
         """The division of the inner dimension."""
-        assert self.single.parts is not None
         return self.single.parts
 
     def box_order(self, op: Op) -> tuple[int, ...] | None:
         """A box along the inner dimension begins where a turn of a part does, which is at aligned bytes."""
-        return box_anywhere(self.plan.ir, op)
+        return super().box_order(op) if self.parts is None else box_anywhere(self.plan.ir, op)
 
     def box_starts_aligned(self, op: Op, order: tuple[int, ...]) -> Expr:
         """Of rows along the inner dimension, whether parts do."""
         access = AccessAttrs.of(op)
         last = access.index[order[-1]]
-        if not isinstance(last, TileIndex) or last.tile != self.single.keys:
+        if self.parts is None or not isinstance(last, TileIndex) or last.tile != self.single.keys:
             return super().box_starts_aligned(op, order)
         size = itemsize(self.plan.ir.tensor(access.tensor).dtype)
         return (self.parts.length * size % ALIGNMENT).eq(0)
 
     def _check(self) -> None:
         super()._check()
+        if self.parts is None:
+            return
         block = self._turn_block
         comes_out, numbers = (self.parts.length % block).eq(0), {**self.plan.ir.hints, **self.plan.numbers}
         if not comes_out.evaluate(numbers):
@@ -47,17 +48,21 @@ class PartsKernel(ProductKernel):
         self.plan.guard(comes_out)
         for op in self.boxes.values():
             items = zip(AccessAttrs.of(op).index, self.plan.ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True)
-            (size,) = (n for i, n in items if isinstance(i, TileIndex) and i.tile == self.single.keys)
-            self.plan.guard(self.parts.whole.eq(size))
+            for size in (n for i, n in items if isinstance(i, TileIndex) and i.tile == self.single.keys):
+                self.plan.guard(self.parts.whole.eq(size))
 
     @property
     def _turn_block(self) -> int:
         return self.plan.block(self.plan.ir.tiles[self.single.keys].block)
 
     def _turn_count(self) -> Expr:
+        if self.parts is None:
+            return super()._turn_count()
         return self.parts.length.cdiv(self._turn_block)
 
     def _turns(self) -> tuple[str, bool]:
+        if self.parts is None:
+            return super()._turns()
         count = self.plan.number(self._turn_count())
         if count is not None:
             return str(count), True

@@ -30,11 +30,19 @@ def unsqueeze(t: Tracer, x: Any, dim: int) -> TileValue:
 
 @register_torch("squeeze")
 def squeeze(t: Tracer, x: Any, dim: Any = None) -> TileValue:
-    """Drop dimensions of the constant extent 1; a tile's dimension is never one, whatever its block size."""
+    """Drop dimensions of the constant extent 1; a tile's dimension is never one, whatever its block size.
+
+    A dimension that ``unsqueeze`` or ``keepdim`` added is undone: a reshape would leave the value in a layout of its
+    own, from which a broadcast goes through shared memory, lane by lane.
+    """
     value = value_of(t, x)
     rank = len(value.dims)
     axes = range(rank) if dim is None else [axis_of(t, d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
     for axis in sorted((a for a in axes if value.dims[a] == ONE), reverse=True):
+        maker = t.builder.definitions.get(value)
+        if maker is not None and maker.kind is OpKind.UNSQUEEZE and AxisAttrs.of(maker).axis == axis:
+            value = maker.values[0]
+            continue
         dims = value.dims[:axis] + value.dims[axis + 1 :]
         value = t.emit(OpKind.SQUEEZE, (value,), TileType(value.type.dtype, dims), AxisAttrs(axis)).value
     return t.wrap(value)

@@ -1,0 +1,124 @@
+"""Where the default config is warp-specialised, and how many parts an inner dimension has by default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tile_testing.kernels.computed_kernels import activated, meta_of
+
+import examples.fp8_matmul
+import examples.int4_matmul
+import examples.matmul
+import examples.split_k
+from examples.fp8_matmul import fp8_matmul
+from examples.grouped_matmul import grouped_matmul, grouped_matmul_flat
+from examples.int4_matmul import int4_matmul
+from examples.matmul import matmul, matmul_epilogue
+from examples.split_k import split_k_matmul
+from tileflow.api import Kernel
+from tileflow.lowered import Lowered
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+# rows and columns of a tile, whether groups have tiles of their own
+SHARED, DEALT = (128, 256, False), (128, 128, True)
+Tile = tuple[int, int, bool] | None
+
+
+def tile_of(lowered: Lowered, rows: str, columns: str) -> Tile:
+    """The tile of the default's warp-specialised product; None where it is pipelined."""
+    config = lowered.default
+    assert not lowered.space.violations(config)
+    if config["schedule"] == "pipelined":
+        return None
+    assert lowered.emit(config)
+    m, n = config[rows], config[columns]
+    assert isinstance(m, int) and isinstance(n, int)
+    return m, n, bool(config["ping_pong"])
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ((4096, 4096, 4096), None),  # 3.9 waves of 128 x 256: as good as it gets
+        ((8192, 8192, 8192), DEALT),  # 15.5 waves
+        ((64, 8192, 8192), None),
+        ((1000, 1000, 1000), None),  # no two tiles for each multiprocessor
+        ((4224, 4352, 4096), DEALT),  # 4.25 waves, which are 5: by halves 8.5, which are 4.5 of the large ones
+        ((1024, 12288, 1024), DEALT),  # as much work, and an epilogue beside products that are short
+        ((1024, 12288, 4096), None),
+    ],
+    ids=str,
+)
+def test_products(sizes: tuple[int, int, int], expected: Tile, mode: str) -> None:
+    lowered = matmul.lower(examples.matmul.inputs(*sizes, device="meta"), H200, mode=mode)
+    assert tile_of(lowered, "block:tile_m", "block:tile_n") == expected
+
+
+@pytest.mark.parametrize("epilogue", ["leaky_relu", "bias_gelu"])
+def test_an_epilogue_that_computes_is_pipelined(epilogue: str) -> None:
+    """That of two groups had 0.7 of the speed with a GELU at these sizes, by which a plain product gains."""
+    args = examples.matmul.epilogue_inputs(8192, 4096, 1024, epilogue, device="meta")
+    assert tile_of(matmul_epilogue.lower(args, H200), "block:tile_m", "block:tile_n") is None
+    plain = matmul.lower(examples.matmul.inputs(8192, 4096, 1024, device="meta"), H200)
+    assert tile_of(plain, "block:tile_m", "block:tile_n") == DEALT
+
+
+def test_eight_bits() -> None:
+    for sizes, expected in (((4096, 4096, 4096), DEALT), ((4224, 4352, 4096), DEALT), ((1024, 1024, 4096), None)):
+        lowered = fp8_matmul.lower(examples.fp8_matmul.inputs(*sizes, device="meta"), H200)
+        assert tile_of(lowered, "block:tile_m", "block:tile_n") == expected
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(("m", "expected"), [(1, None), (64, None), (128, None), (512, SHARED), (4096, SHARED)])
+def test_packed_weights(m: int, expected: Tile, mode: str) -> None:
+    """Weights are the product's rows once it is transposed."""
+    lowered = int4_matmul.lower(examples.int4_matmul.inputs(m, 8192, 7168, device="meta"), H200, mode=mode)
+    assert tile_of(lowered, "block:tile_n", "block:tile_m") == expected
+
+
+def test_computed_left_operands() -> None:
+    for sizes, expected in (((4096, 4096, 4096), SHARED), ((256, 256, 192), None)):
+        lowered = activated.lower(meta_of(activated, **dict(zip("mnk", sizes, strict=True))), H200)
+        assert tile_of(lowered, "block:tile_m", "block:tile_n") == expected
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("kernel", [grouped_matmul, grouped_matmul_flat], ids=["by group", "flat"])
+def test_ragged_groups(kernel: Kernel, mode: str) -> None:
+    rows = "block:block_m" if kernel is grouped_matmul_flat else "block:tile_m"
+    for m, n, expected in ((16384, 14336, SHARED), (512, 512, None)):
+        lowered = kernel.lower(kernel.inputs(groups=8, m=m, n=n, k=512, device="meta"), H200, mode=mode)
+        assert tile_of(lowered, rows, "block:tile_n") == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ((64, 8192, 8192), 1),  # 128 tiles of 64 x 64 for 132 multiprocessors
+        ((64, 4096, 8192), 2),
+        ((64, 64, 65536), 32),  # as many as the author allows
+        ((64, 64, 2048), 4),  # none shorter than 512
+        ((4224, 4352, 4096), 1),
+        ((64, 64, 300), 1),
+    ],
+    ids=str,
+)
+def test_parts_of_an_inner_dimension(sizes: tuple[int, int, int], parts: int) -> None:
+    """The author's first choice of four had 0.77, 0.31 and 0.56 of cuBLAS's speed at the first, third and fifth."""
+    lowered = split_k_matmul.lower(examples.split_k.inputs(*sizes, device="meta"), H200)
+    assert lowered.default["tunable:split_k"] == parts
+
+
+@pytest.mark.parametrize("device", ["nvidia-a100", "amd-mi300x"])
+def test_other_architectures_are_pipelined(device: str) -> None:
+    calls: tuple[tuple[Kernel, Any], ...] = (
+        (matmul, examples.matmul.inputs(4224, 4352, 4096, device="meta")),
+        (int4_matmul, examples.int4_matmul.inputs(4096, 8192, 7168, device="meta")),
+        (grouped_matmul, grouped_matmul.inputs(groups=8, m=16384, n=14336, k=512, device="meta")),
+    )
+    for kernel, args in calls:
+        assert "schedule" not in [k.name for k in kernel.lower(args, target(device)).space.knobs]

@@ -1,0 +1,83 @@
+"""How the operands of products come from memory: in boxes and vectors, or an element at a time.
+
+What goes an element at a time is no small matter (compiled for sm_90a by Triton 3.6; docs/explanations/defaults.md):
+
+- No asynchronous copy moves fewer than four bytes. Elements of two go through registers, all of a turn's at once where
+  the assembler finds registers for them, else a few at a time, each of which waits for memory. It finds fewest where
+  a box of another operand is awaited in the same loop.
+- Copies of single elements of four bytes are staged in an order in which neighbours share a bank of shared memory.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ..expr import Expr
+from ..ir.access import box_order
+from ..ir.attributes import AccessAttrs
+from ..ir.graph import KernelIR, Op, SliceIndex, TileIndex
+from ..ir.kinds import OpKind
+from ..ir.types import Value, itemsize
+from ..target import Target
+
+LEAST_COPIED = 4  # bytes that an asynchronous copy moves
+_LONGEST = 16  # bytes of a vector
+
+
+def comes_by_element(ir: KernelIR, operand: Value, target: Target, unaligned: bool = False) -> bool:
+    """Whether an operand of a product is loaded an element at a time: no box can be had of it, and its rows begin or
+    end at any element. ``unaligned``: for a variant that assumes this of all rows."""
+    load = _loaded(ir, operand)
+    if unaligned:
+        return load is not None
+    if load is None or (target.has_tensor_maps and box_order(ir, load) is not None):
+        return False
+    return _is_single(ir, load)
+
+
+def needs_box(ir: KernelIR, operand: Value, target: Target) -> bool:
+    """Whether pointers would load an operand an element at a time, and boxes do not: its rows begin aligned, and end at
+    any element."""
+    load = _loaded(ir, operand)
+    return load is not None and target.has_tensor_maps and box_order(ir, load) is not None and _is_single(ir, load)
+
+
+def _loaded(ir: KernelIR, operand: Value) -> Op | None:
+    """The load that an operand is, perhaps permuted."""
+    maker = ir.definitions.get(operand)
+    if maker is not None and maker.kind is OpKind.PERMUTE:
+        maker = ir.definitions.get(maker.values[0])
+    return maker if maker is not None and maker.kind is OpKind.LOAD else None
+
+
+def _is_single(ir: KernelIR, load: Op) -> bool:
+    """Whether no two elements of a load go together, or fewer than an asynchronous copy moves."""
+    run, size = _run(ir, load), itemsize(load.output.type.dtype)
+    return run == 1 or run * size < LEAST_COPIED
+
+
+def _run(ir: KernelIR, load: Op) -> int:
+    """How many neighbours one instruction may load, by what the example's sizes and strides are multiples of."""
+    access = AccessAttrs.of(load)
+    tensor = ir.tensor(access.tensor)
+    if access.has_mask:
+        return _LONGEST  # for all that is known
+    if not tensor.aligned:
+        return 1
+    common, along = _LONGEST // min(itemsize(tensor.dtype), _LONGEST), False
+    for item, size, stride in zip(access.index, tensor.shape, tensor.strides, strict=True):
+        if stride.constant != 1:
+            common = gcd(common, ir.hint(stride))
+        elif ir.hint(size) == 1:  # one of a column, say
+            continue
+        elif isinstance(item, TileIndex):
+            tile, along = ir.tiles[item.tile], True
+            common = gcd(common, _known(ir, tile.begin), _known(ir, tile.end))
+        elif isinstance(item, SliceIndex):
+            along, common = True, gcd(common, _known(ir, item.start), _known(ir, item.dim.extent))
+    return common if along else 1
+
+
+def _known(ir: KernelIR, bound: object) -> int:
+    """The value of a bound in the example; 0, a multiple of everything, where only the device knows."""
+    return ir.hint(bound) if isinstance(bound, Expr) and bound.symbols() <= ir.hints.keys() else 0

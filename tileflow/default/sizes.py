@@ -1,0 +1,31 @@
+"""How block symbols, tiles and programs go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ..config import Choice
+from ..ir.analysis import tile_length
+from ..ir.graph import KernelIR
+from ..ir.types import Dim
+
+
+def symbol(dim: Dim) -> str:
+    """The block symbol of a dimension, perhaps times a constant; empty where no knob changes it alone."""
+    symbols = dim.extent.symbols()
+    return next(iter(symbols)) if len(symbols) == 1 else ""
+
+
+def times(dim: Dim) -> int:
+    """The constant that goes with the block symbol of a dimension: 2 where two halves were joined."""
+    return max(dim.extent.evaluate({symbol(dim): 1}), 1) if symbol(dim) else 1
+
+
+def programs(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
+    """How many tiles the grid has under the chosen blocks."""
+    sizes = {name: size for name, size in wanted.items() if isinstance(size, int)}
+    blocks = ((tile_length(ir, name), ir.tiles[name].block) for name in ir.grid)
+    return prod(
+        -(-length // (block.evaluate(sizes) if block.symbols() <= sizes.keys() else 1)) for length, block in blocks
+    )

@@ -1,0 +1,174 @@
+"""Where the default is warp-specialised: as measured on an H200 (docs/measurements/warp-specialisation.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from ..config import Choice
+from ..expr import Expr
+from ..ir.analysis import tile_length
+from ..ir.attributes import PointwiseAttrs
+from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
+from ..ir.types import Dim, itemsize
+from ..schedule.chained import Chained
+from ..schedule.computed import Computed
+from ..schedule.gradient_loop import GradientLoop
+from ..schedule.single import Single
+from ..schedule.structure import find_structure
+from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PERSISTENT, PING_PONG, SCHEDULE
+from ..space.schedules import refusal
+from ..target import Target
+from .sizes import programs, symbol, times
+from .streaming import pow2
+
+K = OpKind
+CONSUMER_ROWS = 128  # of two consumer groups
+COLUMNS = 256  # of a product's tile whose rows they share
+WIDE_HEAD = 128  # columns of a head whose programs walk
+TURN_BYTES = 128  # of a row of an operand, in a turn
+STAGES, STAGES_DEALT = 4, 6
+NEARLY = 0.9  # of the multiprocessors have a tile
+FEWER = 1.05  # less work by smaller tiles that is worth reading more
+SHORT = 1024  # numbers that a product sums over, by which its epilogue weighs
+MANY_WAVES = 8  # of 128 x 256 tiles
+# what an epilogue of one group has beside the other's products: more of it and four more warps are faster
+_CHEAP = frozenset({K.CAST, K.STORE, K.LOAD, K.UNSQUEEZE, K.EXPAND, K.SIZE, K.SCALAR, K.TILE_BEGIN, K.TILE_INDEX})
+_CHEAP_FUNCTIONS = ("add", "sub", "mul")
+
+
+def specialised_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """The knobs of the warp-specialised schedule where it was faster than the pipelined one of ``wanted``; else
+    none."""
+    if refusal(ir, target):
+        return {}
+    found = find_structure(ir)
+    if isinstance(found, Computed):
+        chosen = _computed(ir, found, target)
+    elif isinstance(found, Single):
+        chosen = _ragged(ir, found, target) if found.is_ragged else _plain(ir, found, wanted, target)
+    else:
+        assert isinstance(found, Chained | GradientLoop)  # or it would have been refused
+        chosen = _of_rows(ir, found, target)
+    return chosen | {SCHEDULE.name(ir): "warp_specialised"} if chosen else {}
+
+
+# ---- one product ---------------------------------------------------------------------------------
+
+
+def _computed(ir: KernelIR, found: Computed, target: Target) -> dict[str, Choice]:
+    """At 1.43 times the pipelined default's speed for packed weights beside 4096 rows: both groups read a box of 256
+    columns, and unpack 64 rows of weights each."""
+    chosen = _shared(ir, found, band=16)
+    return chosen if chosen and programs(ir, chosen) >= NEARLY * target.sm_count else {}
+
+
+def _ragged(ir: KernelIR, found: Single, target: Target) -> dict[str, Choice]:
+    """At 1.05 and 1.06 times the pipelined default's speed for 8 even and 64 uneven groups whose tiles are dealt out,
+    1.01 and 1.12 for a program a group's columns."""
+    chosen = _shared(ir, found, band=8)
+    return chosen if chosen and programs(ir, chosen) >= NEARLY * target.sm_count else {}
+
+
+def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """Two groups with tiles of their own, 128 x 128, where that is less work for the busiest multiprocessor than the
+    pipelined blocks are (1.08 times the speed of 128 x 256 at 4224 x 4352), or no more and one group's epilogue beside
+    the other's products is worth it: sums are short (1.05 to 1.2 times), operands have 8 bits (1.02) or tiles are many
+    (1.02 at 8192 x 8192). An epilogue that computes much is slower so: 0.7 times with a GELU."""
+    if not _is_cheap(found):
+        return {}
+    rows = ir.tiles[found.rows].block
+    others = [name for name in ir.grid if name not in (found.rows, found.columns.tile) and tile_length(ir, name) > 1]
+    dealt = _blocks(ir, found, CONSUMER_ROWS, CONSUMER_ROWS)
+    if others or not dealt or not _is_one_part(ir, found, wanted):
+        return {}
+    before = [wanted.get(name, 0) for name in (rows.args[0], symbol(found.columns))]
+    sides = [size for size in before if isinstance(size, int) and size >= CONSUMER_ROWS]
+    if len(sides) < 2:
+        return {}
+    tiles = programs(ir, dealt)
+    work = -(-tiles // target.sm_count) * CONSUMER_ROWS * CONSUMER_ROWS
+    work_before = -(-programs(ir, wanted) // target.sm_count) * prod(sides)
+    weighs = tile_length(ir, found.keys) <= SHORT or itemsize(found.product.values[0].type.dtype) == 1
+    least = 1.0 if weighs or programs(ir, wanted) >= MANY_WAVES * target.sm_count else FEWER
+    if tiles < 2 * target.sm_count or work_before < least * work:
+        return {}
+    own: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES_DEALT, PING_PONG.name(ir): True, GROUP.name(ir): 8}
+    return dealt | own | {CONSUMERS.name(ir): 2}
+
+
+def _is_cheap(found: Single) -> bool:
+    """Whether the epilogue is little more than the store."""
+    computed = [op for op in found.after if op.kind is K.POINTWISE]
+    others = [op for op in found.after if op.kind not in _CHEAP and op not in computed]
+    return not others and all(PointwiseAttrs.of(op).fn in _CHEAP_FUNCTIONS for op in computed)
+
+
+def _is_one_part(ir: KernelIR, found: Single, wanted: Mapping[str, Choice]) -> bool:
+    """Whether a tile sums over the whole inner dimension."""
+    if found.parts is None:
+        return True
+    count = ir.tiles[found.parts.tile].end
+    return isinstance(count, Expr) and count.op == "sym" and wanted.get(count.args[0]) == 1
+
+
+def _shared(ir: KernelIR, found: Single, band: int) -> dict[str, Choice]:
+    """Two groups that share a tile of 128 rows and 256 columns; none where no knobs change its sides alone."""
+    blocks = _blocks(ir, found, CONSUMER_ROWS, COLUMNS)
+    own: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES, PING_PONG.name(ir): False, GROUP.name(ir): band}
+    return blocks | own | {CONSUMERS.name(ir): 2} if blocks else {}
+
+
+def _blocks(ir: KernelIR, found: Single, rows: int, columns: int) -> dict[str, Choice]:
+    """A tile of such sides in turns of 128 bytes; none where no knobs change them alone."""
+    inner = TURN_BYTES // itemsize(found.product.values[0].type.dtype)
+    block = ir.tiles[found.rows].block
+    chosen: dict[str, Choice] = {block.args[0]: rows} if block.op == "sym" else {}
+    for dim, size in ((found.columns, columns), (found.inner, inner)):
+        chosen |= {symbol(dim): max(size // times(dim), 1)} if symbol(dim) else {}
+    return chosen if len(chosen) == 3 else {}
+
+
+# ---- attention and its gradients -----------------------------------------------------------------
+
+
+def _of_rows(ir: KernelIR, found: Chained | GradientLoop, target: Target) -> dict[str, Choice]:
+    """Two consumer groups beside a producer, where each multiprocessor has a tile of 128 rows."""
+    rows: dict[str, Choice] = {ir.tiles[found.rows].block.args[0]: CONSUMER_ROWS}
+    tiles = programs(ir, dict.fromkeys((b.name for b in ir.blocks), 1) | rows)
+    if tiles < target.sm_count:
+        return {}
+    chosen = _attention(ir, found, tiles, target) if isinstance(found, Chained) else _gradients(ir, found)
+    return chosen | rows if chosen else {}
+
+
+def _attention(ir: KernelIR, found: Chained, tiles: int, target: Target) -> dict[str, Choice]:
+    """At 1.18 to 1.29 times the pipelined default's speed for heads of 96 and more, 1.12 for causal ones of 64, and
+    slower for full ones of 64; another 1.04 for full ones of 128 whose programs walk."""
+    columns = _widest(ir, (found.query.output.dims[1], found.sums.output.dims[1]))
+    loop = ir.tiles[found.keys]
+    alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
+    if alike and columns < WIDE_HEAD:
+        return {}
+    walks = alike and columns == WIDE_HEAD and tiles > target.sm_count
+    return {
+        symbol(found.scores.output.dims[1]): 128 if columns <= WIDE_HEAD else 64,
+        NUM_STAGES.name(ir): 2 if columns >= WIDE_HEAD else 3,
+        PING_PONG.name(ir): walks,
+        PERSISTENT.name(ir): int(walks),
+    }
+
+
+def _gradients(ir: KernelIR, found: GradientLoop) -> dict[str, Choice]:
+    """Use the schedule of gradients for queries alone, up to heads of 128: at 1.09 to 1.17 times the speed of the whole
+    call. Two sums a program, as keys and values have, leave no registers for turns as long, and gained nothing."""
+    dims = (op.output.dims[1] for op in (*found.held, *found.blocks, *(s.product for s in found.sums)))
+    if len(found.sums) > 1 or _widest(ir, dims) > WIDE_HEAD:
+        return {}
+    return {symbol(found.columns): 128, NUM_STAGES.name(ir): 2}
+
+
+def _widest(ir: KernelIR, dims: Iterable[Dim]) -> int:
+    """The most columns of some tiles in registers."""
+    return pow2(max(d.extent.evaluate(ir.hints) for d in dims))
