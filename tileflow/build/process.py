@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -106,7 +107,7 @@ Answer = Done | Failed | Died | TimedOut
 
 
 class Child:
-    """One child process. Not thread-safe; one call at a time.
+    """One child process, for one call at a time. Only :meth:`kill` is thread-safe.
 
     ``warm``: modules that the child imports before it is ready. ``environment``: changes to this process's.
     ``unwanted``: asked a few times a second while a call runs; once true, the child is killed as at its limit.
@@ -123,6 +124,8 @@ class Child:
         nice: int = 0,
     ) -> None:
         self._unwanted = unwanted
+        self._lock = threading.Lock()
+        self._calling = self._killed = False
         self._connection, theirs = Pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         self._ready = False
@@ -161,6 +164,26 @@ class Child:
         A phase that the function reports begins anew with its own limit out of ``phase_limits``. ``handles``: open
         files that the function takes over, by ``serve.take_handle``. After Died and TimedOut the child is gone.
         """
+        with self._lock:
+            if self._killed:
+                return Died(self._process.returncode or -signal.SIGKILL, "", "call")
+            self._calling = True
+        try:
+            return self._call(function, args, limit_s, phase_limits or {}, handles)
+        finally:
+            with self._lock:
+                self._calling = False
+                if self._killed:
+                    self._release()
+
+    def _call(
+        self,
+        function: str,
+        args: tuple[Any, ...],
+        limit_s: float,
+        phase_limits: Mapping[str, float],
+        handles: tuple[int, ...],
+    ) -> Answer:
         phase, limit = "start", START_LIMIT_S
         if not self._ready:
             answer = self._receive(phase, limit)
@@ -179,15 +202,28 @@ class Child:
             if not isinstance(answer, Progress):
                 return answer
             phase = answer.phase
-            limit = (phase_limits or {}).get(phase, limit_s)
+            limit = phase_limits.get(phase, limit_s)
 
     def kill(self) -> None:
-        """End the child and everything in its group at once. Idempotent."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """End the child and everything in its group at once, from any thread. Idempotent.
+
+        A call that another thread has in flight ends as Died, and closes the pipe itself. Closed under its hands, the
+        pipe's number may already be that of another file.
+        """
+        with self._lock:
+            first, self._killed = not self._killed, True
+            if first:  # later the group's number may belong to others
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
         # A process stuck in a driver may not be reaped at once; it must not hold up its parent.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_REAP_LIMIT_S)
+        with self._lock:
+            if not self._calling:
+                self._release()
+
+    def _release(self) -> None:
+        """Close what the child was reached by. The lock is held. Idempotent."""
         self._connection.close()
         self._stderr.close()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tileflow.build.process import Died, Done, TimedOut
+from tileflow.build.process import Child, Died, Done, TimedOut
 from tileflow.build.warm_process import WarmProcess
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
@@ -85,3 +88,27 @@ def test_the_spare_takes_over_and_another_follows_it() -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_a_kill_from_another_thread_leaves_the_pipe_to_the_call_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call found its pipe closed, or both threads closed it, the second time perhaps as another file."""
+    child = Child()
+    asking, killed = threading.Event(), threading.Event()
+
+    def patience(deadline: float) -> float:
+        asking.set()
+        killed.wait(30.0)
+        return 0.0
+
+    assert child.call("os:getpid", (), limit_s=30.0) == Done(child.pid, pytest.approx(0, abs=1 << 40))
+    monkeypatch.setattr(child, "_patience", patience)
+    with ThreadPoolExecutor(1) as other:
+        answer = other.submit(child.call, "time:sleep", (60,), limit_s=60.0)
+        assert asking.wait(30.0)
+        child.kill()
+        assert not child._connection.closed
+        killed.set()
+        assert answer.result(30.0) == Died(-signal.SIGKILL, "", "call")
+    assert child._connection.closed
+    child.kill()
+    assert child.call("os:getpid", (), limit_s=1.0) == Died(-signal.SIGKILL, "", "call")
