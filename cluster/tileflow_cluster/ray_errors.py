@@ -1,9 +1,9 @@
 """What each of Ray's errors means for a sweep, decided in one table.
 
 An error that a kernel's author must mend comes as a ``RayTaskError`` around it and ends the kernel's study. A class
-whose workers do not start three times in a row ends its studies (:mod:`.worker_pool`). A config that kills two workers
-fails its trial (:mod:`.trial_queue`). The rest is decided here. A cluster that no longer answers raises no error:
-:mod:`.cluster_monitor` finds it.
+whose workers do not start three times in a row ends its studies (:mod:`.worker_pool`). A config that kills two workers,
+each while it is alone on it, fails its trial (:mod:`.trial_queue`). The rest is decided here. A cluster that no longer
+answers raises no error: :mod:`.cluster_monitor` finds it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tileflow.measure.failure import MESSAGE_CHARS
 class ErrorAction(Enum):
     """What happens to a call, and to the worker that had it, when Ray answers with an error."""
 
-    SUSPECT = "the worker is gone, perhaps by its config: tried again on another, blocklisted the second time"
+    SUSPECT = (
+        "the worker is gone, perhaps by a config of its: each is tried again alone, and blocklisted when it kills two"
+    )
     RETRY = "the node or Ray is to blame: tried again on another worker, as often as any loss; never the config's fault"
     REBUILD = "the machine code is gone, the worker is not: compiled again"
     RAISED = "the stage raised: its own error decides, and the worker goes on"

@@ -290,7 +290,8 @@ class RayEvaluator(QueuedEvaluator[Any]):
                 if declined == MOST_DECLINED or not waiting:
                     break
                 most = fair_size(self._batch_size(name), waiting, self._pool.usable(name))
-                leases = self._queue.lease_batch(phase, str(worker), name, min(most, self._pool.room(worker)))
+                room = min(most, self._pool.room(worker))
+                leases = self._queue.lease_batch(phase, str(worker), name, room, idle=not worker.calls)
                 if leases:
                     self._call(worker, leases)
                 else:
@@ -329,7 +330,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             else:
                 answer = worker.actor.run.remote(pack(requests), slice_s, *payloads)
         self._calls.add(worker, answer, slice_s + limit_s + self._timeouts.answer_s, leases, payloads)
-        self._pool.give(worker)
+        self._pool.give(worker, alone=leases[0].suspect)
 
     def _collect(self, timeout_s: float) -> None:
         """Take in all answers; wait up to ``timeout_s`` seconds for a first one."""
@@ -416,7 +417,9 @@ class RayEvaluator(QueuedEvaluator[Any]):
         node_stands = worker.facts is not None and worker.facts.node_id in alive
         said = f"the {worker.phase} worker died" if suspect else f"the {worker.phase} worker was lost: {error}"
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, said[:MESSAGE_CHARS])
-        self._give_up(worker, call, outcome, blame=node_stands)
+        calls = self._end(worker, call)
+        # The oldest call may have been done: a process that dies takes an answer with it that it was about to send.
+        self._queue.lost_batch([lease for each in calls for lease in each.leases], outcome, blame=node_stands)
         self._start_workers()
 
     def _node_lost(self, worker: Worker) -> None:
@@ -428,14 +431,11 @@ class RayEvaluator(QueuedEvaluator[Any]):
         for lease in [lease for call in calls for lease in call.leases]:
             self._queue.lost(lease, outcome, blame=False)
 
-    def _give_up(self, worker: Worker, call: Call, outcome: Outcome, *, blame: bool) -> None:
-        """Stop ``worker`` because of ``call``: its oldest call gets ``outcome``, the others are queued again."""
+    def _end(self, worker: Worker, call: Call) -> list[Call]:
+        """Stop ``worker``, and return ``call`` and its other calls in flight, oldest first."""
         calls = sorted({call, *self._calls.drop(worker)}, key=lambda call: call.deadline)
         self._pool.stop(worker)
-        begun, *others = [each.leases for each in calls if each.leases]
-        self._queue.lost_batch(begun, outcome, blame=blame)
-        for lease in [lease for leases in others for lease in leases]:
-            self._queue.returned(lease)
+        return [each for each in calls if each.leases]
 
     def _binaries_lost(self, call: Call, error: Exception) -> None:
         """Compile again: the node that compiled these trials was lost before their binaries were taken."""
@@ -462,7 +462,10 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._calls.drop(worker)
             self._pool.false_start(worker, f"not ready within {self._timeouts.start_s:g} s")
             return
-        self._give_up(worker, call, unanswered(worker.phase), blame=True)
+        oldest, *others = self._end(worker, call)
+        self._queue.lost_batch(oldest.leases, unanswered(worker.phase), blame=True)
+        for lease in [lease for each in others for lease in each.leases]:
+            self._queue.returned(lease)
 
     # Workers
 

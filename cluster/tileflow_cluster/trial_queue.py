@@ -35,7 +35,8 @@ PRUNED = "Pruned"  # the error class of a config that was built and pruned
 class Lease(Generic[Payload]):
     """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs.
 
-    For a race it needs ``candidates``, the payload of each.
+    For a race it needs ``candidates``, the payload of each. ``suspect``: it may have cost a worker before, so its
+    worker must have nothing else meanwhile: a death is then its own.
     """
 
     request: AnyRequest
@@ -44,6 +45,7 @@ class Lease(Generic[Payload]):
     compiled: Build | None = None
     payload: Payload | None = None
     candidates: tuple[Payload, ...] = ()
+    suspect: bool = False
 
     @property
     def trial(self) -> TrialRequest:
@@ -104,9 +106,14 @@ class _PendingTrial(Generic[Payload]):
     killed: list[str] = field(default_factory=list)
 
     @property
+    def suspect(self) -> bool:
+        """Whether it may have cost a worker before."""
+        return self.alone or self.request.attempt > 1
+
+    @property
     def lone(self) -> bool:
-        """Whether a call must carry nothing else: a race, or what may have cost a worker before."""
-        return self.alone or self.request.attempt > 1 or isinstance(self.request, RaceRequest)
+        """Whether a call must carry nothing else: a race, or a suspect."""
+        return self.suspect or isinstance(self.request, RaceRequest)
 
 
 class TrialQueue(Generic[Payload]):
@@ -207,13 +214,24 @@ class TrialQueue(Generic[Payload]):
         trial.leases += 1
         if trial.leases > 1:
             trial.request = replace(trial.request, epoch=trial.request.epoch + 1)
-        trial.lease = Lease(trial.request, phase, worker, trial.compiled, trial.payload, trial.candidates)
+        trial.lease = Lease(
+            trial.request, phase, worker, trial.compiled, trial.payload, trial.candidates, trial.suspect
+        )
         return trial.lease
 
-    def lease_batch(self, phase: Phase, worker: str, device_class: str, most: int) -> list[Lease[Payload]]:
-        """Lease a worker up to ``most`` requests for one call. A race, and what may have cost a worker, go alone."""
+    def lease_batch(
+        self, phase: Phase, worker: str, device_class: str, most: int, *, idle: bool = True
+    ) -> list[Lease[Payload]]:
+        """Lease a worker up to ``most`` requests for one call. A race goes alone.
+
+        A suspect goes alone too, and to an ``idle`` worker only. Where one is next and the worker is not idle, there
+        is nothing for it: it is about to be.
+        """
         leases: list[Lease[Payload]] = []
-        while len(leases) < most and not (leases and self._next_is_lone(phase, device_class)):
+        while len(leases) < most:
+            coming = self._next(phase, device_class)
+            if coming is not None and ((leases and coming.lone) or (coming.suspect and not idle)):
+                break
             lease = self.lease(phase, worker, device_class)
             if lease is None:
                 break
@@ -222,10 +240,11 @@ class TrialQueue(Generic[Payload]):
                 break
         return leases
 
-    def _next_is_lone(self, phase: Phase, device_class: str) -> bool:
-        queue = self._waiting[_queue_name(phase, device_class)]
+    def _next(self, phase: Phase, device_class: str) -> _PendingTrial[Payload] | None:
+        """Return the request that goes before all others; None where the policy selects."""
+        queue = self._waiting.get(_queue_name(phase, device_class), _WorkerQueue())
         coming = next(iter(queue.order if phase == "compile" else queue.first), None)
-        return coming is not None and self._trials[coming].lone
+        return None if coming is None else self._trials[coming]
 
     def _select(self, queue: _WorkerQueue, worker: str) -> str | None:
         """Return the request that the policy selects, and end those that it drops.
@@ -324,9 +343,10 @@ class TrialQueue(Generic[Payload]):
             self._enqueue(trial)
 
     def lost_batch(self, leases: Sequence[Lease[Payload]], outcome: Outcome, *, blame: bool) -> None:
-        """Take in that a worker will not answer one call's ``leases``.
+        """Take in that a worker will not answer for ``leases``, all that it may have been busy with.
 
-        Nobody knows which of several is to blame, or was begun. So none is blamed, and each is tried again alone.
+        Nobody knows which of several is to blame, was begun, or had ended and was not answered yet. So none is blamed,
+        and each is tried again alone.
         """
         first, *others = leases
         self.lost(first, outcome, blame=blame and not others)

@@ -62,8 +62,8 @@ class Worker:
     """One actor. ``device_class`` is empty for a compile worker, ``facts`` None until it is ready.
 
     It waits until Ray has found a place for it, however long others hold them, and starts from then on. ``calls``: how
-    many it has not answered yet. ``worn``: it gets no more. ``busy_s``: seconds spent on the answered ones.
-    ``why_parked``: why it must not be used.
+    many it has not answered yet. ``alone``: it gets none beside that one. ``worn``: it gets no more. ``busy_s``:
+    seconds spent on the answered ones. ``why_parked``: why it must not be used.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Worker:
     facts: WorkerFacts | None = None
     served: int = 0
     calls: int = 0
+    alone: bool = False
     worn: bool = False
     why_parked: str = ""
     ready_at: float = 0.0
@@ -180,7 +181,8 @@ class WorkerPool:
             counts[state] += 1
         for group in self._open[worker.device_class]:
             group.pop(worker, None)
-        if not gone and worker.state == "ready" and not worker.worn and worker.calls < worker.kind.depth:
+        takes_more = not worker.worn and not worker.alone and worker.calls < worker.kind.depth
+        if not gone and worker.state == "ready" and takes_more:
             self._open[worker.device_class][worker.calls][worker] = None
 
     # Reading
@@ -291,15 +293,17 @@ class WorkerPool:
         """Return how many more trials the worker takes before it is worn out, at least 1."""
         return max(self._recycling.trials - worker.served, 1)
 
-    def give(self, worker: Worker) -> None:
-        """Count one more call of the worker."""
+    def give(self, worker: Worker, *, alone: bool = False) -> None:
+        """Count one more call of the worker. ``alone``: it takes no other until this one is answered."""
         worker.calls += 1
+        worker.alone = alone
         self._file(worker)
 
     def give_back(self, worker: Worker, busy_s: float, rss_mb: float, served: int = 1) -> None:
         """Take in the answers of one call; a worn-out worker is stopped once it has no other call."""
         worker.busy_s += busy_s
         worker.calls -= 1
+        worker.alone = False
         worker.served += served
         worker.worn = worker.worn or worker.served >= self._recycling.trials or rss_mb >= self._recycling.rss_mb
         if worker.worn and not worker.calls and worker.state == "ready":

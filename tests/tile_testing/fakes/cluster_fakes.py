@@ -38,6 +38,7 @@ NODE = {"object_store_memory": OBJECT_STORE, "include_dashboard": False}
 KERNEL = KernelRef("tile_testing.fakes.cluster_fakes:kernel", "c0ffee")
 GPU, MODELLED = "nvidia-h200", "amd-mi300x"
 FOREVER_S = 3600.0
+LINGER_S = 0.5  # before a fault, so that other calls are in flight by then
 LATE = 2  # runs of a config that go well before a late fault
 FILL_BYTES, FILL_STEP = 4 << 30, 64 << 20
 
@@ -94,6 +95,10 @@ class FakeStages:
             return ""
         if fault.endswith("_once") and not self.first_time(request):
             return ""
+        if fault.endswith("_twice") and self.runs_before(request) >= 2:
+            return ""
+        if "linger" in fault:
+            time.sleep(LINGER_S)
         if "kill" in fault:
             os.kill(os.getpid(), signal.SIGKILL)
         if "stop" in fault:

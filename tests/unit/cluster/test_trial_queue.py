@@ -397,6 +397,24 @@ def test_the_loss_of_a_batch_blames_nobody_until_one_dies_alone() -> None:
     assert "twice: c1, c2" in again.blocklisted
 
 
+def test_a_suspect_goes_to_an_idle_worker_alone() -> None:
+    """Issue 17: a worker may die of one call and take the answer of the one before with it."""
+    queue: TrialQueue[str] = TrialQueue()
+    for x, name in enumerate("abc"):
+        queue.submit(request(name, x))
+        compile_next(queue)
+    first, second = batch(queue, "device", 1), queue.lease_batch("device", "w", GPU, 1, idle=False)
+    assert [*names(first), *names(second)] == ["a", "b"]
+    queue.lost_batch([*first, *second], LOST, blame=True)
+    busy = [queue.lease_batch("device", "busy", GPU, 3, idle=False) for _ in range(2)]
+    assert [names(each) for each in busy] == [["c"], []], "a suspect waits until it is idle"
+    alone = [queue.lease_batch("device", f"idle{i}", GPU, 3, idle=True) for i in range(2)]
+    assert [(names(each), each[0].suspect) for each in alone] == [(["a"], True), (["b"], True)]
+    for (lease,) in (*alone, busy[0]):
+        queue.finish(lease, OK, ON)
+    assert [(result.request_id, result.blocklisted) for result in finals(queue)] == [(name, "") for name in "abc"]
+
+
 def test_what_a_worker_hands_back_is_not_an_attempt() -> None:
     queue: TrialQueue[str] = TrialQueue()
     queue.submit(request("a", 0))

@@ -36,6 +36,20 @@ def test_idle_counts_from_the_clocks_start(monkeypatch: pytest.MonkeyPatch) -> N
     assert workers.idle("compile") == pytest.approx(0.25)
 
 
+def test_a_worker_with_a_call_of_its_own_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "start_model", lambda stages, device_class: object())
+    workers = WorkerPool(SimulatedStages(), Recycling())
+    (worker,) = workers.follow(PlacementPlan(0, (DeviceClass("nvidia-h200", False, 1),)))
+    workers.ready(worker, WorkerFacts("host", 1, "node", ()))
+    workers.give(worker)
+    assert list(workers.open("nvidia-h200")) == [worker], "one runs, another is queued"
+    workers.give_back(worker, 0.0, 0.0)
+    workers.give(worker, alone=True)
+    assert list(workers.open("nvidia-h200")) == []
+    workers.give_back(worker, 0.0, 0.0)
+    assert list(workers.open("nvidia-h200")) == [worker]
+
+
 def test_gpus_are_asked_for_once_for_each_choice_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
