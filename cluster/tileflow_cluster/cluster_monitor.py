@@ -11,6 +11,7 @@ import ipaddress
 import logging
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -82,6 +83,28 @@ def require_loopback() -> None:
             hint="ray was imported before tileflow could tell it: set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before "
             "`import ray`, or import ray after tuning; a Ray that you have started yourself is used as it is",
         )
+
+
+def shut_down_ray() -> None:
+    """Disconnect, and end a Ray of this process's own. Does nothing where the head has gone: Ray would wait for it."""
+    if ray.is_initialized() and not _head_has_gone():
+        ray.shutdown()
+
+
+def exit_where_the_head_has_gone(code: int) -> None:
+    """End this process at once with ``code`` if its Ray's head does not answer; else return.
+
+    Ray's own exit handler waits for the head, and aborts the process after a minute, with another code. Processes that
+    Ray has started for this one end with it.
+    """
+    if ray.is_initialized() and _head_has_gone():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _head_has_gone() -> bool:
+    return bool(probe_head(ray.get_runtime_context().gcs_address, PROBE_LIMIT_S))
 
 
 class ClusterMonitor:

@@ -13,7 +13,7 @@ import ray
 
 from tileflow.errors import ClusterError
 
-from .cluster_monitor import require_loopback
+from .cluster_monitor import require_loopback, shut_down_ray
 from .placement import live_nodes
 from .ray_evaluator import RayEvaluator
 from .stages import Stages
@@ -32,7 +32,7 @@ def local_ray(cpus: int, gpus: int, labels: Mapping[str, str]) -> Iterator[None]
     try:
         yield
     finally:
-        ray.shutdown()
+        shut_down_ray()
 
 
 def open_on_this_machine(stages: Stages, device_classes: Sequence[str]) -> RayEvaluator:

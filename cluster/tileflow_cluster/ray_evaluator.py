@@ -32,7 +32,7 @@ from tileflow.runtime.abi import Binary
 from .batches import BatchSizes, fair_size
 from .binary_cache import BinaryCache
 from .calls import Call, Calls
-from .cluster_monitor import ClusterMonitor, require_loopback, require_reachable
+from .cluster_monitor import ClusterMonitor, require_loopback, require_reachable, shut_down_ray
 from .devices import visible_gpus
 from .fair_share import SweepEntry
 from .labels import DEVICE_CLASS, labels_for
@@ -263,16 +263,14 @@ class RayEvaluator(QueuedEvaluator[Any]):
         if self._previous_handler is not None:
             signal.signal(signal.SIGTERM, self._previous_handler)
         self._monitor.close()
-        if self._monitor.silent_s:
-            return  # with its head gone Ray's own shutdown waits for it; its processes end with this one
-        if ray.is_initialized():
+        if ray.is_initialized() and not self._monitor.silent_s:
             self._registry.leave()
             self._pool.close(CLOSE_GRACE_S)
             self._disconnect()
 
     def _disconnect(self) -> None:
         if self._owns_ray:
-            ray.shutdown()
+            shut_down_ray()
 
     def _coming(self) -> list[str]:
         """Return the workers that are not ready yet."""

@@ -7,7 +7,9 @@ and ends with the last one. :func:`list_sweeps` and :func:`send_order` ask it fr
 
 from __future__ import annotations
 
+import logging
 import math
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ from .fair_share import Share, SweepEntry, fair_shares
 
 if TYPE_CHECKING:  # what the actor imports stays small
     from .protocol import Ordered
+
+log = logging.getLogger("tileflow.cluster")
 
 NAME = "tileflow-sweep-registry-1"  # ends in the version of its protocol
 NAMESPACE = "tileflow"
@@ -76,12 +80,16 @@ class SweepRegistry:
 
 
 class RegistryClient:
-    """One sweep's side of the registry. It never waits: it reads the last answer, and works alone without one."""
+    """One sweep's side of the registry. It never waits: it reads the last answer, and works alone without one.
+
+    Only the cluster's head knows where the registry is, and a head that has gone answers never. So a thread asks it.
+    """
 
     def __init__(self, entry: SweepEntry, period_s: float) -> None:
         self._entry = entry
         self._period_s = period_s
         self._registry: Any = None
+        self._looking = threading.Thread()
         self._answer: Any = None
         self._asked_at = -math.inf
         self.entries: tuple[SweepEntry, ...] = (entry,)
@@ -108,12 +116,21 @@ class RegistryClient:
     def heartbeat(self, status: Mapping[str, Any]) -> bool:
         """Tell the registry once a period that this sweep is alive. Returns whether sweeps or orders have changed."""
         changed = self._read_answer()
-        if self._answer is None and time.monotonic() - self._asked_at >= self._period_s:
+        if self._registry is None:
+            if not self._looking.is_alive():
+                self._looking = threading.Thread(target=self._look, name="tileflow-sweep-registry", daemon=True)
+                self._looking.start()
+        elif self._answer is None and time.monotonic() - self._asked_at >= self._period_s:
             self._asked_at = time.monotonic()
-            if self._registry is None:
-                self._registry = get_or_create_registry()
             self._answer = self._registry.enter.remote(replace(self._entry, status=dict(status)))
         return changed
+
+    def _look(self) -> None:
+        try:
+            self._registry = get_or_create_registry()
+        except Exception as error:  # whatever Ray raises while its cluster goes; the next heartbeat looks again
+            log.warning("the cluster's sweep registry cannot be reached: %s: %s", type(error).__name__, error)
+            time.sleep(self._period_s)
 
     def _read_answer(self) -> bool:
         if self._answer is None or not ray.wait([self._answer], timeout=0)[0]:

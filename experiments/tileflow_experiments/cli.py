@@ -357,6 +357,10 @@ def finish(stopped: str, out: Path) -> None:
     if stopped:
         report = out / "report.md"
         typer.echo(f"stopped before its end ({stopped}): see {report}; `tileflow sweep resume {out}` goes on", err=True)
+        if "ray" in sys.modules:
+            from tileflow_cluster.cluster_monitor import exit_where_the_head_has_gone
+
+            exit_where_the_head_has_gone(STOPPED)
         raise typer.Exit(STOPPED)
     typer.echo(f"{time.strftime('%H:%M:%S')} done: {out / 'report.md'}")
     if logged is not None and not logged.complete:

@@ -49,11 +49,25 @@ def completed(tmp_path: Path) -> list[str]:
     return sorted(str(r.config["x"]) for r in journals.attempts(lines) if r.completed)
 
 
-def test_a_killed_head_is_said_at_once_and_what_is_known_is_exported(tmp_path: Path) -> None:
-    """Finding 6: the driver ended after 61 s, without a word or an export."""
+@pytest.mark.parametrize(
+    ("how", "with_it"),
+    [
+        ("KILL", ""),
+        ("KILL", "ray::CompileWorker"),
+        ("KILL", "ray::SweepRegistry"),
+        ("KILL", "raylet"),
+        ("STOP", "ray::DeviceWorker"),
+    ],
+)
+def test_a_killed_head_is_said_at_once_and_what_is_known_is_exported(tmp_path: Path, how: str, with_it: str) -> None:
+    """Finding 6: the driver ended after 61 s, without a word or an export; under load, where it had asked the head for
+    a worker in place of one that went ``with_it``, again."""
     driver = start(tmp_path)
     await_trials(tmp_path, 3)
-    os.kill(child_of(driver.pid, "gcs_server"), signal.SIGKILL)
+    head, raylet = (child_of(driver.pid, name) for name in ("gcs_server", "raylet"))
+    others = [] if not with_it else [raylet if with_it == "raylet" else child_of(raylet, with_it)]
+    for pid in (head, *others):
+        os.kill(pid, signal.Signals[f"SIG{how}"])
     killed = time.monotonic()
     _, said = driver.communicate(timeout=50)
     took = time.monotonic() - killed

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tileflow_cluster import sweep_registry
 from tileflow_cluster.fair_share import SweepEntry, fair_shares
-from tileflow_cluster.sweep_registry import SweepRegistry
+from tileflow_cluster.sweep_registry import RegistryClient, SweepRegistry
 
 GPU, OTHER = "nvidia-h200", "amd-mi300x"
 
@@ -71,6 +77,30 @@ def test_nothing_is_given_twice_nor_kept_from_who_wants_it(
     assert sum(found[e.sweep_id].gpus.get(GPU, 0) for e in entries) == (gpus if wanting else 0)
     given_cpus = sum(share.compilers for share in found.values())
     assert given_cpus <= cpus and all(found[e.sweep_id].compilers <= e.compilers for e in entries)
+
+
+def test_a_head_that_does_not_answer_holds_up_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding 6 under load: the registry went with the head, and the driver asked the head for another until Ray ended
+    it after 60 s. Where the registry cannot be reached it is looked for again."""
+    head_is_back, looked = threading.Event(), list[int]()
+
+    def look() -> object:
+        looked.append(threading.get_ident())
+        if len(looked) == 1:
+            head_is_back.wait(30.0)
+            raise ConnectionError("the head was restarted")
+        return SimpleNamespace(enter=SimpleNamespace(remote=lambda told: told))
+
+    monkeypatch.setattr(sweep_registry, "get_or_create_registry", look)
+    client = RegistryClient(entry("a-1", GPU), 0.01)
+    began = time.monotonic()
+    assert not any(client.heartbeat({}) for _ in range(3))
+    assert time.monotonic() - began < 5.0 and client._answer is None and len(looked) == 1
+    head_is_back.set()
+    while client._answer is None and time.monotonic() - began < 30.0:
+        assert not client.heartbeat({"trials": 3})
+    assert client._answer == replace(entry("a-1", GPU), status={"trials": 3})
+    assert len(looked) == 2 and threading.get_ident() not in looked
 
 
 def test_the_registry_forgets_who_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
