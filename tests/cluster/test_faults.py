@@ -269,7 +269,7 @@ def test_sigterm_drains(start: Start) -> None:
     started = time.monotonic()
     while evaluator.pending():
         results += evaluator.poll(1.0)
-    assert evaluator.draining and time.monotonic() - started < 3.0
+    assert evaluator.draining and time.monotonic() - started < 10.0
     assert sorted(result.request_id for result in results) == [f"r{x}" for x in range(6)]
     assert Status.CANCELLED in statuses(results)
 

@@ -51,7 +51,7 @@ def test_a_hanging_build_is_killed_with_its_assembler(process: BuildProcess, tmp
     started = time.monotonic()
     with pytest.raises(BuildTimeout, match=r"within 0\.5 s"):
         process.call("tile_testing.fakes.build_faults:hang_with_grandchild", (str(pid_file),), 0.5)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     assert has_gone(hung) and has_gone(int(pid_file.read_text()))
     assert process.call("tile_testing.fakes.build_faults:double", (1,), 10) == 2
 

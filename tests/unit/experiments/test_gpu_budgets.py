@@ -65,7 +65,7 @@ def test_where_the_model_stands_in_the_wall_clock_counts(tmp_path: Path) -> None
     journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
     studies, _ = search(journal, spec)
     journal.close()
-    assert studies and all(study.gpu_s == 0 and 0.1 < study.spent_s < 2.0 for study in studies)
+    assert studies and all(study.gpu_s == 0 and 0.1 < study.spent_s < 10.0 for study in studies)
 
 
 def test_the_spec_keeps_them() -> None:

@@ -57,7 +57,7 @@ def test_an_endless_kernel_is_killed_at_its_limit_and_the_spare_answers(process:
     started = time.monotonic()
     outcome = ask(process, "hang", incumbent_us=100.0)
     assert outcome.status is Status.BENCH_TIMEOUT and "'check' took longer than 0.5 s" in outcome.error_digest
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     assert served_by(ask(process, "ok")) != first
 
 
@@ -85,7 +85,7 @@ def test_a_problem_that_is_not_made_in_time_is_raised_once_for_all_its_configs(p
     started = time.monotonic()
     with pytest.raises(SlowProblem):
         ask(process, "ok", n=7)
-    assert time.monotonic() - started < 0.1
+    assert time.monotonic() - started < 0.5  # its limit
     assert ask(process, "ok", n=8).status is Status.OK
     patient = replace(LIMITS, prepare=5.0)
     assert ask(process, "ok", n=7, limits=patient).status is Status.OK

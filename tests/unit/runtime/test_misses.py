@@ -276,7 +276,7 @@ def test_a_disk_that_hangs_holds_up_no_call(tmp_path: Path, monkeypatch: pytest.
     began = time.perf_counter()
     for m in range(1000):
         miss(KERNEL, problem(m), DEVICE, "no row fits")
-    assert time.perf_counter() - began < 1.0
+    assert time.perf_counter() - began < 10.0  # where each waits it is 30 s
     assert not answers.is_set()
     answers.set()
     record_misses(None)
