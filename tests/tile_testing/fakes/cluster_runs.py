@@ -22,7 +22,7 @@ from tileflow.runtime.problem import Problem, TensorSpec
 if TYPE_CHECKING:  # Ray reads its environment when it is imported
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
-LIMIT_S = 60.0
+LIMIT_S = 200.0
 
 
 def run(evaluator: Evaluator, requests: list[TrialRequest], limit_s: float = LIMIT_S) -> dict[str, list[TrialResult]]:
