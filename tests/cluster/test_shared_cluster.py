@@ -66,7 +66,7 @@ def test_two_sweeps_share_a_full_cluster_and_the_second_blames_nobody(
     waited_s = time.monotonic() - asked
     record_property("second_sweeps_first_trial_s", round(waited_s, 2))
     print(f"the second sweep's first trial ended {waited_s:.1f} s after the sweep began, on a full cluster")
-    assert waited_s < 20  # 10 on a machine that does nothing else
+    assert waited_s < 60  # 10 on a machine that does nothing else; it was 180
     until(lambda: workers(first) == workers(second) == (1, 1), first, second)
     assert {r.outcome.status for r in until(lambda: not first.pending(), first, second)} <= {Status.OK}
 
@@ -99,7 +99,7 @@ def test_a_sweep_waits_for_cpus_that_somebody_else_holds(start: Start) -> None:
     freed = time.monotonic()
     (result,) = until(lambda: not waiting.pending(), waiting)
     assert result.outcome.status is Status.OK and result.attempt == 1
-    assert time.monotonic() - freed < 20  # 10 on a machine that does nothing else
+    assert time.monotonic() - freed < 60  # 10 on a machine that does nothing else
 
 
 def test_a_class_whose_only_node_leaves_waits_for_its_return(start: Start, ray_cluster: Any) -> None:
