@@ -50,7 +50,7 @@ def case(finding: str, cause: str, *, mistake: bool = False) -> Callable[[Callab
 
 def run(function: Callable[..., Any], *args: Any) -> Any:
     """Call ``function`` as a kernel, in the meaning that is tried."""
-    kernel = function if hasattr(function, "run_eagerly") else tileflow.kernel(function)
+    kernel: Any = function if hasattr(function, "run_eagerly") else tileflow.kernel(function)
     if _meaning == "eager":
         return kernel.run_eagerly(*args)
     lowered = kernel.lower(args, target("nvidia-h200"))

@@ -102,11 +102,13 @@ def test_only_changed_cells_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
         "def _launch(n):\n    seen.append(n)\nseen = []\n_launch(1)\nx = 2\n_launch(x)\nfor n in seen:\n    print(n)\n"
     )
-    changed = {"verdict": "changed", "scripts": {"old": script, "new": script}}
-    rows = [{"verdict": "equal"}, {"verdict": "changed", "scripts": {"old": script, "new": None}}, changed]
+    changed = {"verdict": "changed", "scripts": {"old": script, "new": script}, "why": {}}
+    without = {"verdict": "changed", "scripts": {"old": script, "new": None}, "why": {"new": "no script"}}
+    rows = {"a": {"verdict": "equal"}, "b": without, "c": changed, "split_k_matmul m=1": changed}
     found: list[dict[str, Any]] = []
-    versions.measure([{"cell": str(n), "config": "default", **row} for n, row in enumerate(rows)], 15, found.append)
-    assert [(row["cell"], row["time"]) for row in found] == [("2", "slower")] and len(made) == 2
+    versions.measure([{"cell": cell, "config": "default", **row} for cell, row in rows.items()], 15, found.append)
+    times = {row["cell"]: row["time"] for row in found}
+    assert times == {"b": "left out", "c": "slower", "split_k_matmul m=1": "left out"} and len(made) == 2
 
 
 def test_a_script_s_launches_are_repeated_without_its_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
