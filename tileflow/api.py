@@ -484,8 +484,10 @@ class _Uncounted:
 
 
 def load_kernel(ref: str) -> Kernel:
-    """The kernel at ``module:qualname``. Raises SpecError that names what is missing."""
-    module_name, _, qualname = ref.partition(":")
+    """The kernel at ``module:qualname``, and behind it ``.backward`` for its derived gradients, ``.backward(x+y)`` for
+    those of the arguments ``x`` and ``y``. Raises SpecError that names what is missing."""
+    module_name, _, whole = ref.partition(":")
+    qualname, _, wanted = whole.removesuffix(")").partition("(")
     if not module_name or not qualname:
         raise SpecError("a kernel is named module:qualname", got=repr(ref))
     if module_name == "__main__":
@@ -510,7 +512,12 @@ def load_kernel(ref: str) -> Kernel:
     found = getattr(found, "__tileflow_kernel__", found)  # a kernel of another dialect carries its own
     if not isinstance(found, Kernel):
         raise SpecError("the name must be that of a @tileflow.kernel function", got=type(found).__name__, where=ref)
-    return found
+    if not wanted:
+        return found
+    if not hasattr(found, "of"):
+        raise SpecError("arguments are named behind .backward", got=ref, hint=f"{found.name}.backward({wanted})")
+    chosen: Kernel = found.of(*wanted.split("+"))
+    return chosen
 
 
 @contextlib.contextmanager

@@ -93,7 +93,7 @@ class Derived:
         self.identity = self._rule.identity
 
     def __call__(self, ctx: BackwardContext, *grads: torch.Tensor) -> tuple[Any, ...]:
-        return self._rule(ctx.saved, grads)
+        return self._rule(ctx.saved, grads, ctx.needs_input_grad)
 
 
 class Differentiable:

@@ -18,7 +18,7 @@ from ..ir.op_table import ACCESSES
 from ..ir.pressure import live_tiles
 from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
-from ..space.knobs import NUM_STAGES, NUM_WARPS
+from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
@@ -41,13 +41,9 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region without products that should not have their plain defaults."""
     wanted: dict[str, Choice] = {}
     chunked = chunks(ir)
-    row, live = 1, max(live_tiles(ir), 1)
-    for site, extent in rollable(ir).items():
-        size = ir.hint(extent)
-        one_piece = pow2(size) <= ONE_PIECE and pow2(size) * live <= LIVE_ELEMENTS
-        wanted[site] = 0 if one_piece else LOOP_BLOCK
-        row = max(row, pow2(size) if one_piece else LOOP_BLOCK)
-    row = max(row, _whole(ir))
+    live = max(live_tiles(ir), 1)
+    wanted |= _rows(ir, live)
+    row = _whole(ir, wanted)
     registers = ROW_REGISTERS if row > 1 or _reduces_runs(ir) else LIVE_REGISTERS
     per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
@@ -110,14 +106,25 @@ def _reduces_runs(ir: KernelIR) -> bool:
     return any(AS_LONG * runs[symbol] >= longest > 0 for dim in reduced for symbol in dim.extent.symbols())
 
 
-def _whole(ir: KernelIR) -> int:
-    """Elements of the largest register tile over dimensions that no knob changes."""
-    rolled = set(rollable(ir).values())
+def _rows(ir: KernelIR, live: int) -> dict[str, int]:
+    """How much of each whole dimension is held at once: 0 for all of it, as far as registers hold that. What a row
+    that is only stored does at once all lives at once, and a loop over it reads nothing again."""
+    wanted: dict[str, int] = {}
+    for site, extent in rollable(ir).items():
+        size, kept = pow2(ir.hint(extent)), LIVE_ELEMENTS // (2 if ROW.matches(site) else 1)
+        wanted[site] = 0 if size <= ONE_PIECE and size * live <= kept else LOOP_BLOCK
+    return wanted
+
+
+def _whole(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
+    """Elements of the largest register tile over dimensions that no block size changes; ``wanted``: how much of those
+    that loops may be made for is held at once."""
+    blocks = {extent: int(wanted[site]) for site, extent in rollable(ir).items()}
     sizes = [1]
     for op in ir.walk():
         for value in op.outputs:
-            fixed = [d.extent for d in value.dims if d.extent not in rolled and d.extent.symbols() <= ir.hints.keys()]
-            sizes.append(prod(pow2(ir.hint(e)) for e in fixed))
+            whole = [d.extent for d in value.dims if d.extent.symbols() <= ir.hints.keys()]
+            sizes.append(prod(blocks.get(e) or pow2(ir.hint(e)) for e in whole))
     return max(sizes)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 
+SEPARATOR = "+"  # of the parameters in the name of a backward pass that computes some gradients
 VERSION = 2  # of what is derived from a kernel's code: another one is another kernel to tables
 
 
@@ -78,27 +79,55 @@ class BackwardKernel(Kernel):
 
     ``backward(*args, *grads)``: the arguments of the forward kernel, all of them by position, and the gradient of each
     floating-point result that its launches wrote, in order. It returns the gradient of each floating-point tensor
-    among the arguments, in order: several as a tuple, one alone.
+    among the arguments, in order: several as a tuple, one alone. ``wanted``: of the arguments of these parameters
+    alone; empty for all.
     """
 
-    def __init__(self, forward: Kernel) -> None:
-        self.forward = forward
+    def __init__(self, forward: Kernel, wanted: tuple[str, ...] = ()) -> None:
+        self.forward, self.wanted = forward, wanted
+        self._chosen: dict[tuple[str, ...], BackwardKernel] = {}
         self._kinds: dict[tuple[str, str], _OneKind] = {}
         self._known: dict[Key, _OneKind] = {}
         self._by_value: set[Key] = set()
         super().__init__(forward.scope)
-        self.name = f"{forward.name}.backward"
-        self.__name__ = f"{forward.__name__}_backward"
+        chosen = f"({SEPARATOR.join(wanted)})" if wanted else ""
+        self.name = f"{forward.name}.backward{chosen}"
+        self.__name__ = "_".join((forward.__name__, "backward", *wanted))
         self.__doc__ = f"The gradients of the arguments of {forward.__name__}."
 
     def _meaning(self) -> tuple[str, str]:
-        text = f"backward {VERSION} of {self.forward._meaning()[0]}"
+        text = f"backward {VERSION}{self._wanted_text} of {self.forward._meaning()[0]}"
         return text, digest(text)
+
+    @property
+    def _wanted_text(self) -> str:
+        return f" for {SEPARATOR.join(self.wanted)}" if self.wanted else ""
+
+    def of(self, *parameters: str) -> BackwardKernel:
+        """The backward pass that computes the gradients of the arguments of ``parameters`` alone, a kernel of its own.
+        Raises CallError for a name that the forward kernel does not have."""
+        known = tuple(self.forward.host.signature.parameters)
+        if wrong := [name for name in parameters if name not in known]:
+            raise CallError(
+                f"the gradients that are asked for are of parameters of the kernel: {', '.join(known)}",
+                got=", ".join(wrong),
+                where=self.forward.name,
+            )
+        wanted = tuple(name for name in known if name in parameters)
+        if wanted in ((), known, self.wanted):
+            return self if wanted else self._all
+        return self._all._chosen.setdefault(wanted, BackwardKernel(self.forward, wanted))
+
+    @property
+    def _all(self) -> BackwardKernel:
+        found = self.forward.backward
+        assert isinstance(found, BackwardKernel)
+        return found
 
     @cached_property
     def identity(self) -> str:
         """What graphs know the kernel by: the forward kernel's identity and the version of the derivation."""
-        return digest(f"backward {VERSION} of {self.forward.identity}")
+        return digest(f"backward {VERSION}{self._wanted_text} of {self.forward.identity}")
 
     # ---- kinds of calls -------------------------------------------------------------------------
 
@@ -119,7 +148,7 @@ class BackwardKernel(Kernel):
         found = self._known.get((*key, numbers) if key in self._by_value else key)
         if found is None:
             with self.forward.tracing():
-                derived = derive(self.forward.name, self.forward.host, _on_meta(args))
+                derived = derive(self.forward.name, self.forward.host, _on_meta(args), self.wanted)
             own = derived.text, code  # what the text reads besides arguments is as it was when it was derived
             found = self._kinds.get(own)
             if found is None:
@@ -192,7 +221,9 @@ class BackwardKernel(Kernel):
         with torch.enable_grad():
             given = tuple(replace(a, _detached) for a in args[: self._count])
             found = [*tensors((self.forward._reference(*given[: _most_arguments(self.forward._reference)]),))]
-        inputs = [t for t in tensors(given) if t.requires_grad]
+        parameters = self.forward.host.signature.parameters
+        asked = [a for a, name in zip(given, parameters, strict=True) if not self.wanted or name in self.wanted]
+        inputs = [t for t in tensors(asked) if t.requires_grad]
         results = [found[i] for i in self._observed(args[: self._count]).asked]  # of dtypes that may not be derived
         grads = [g.to(r.dtype) for r, g in zip(results, args[self._count :], strict=True)]
         made = torch.autograd.grad(results, inputs, grads, allow_unused=True)
@@ -225,19 +256,21 @@ def _detached(value: Any) -> Any:
     return value.requires_grad_() if value.is_floating_point() else value
 
 
-def derive_backward(kernel: Any) -> BackwardKernel:
+def derive_backward(kernel: Any, *wanted: str) -> BackwardKernel:
     """The backward pass of a kernel, derived: a kernel of its own, tuned and exported like all others.
 
-    ``derive_backward(kernel)(*args, *grads)`` returns the gradients of the floating-point tensors among ``args``. What
-    the forward pass computed is computed again. Its name is the kernel's with ``.backward`` behind it. The first call
-    of each kind raises GradientError where a gradient is not derived.
+    ``derive_backward(kernel)(*args, *grads)`` returns the gradients of the floating-point tensors among ``args``; with
+    names of parameters behind the kernel, ``wanted``, of those alone, and what only the others need is not computed.
+    What the forward pass computed is computed again. Its name is the kernel's with ``.backward`` behind it, and
+    ``.backward(x+y)`` where the gradients of ``x`` and ``y`` are wanted. The first call of each kind raises
+    GradientError where a gradient is not derived; CallError for a name that the kernel does not have.
     """
     found = getattr(kernel, "__tileflow_kernel__", kernel)
     if not isinstance(found, Kernel) or isinstance(found, BackwardKernel | _OneKind):
         raise CallError("a backward is derived of a @tileflow.kernel function", got=repr(kernel))
     backward = found.backward
     assert isinstance(backward, BackwardKernel)
-    return backward
+    return backward.of(*wanted) if wanted else backward
 
 
 class DerivedRule:
@@ -251,12 +284,18 @@ class DerivedRule:
         """The identity of the derived kernel."""
         return self.backward.identity
 
-    def __call__(self, saved: Sequence[Any], grads: Sequence[torch.Tensor]) -> tuple[Any, ...]:
-        """One gradient for each parameter of the forward kernel."""
-        results = self.backward.results(*saved)
-        found = self.backward(*saved, *(grads[i].contiguous() for i in results))
+    def __call__(self, saved: Sequence[Any], grads: Sequence[torch.Tensor], needed: Sequence[bool]) -> tuple[Any, ...]:
+        """One gradient for each parameter of the forward kernel; None where it is not ``needed``."""
+        parameters = self.backward.forward.host.signature.parameters
+        able = [any(t.is_floating_point() for t in tensors((value,))) for value in saved]
+        wanted = [name for name, can, need in zip(parameters, able, needed, strict=True) if can and need]
+        backward = self.backward if len(wanted) == sum(able) else self.backward.of(*wanted)
+        results = backward.results(*saved)
+        found = backward(*saved, *(grads[i].contiguous() for i in results))
         several = iter(found if isinstance(found, tuple) else (found,))
-        return tuple(_gradients(value, several) for value in saved)
+        return tuple(
+            _gradients(v, several) if name in wanted else None for name, v in zip(parameters, saved, strict=True)
+        )
 
 
 def _gradients(value: Any, found: Iterator[torch.Tensor]) -> Any:

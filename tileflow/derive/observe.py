@@ -64,9 +64,11 @@ class Launch:
 
 @dataclass(slots=True)
 class Call:
-    """``leaves``: the tensors of the arguments, by their text. ``written``: what launches wrote, by id."""
+    """``leaves``: the tensors of the arguments, by their text. ``wanted``: the texts of those whose gradients are asked
+    for, if they have some. ``written``: what launches wrote, by id."""
 
     leaves: dict[str, torch.Tensor]
+    wanted: frozenset[str]
     launches: list[Launch] = field(default_factory=list)
     written: dict[int, torch.Tensor] = field(default_factory=dict)
     results: tuple[torch.Tensor, ...] = ()
@@ -78,7 +80,13 @@ class Call:
     @property
     def differentiable(self) -> tuple[str, ...]:
         """The arguments that gradients are taken for, in order."""
-        return tuple(text for text, leaf in self.leaves.items() if leaf.requires_grad)
+        return tuple(text for text, leaf in self.leaves.items() if leaf.requires_grad and text in self.wanted)
+
+    def is_unwanted(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is, or is made of, arguments alone whose gradients nobody asks for."""
+        made = [node.variable for node in _nodes(tensor) if hasattr(node, "variable")]
+        leaves = [self.leaf(end) for end in made or [tensor]]
+        return all(leaf is not None and leaf not in self.wanted for leaf in leaves)
 
     @property
     def asked(self) -> tuple[int, ...]:
@@ -95,7 +103,7 @@ class Call:
         """The arguments on which host code after the launches depends itself, in order."""
         ends = [getattr(node, "variable", None) for i in self.asked for node in _nodes(self.results[i])]
         ends += [self.results[i] for i in self.asked if self.results[i].grad_fn is None]
-        return tuple(text for text, leaf in self.leaves.items() if any(end is leaf for end in ends))
+        return tuple(text for text in self.differentiable if any(end is self.leaves[text] for end in ends))
 
     @property
     def is_linear(self) -> bool:
@@ -103,8 +111,11 @@ class Call:
         return all(_is_linear(node) for i in self.asked for node in _nodes(self.results[i]))
 
 
-def observe(name: str, host: HostFunction, args: Sequence[Any], hint: str = HINT) -> Call:
-    """Trace a call with autograd recording its host code. Raises GradientError for a launch into an argument."""
+def observe(
+    name: str, host: HostFunction, args: Sequence[Any], parameters: Sequence[str] = (), hint: str = HINT
+) -> Call:
+    """Trace a call with autograd recording its host code. ``parameters``: of whose arguments gradients are asked for;
+    empty for all. Raises GradientError for a launch into an argument."""
 
     def differentiable(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -114,7 +125,9 @@ def observe(name: str, host: HostFunction, args: Sequence[Any], hint: str = HINT
 
     with torch.enable_grad():
         given = tuple(replace(a, differentiable) for a in args)
-        call = Call(dict(_leaves(host, given)))
+        leaves = [*_leaves(host, given)]
+        asked = frozenset(text for name, text, _ in leaves if not parameters or name in parameters)
+        call = Call({text: leaf for _, text, leaf in leaves}, asked)
 
         def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
             found = {t.path: read_path(Path.parse(t.path), frame, host.fn) for t in ir.tensors}
@@ -146,13 +159,14 @@ def observe(name: str, host: HostFunction, args: Sequence[Any], hint: str = HINT
     return call
 
 
-def _leaves(host: HostFunction, args: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
+def _leaves(host: HostFunction, args: Sequence[Any]) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """The tensors of the arguments, with their parameter's name and their text."""
     bound = host.signature.bind(*args)
     bound.apply_defaults()
     for name, value in bound.arguments.items():
         for steps, leaf in walk(value, ()):
             if isinstance(leaf, torch.Tensor) and all(kind in ("item", "key", "attr") for kind, _ in steps):
-                yield path_text(name + "".join(f".{kind}:{step}" for kind, step in steps)), leaf
+                yield name, path_text(name + "".join(f".{kind}:{step}" for kind, step in steps)), leaf
 
 
 def _nodes(result: torch.Tensor) -> Iterator[Any]:

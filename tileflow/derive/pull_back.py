@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..runtime.argtree import tensors
+from ..runtime.argtree import is_traced, tensors
 
 
 def pull_back(
@@ -21,6 +21,8 @@ def pull_back(
 
     ``asked``: which of the tensors that the function returns have gradients, ``grads``.
     """
+    if any(map(is_traced, inputs)):  # only shapes are asked for, by an operator under which autograd records nothing
+        return tuple(map(torch.empty_like, inputs))
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_() for x in inputs]
         found = [*tensors((function(*leaves, *others),))]

@@ -175,14 +175,16 @@ class RegionReverse:
 
     def _check_sums(self, op: Op, body: Block, grads: list[str | None], inner: Scope) -> None:
         """Raises GradientError unless each turn adds to what it carries."""
-        for param, grad in zip(body.params, grads, strict=True):
+        for param, result, grad in zip(body.params, body.results, grads, strict=True):
             given = inner.grads.get(inner.env.names[param], [])
             if given != ([] if grad is None else [grad]):
+                ids = (v.id for v in (result, param) if isinstance(v, Value))
+                name = next((self.ir.value_names[i] for i in ids if i in self.ir.value_names), "a value")
                 raise GradientError(
                     "what a loop carries is a sum, where it is differentiated",
                     where=op.loc,
-                    got=f"{param.type} that is carried in another way",
-                    hint=HINT,
+                    got=f"{name}, {param.type}, that is carried in another way",
+                    hint=f"write it of sums, a mean and a variance as torch.var_mean of the row; or {HINT}",
                 )
 
     def _leave(self, inner: Scope, loop: Loop, outer: Scope) -> None:

@@ -48,9 +48,10 @@ class Through:
     grads: dict[str, str]
 
 
-def derive(name: str, host: HostFunction, args: Sequence[Any]) -> Derived:
-    """The backward kernel of one kind of call. Raises GradientError where a gradient is not derived."""
-    return _Writer(name, host, observe(name, host, args)).write()
+def derive(name: str, host: HostFunction, args: Sequence[Any], wanted: Sequence[str] = ()) -> Derived:
+    """The backward kernel of one kind of call, for the arguments of the parameters ``wanted``; empty for all. Raises
+    GradientError where a gradient is not derived."""
+    return _Writer(name, host, observe(name, host, args, wanted)).write()
 
 
 class _Writer:
@@ -243,6 +244,8 @@ class _Writer:
         tensor = launch.tensors[path]
         if id(tensor) not in self.sums and tensor.requires_grad:
             leaf = self.call.leaf(tensor)
+            if self.call.is_unwanted(tensor):
+                return None
             if leaf is None:
                 if id(tensor) in self.call.written:
                     return None

@@ -1,15 +1,15 @@
-"""Rolling: a whole dimension that is reduced in one piece becomes a loop over blocks of it.
+"""Rolling: a whole dimension that is reduced, or stored, in one piece becomes a loop over blocks of it.
 
 The ops of the block are sorted into phases. A reduction over the dimension ends one: what reads its result can only run
 in a later loop, where everything it needs of the dimension is computed again from memory. Softmax over a row is three
 phases: the maximum; the sum; the quotient. Where a phase would do nothing but sum exponentials less a maximum, it joins
-the one before (:mod:`online`).
+the one before (:mod:`online`). A row that is stored and nowhere reduced is one phase.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ..expr import Expr
@@ -28,28 +28,55 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
 from ..ir.ops import neutral
-from ..ir.types import INT32_MAX, Dim, TileType, Value
+from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .online import Lanes, OnlineSum, online_sums
 from .rewrite import Fresh, rename, with_body
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
 _ELEMENTWISE = having(Trait.BY_BLOCKS)
+_BROADCASTS = having(Trait.BROADCASTS)
+ROW = "row:"
 
 
 @once
 def rollable(ir: KernelIR) -> dict[str, Expr]:
-    """The dimensions that can be rolled: the site of the first reduction over each, and its extent."""
+    """The dimensions that can be rolled: the site of the first reduction over each, of one that none is over that of
+    the first store, and its extent."""
     found: dict[str, Expr] = {}
-    for block in _blocks(ir.body):
-        for op in block.ops:
-            if op.kind is not OpKind.REDUCE:
-                continue
-            (value,) = op.inputs
-            assert isinstance(value, Value)
-            dim = value.dims[AxisAttrs.of(op).axis]
-            if _is_whole(dim) and dim.extent not in found.values() and _can_roll(ir, block, dim):
-                found[site_of(op)] = dim.extent
+    blocks = _blocks(ir.body)
+    for kind in (OpKind.REDUCE, OpKind.STORE):
+        for block in blocks:
+            for site, dim in _rolled_by(op for op in block.ops if op.kind is kind):
+                if dim.extent in found.values() or not _can_roll(ir, block, dim):
+                    continue
+                if kind is OpKind.REDUCE or _everywhere(ir, blocks, dim):
+                    found[site] = dim.extent
     return found
+
+
+def _rolled_by(ops: Iterable[Op]) -> Iterator[tuple[str, Dim]]:
+    """The whole dimensions that loops can be made for: those that the reductions and the stores among ``ops`` are over,
+    with the sites that name them."""
+    for op in ops:
+        if op.kind is OpKind.REDUCE and _is_whole(_reduced(op)):
+            yield site_of(op), _reduced(op)
+        elif op.kind is OpKind.STORE and isinstance(op.inputs[0], Value):
+            dims = op.inputs[0].dims
+            yield from ((row_site(site_of(op), axis), dim) for axis, dim in enumerate(dims) if _is_whole(dim))
+
+
+def row_site(store: str, axis: int) -> str:
+    """The site of a dimension that is stored alone: ``row:out#0:1``, of the store and the axis of what it stores."""
+    return f"{ROW}{store.removeprefix('store:')}:{axis}"
+
+
+def _everywhere(ir: KernelIR, blocks: Iterable[Block], dim: Dim) -> bool:
+    """Whether each block of operations that has the dimension can be rolled: else registers hold all of it there."""
+    return all(
+        _can_roll(ir, block, dim)
+        for block in blocks
+        if any(_has(v, dim) for op in block.ops for v in (*op.inputs, *op.outputs))
+    )
 
 
 def roll_all(ir: KernelIR, sites: Iterable[str]) -> KernelIR | None:
@@ -80,16 +107,15 @@ def apart(ir: KernelIR) -> tuple[tuple[str, str], ...]:
 
 
 def roll(ir: KernelIR, site: str) -> KernelIR:
-    """The region with the dimension that reduction ``site`` reduces as loops over blocks of the knob ``site``: in every
-    block of operations that reduces it, since registers would hold all of it in the others."""
+    """The region with the dimension of ``site`` as loops over blocks of the knob ``site``: in every block of operations
+    that reduces or stores it, since registers would hold all of it in the others."""
     tiles = dict(ir.tiles)
     fresh = Fresh(ir)
-    dim = next(d for op in ir.walk() if op.kind is OpKind.REDUCE and site_of(op) == site for d in [_reduced(op)])
+    dim = next(dim for name, dim in _rolled_by(ir.walk()) if name == site)
     is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
 
     def visit(block: Block) -> Block:
-        reduces = any(op.kind is OpKind.REDUCE and _reduced(op) == dim for op in block.ops)
-        if reduces and _can_roll(ir, block, dim):
+        if any(its == dim for _, its in _rolled_by(block.ops)) and _can_roll(ir, block, dim):
             return _Roller(block, dim, site, tiles, fresh, is_wide).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
         return Block(block.params, ops, block.results)
@@ -137,7 +163,7 @@ def _can_roll(ir: KernelIR, block: Block, dim: Dim) -> bool:
             assert isinstance(value, Value)
             if value.dims[AxisAttrs.of(op).axis] == dim and ReduceAttrs.of(op).fn not in _COMBINE:
                 return False
-        elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim):
+        elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim) or not _meets_itself(op, dim):
             return False
     # what is written may not be read again by a later phase, nor updated in another order
     stored = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.STORE]
@@ -150,13 +176,23 @@ def _can_roll(ir: KernelIR, block: Block, dim: Dim) -> bool:
     return not any(op.kind is OpKind.LOAD and AccessAttrs.of(op).tensor in written for op in walk(block))
 
 
+def _meets_itself(op: Op, dim: Dim) -> bool:
+    """Whether each operand has the dimension, or 1, where another one or the result has it: a size that only a guard
+    says is the same stays in one piece."""
+    if op.kind not in _BROADCASTS:
+        return True
+    values = [v for v in (*op.values, *op.outputs) if v.dims]
+    aligned = itertools.zip_longest(*(reversed(v.dims) for v in values), fillvalue=ONE)
+    return all(dim not in met or {*met} <= {dim, ONE} for met in aligned)
+
+
 def _from_memory(op: Op, dim: Dim) -> bool:
     """Loads and stores take the dimension by a slice that starts at 0."""
     if op.kind not in (OpKind.LOAD, OpKind.STORE):
         return True
     dims = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
     slices = [i for i in AccessAttrs.of(op).index if isinstance(i, SliceIndex) and dims[i.axis] == dim]
-    return all(i.start.constant == 0 for i in slices) and len(slices) == dims.count(dim)
+    return all(i.start.constant == 0 and i.dim == dim for i in slices) and len(slices) == dims.count(dim)
 
 
 class _Roller:
@@ -241,9 +277,11 @@ class _Roller:
         for s in sums:
             peak, total = s.peak.output, s.total.output
             results[peak], results[total] = body.absorb(s, of[peak], of[total])
-        for op in roots:
-            if op.kind is OpKind.STORE:
-                body.clone(op)
+        stores = [op for op in roots if op.kind is OpKind.STORE]
+        for op in stores:
+            body.value(op.inputs[0])  # the loads of all of them first: behind a store they would wait for it
+        for op in stores:
+            body.clone(op)
         outputs = tuple(self.fresh.value(v.type, v) for v in entry)
         loop = Block(params, tuple(body.ops), tuple(results[v] for v in of))
         self.ops.append(Op(OpKind.FOR, tuple(entry), outputs, LoopAttrs(name, 0), (loop,), roots[0].loc))

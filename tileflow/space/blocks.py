@@ -11,7 +11,7 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from .extents import block_of
-from .knobs import BLOCK, REDUCTION
+from .knobs import BLOCK, REDUCTION, ROW
 from .names import powers
 
 MAX_BLOCK = 1 << 14
@@ -31,10 +31,11 @@ def block_knobs(ir: KernelIR) -> list[Knob]:
 
 
 def reduction_knob(ir: KernelIR, site: str, extent: Expr) -> Knob:
-    """0: in one piece. Else the block of a loop."""
+    """Of a dimension that is reduced, or only stored. 0: in one piece. Else the block of a loop."""
+    knob = ROW if ROW.matches(site) else REDUCTION
     size = ir.hint(extent)
     blocks = [b for b in powers(MIN_REDUCTION_BLOCK, MAX_BLOCK) if b < size]
-    return REDUCTION.named(site, (0, *reversed(blocks)), REDUCTION.default)
+    return knob.named(site, (0, *reversed(blocks)), knob.default)
 
 
 def _floors(ir: KernelIR) -> dict[str, int]:

@@ -62,7 +62,7 @@ def _rolled_apart(ir: KernelIR) -> Iterator[Constraint]:
             f"{one} or {other} in one piece",
             Expr.sym(one).eq(0).or_(Expr.sym(other).eq(0)),
             ((other, "down"), (one, "down")),
-            "each of the two reductions needs the other's dimension whole in its loops",
+            "each of the two dimensions is needed whole in the loops over the other",
         )
 
 

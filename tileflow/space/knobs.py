@@ -28,6 +28,12 @@ REDUCTION = SizeKnob("reduce", (), default=0, role="reduction",
     why="0: the row stays in registers; else it is read in blocks, once for each reduction and once for what follows",
 )  # fmt: skip
 
+ROW = SizeKnob("row", (), default=0, role="reduction",
+    shown="0, 16384 ... 128",
+    where="a whole dimension that is stored and nowhere reduced; the name is the store's, with the axis",
+    why="0: the row stays in registers; else it is read and stored in blocks",
+)  # fmt: skip
+
 TUNABLE = SizeKnob("tunable", (), default=0, role="tunable",
     shown="the author's",
     where="`register_tunable`",
@@ -302,6 +308,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
     "Sizes": (
         BLOCK,
         REDUCTION,
+        ROW,
         TUNABLE,
     ),
     "Grid": (

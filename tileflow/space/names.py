@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir.graph import KernelIR
+from ..passes.roll import ROW
 
 _REDUCTION = "reduce:"
 
@@ -13,15 +14,15 @@ def suffixed(ir: KernelIR, knob: str) -> str:
 
 
 def loop_site(ir: KernelIR, tile: str) -> str:
-    """The site of a loop over ``tile``: ``loop:tile_k``. All the loops that a reduction is rolled into are one site,
-    named after the reduction: ``loop:max#0``."""
-    if tile.startswith(_REDUCTION):
+    """The site of a loop over ``tile``: ``loop:tile_k``. All the loops that a reduction or a stored row is rolled into
+    are one site, named after it: ``loop:max#0``, ``loop:row:out#0:1``."""
+    if tile.startswith((_REDUCTION, ROW)):
         return rolled_site(tile.rpartition(".")[0])
     return suffixed(ir, f"loop:{tile}")
 
 
 def rolled_site(reduction: str) -> str:
-    """The site of the loops that the reduction of this site is rolled into."""
+    """The site of the loops that the reduction, or the stored row, of this site is rolled into."""
     return f"loop:{reduction.removeprefix(_REDUCTION)}"
 
 

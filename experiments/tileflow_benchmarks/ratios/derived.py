@@ -26,7 +26,7 @@ import torch
 from examples import cross_entropy, layer_norm, rms_norm
 from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
-from tileflow.derive.kernel import BackwardKernel
+from tileflow.derive.kernel import BackwardKernel, derive_backward
 from tileflow.errors import TileflowError
 from tileflow.measure.check import check_call, reference_of
 from tileflow.measure.timing import DeviceSampler
@@ -53,11 +53,12 @@ class Hand:
 
 @dataclass(frozen=True, slots=True)
 class DerivedCase:
-    """A gallery kernel on one problem."""
+    """A gallery kernel on one problem. ``wanted``: the parameters whose gradients are asked for; empty for all."""
 
     kernel: str
     problem: Mapping[str, Any]
     hand: Hand | None = None
+    wanted: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -67,9 +68,7 @@ class DerivedCase:
     @property
     def backward(self) -> BackwardKernel:
         """The derived gradient."""
-        found = load_kernel(f"{self.kernel}.backward")
-        assert isinstance(found, BackwardKernel)
-        return found
+        return derive_backward(load_kernel(self.kernel), *self.wanted)
 
     def args(self, device: str) -> Args:
         """Return the forward kernel's arguments and the gradients of its results."""
@@ -98,10 +97,18 @@ def _loss(args: Args) -> Args:
     return grad, logits, labels, cross_entropy.reference(logits.float(), labels)[1]
 
 
-def _case(kernel: str, hand: str = "", args: Callable[[Args], Args] | None = None, **problem: Any) -> DerivedCase:
+def _case(
+    kernel: str, hand: str = "", args: Callable[[Args], Args] | None = None, *, wanted: str = "", **problem: Any
+) -> DerivedCase:
     module = f"examples.{kernel}"
     by_hand = Hand(f"{module}:{hand}", lambda *given: args(given)) if hand and args else None
-    return DerivedCase(f"{module}:{kernel}", problem, by_hand)
+    return DerivedCase(f"{module}:{kernel}", problem, by_hand, tuple(wanted.split()))
+
+
+def _attention(args: Args) -> Args:
+    q, k, v, causal, _, grad = args
+    out, lse = load_kernel("examples.attention:attention").reference(q, k, v, causal, True)
+    return q, k, v, out.contiguous(), lse.float(), grad, causal
 
 
 def _gated(args: Args) -> Args:
@@ -109,8 +116,8 @@ def _gated(args: Args) -> Args:
     return grad, a, b
 
 
-_ROWS = {"m": 8192, "n": 4096}
-_INNER = {"m": 8192, "n": 14336}
+_ROWS: dict[str, Any] = {"m": 8192, "n": 4096}
+_INNER: dict[str, Any] = {"m": 8192, "n": 14336}
 CASES = (
     _case("rms_norm", "rms_norm_bwd", _norm, **_ROWS),
     _case("layer_norm", "layer_norm_bwd", _layer, **_ROWS),
@@ -118,12 +125,14 @@ CASES = (
     _case("cross_entropy", "cross_entropy_bwd", _loss, m=4096, v=128256),
     _case("swiglu", "swiglu_bwd", _gated, **_INNER),
     _case("geglu", "geglu_bwd", _gated, **_INNER),
-    # the derived one returns the gradients of cosines and sines too
-    _case("rope", "rope_bwd", lambda args: (*args[4:], *args[2:4]), s=4096, d=128, h=32, hk=8, b=2),
+    # nobody trains the angles
+    _case("rope", "rope_bwd", lambda args: (*args[4:], *args[2:4]), wanted="q k", s=4096, d=128, h=32, hk=8, b=2),
     _case("exp", "exp_bwd", lambda args: (args[1], torch.exp(args[0])), **_INNER),
     _case("kl_div", m=4096, n=32000),
     _case("embedding", m=8192, n=4096, rows=32000),
     _case("matmul", m=4096, k=4096, n=4096),
+    _case("attention", "attention_backward", _attention, batch=4, heads=32, m=1024, d=64),
+    _case("long_sum", m=64, n=1 << 20),
     DerivedCase("examples.long_sum:long_sum_looped", {"m": 64, "n": 1 << 20}),
 )
 
@@ -165,7 +174,12 @@ def _parts(case: DerivedCase, args: Args) -> tuple[Call, Args, Args]:
     forward = case.backward.forward
     count = len(forward.inputs(device="meta", **case.problem))  # a reference knows nothing of a kernel's defaults
     asked = case.backward.results(*args)
-    moved = [n for n, a in enumerate(args[:count]) if isinstance(a, torch.Tensor) and a.is_floating_point()]
+    names = tuple(forward.host.signature.parameters)[:count]
+    moved = [
+        n
+        for n, (name, a) in enumerate(zip(names, args, strict=False))
+        if isinstance(a, torch.Tensor) and a.is_floating_point() and (not case.wanted or name in case.wanted)
+    ]
 
     def results(*leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
         given = list(args[:count])

@@ -17,6 +17,7 @@ from tile_testing.kernels.derived_kernels import EXAMPLES
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.errors import CallError, SpecError
 from tileflow.target import target
 
 GALLERY = ROOT / "examples"
@@ -129,12 +130,14 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "kl_div:kl_div": ((3, 5), (3, 5), True),
     "jsd:jsd": ((3, 5), (3, 5), 0.5),
     "long_sum:long_sum_split": ((3, 34),),
+    "flash:attention": ((1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 4), False),
+    "flash:attention causal": ((1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 4), True),
 }
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_gallerys_kernels_by_finite_differences(name: str, tmp_path: Path) -> None:
-    module, _, kernel = name.partition(":")
+    module, _, kernel = name.split()[0].partition(":")
     gradcheck(getattr(in_float64(module, tmp_path), kernel), *made(KERNELS[name]))
 
 
@@ -217,6 +220,82 @@ def test_what_ints_decide_is_decided_by_each_of_them(order: tuple[tuple[int, int
     """Parts that lie apart are stored, parts that overlap are added up; both calls have one key."""
     for first, second in order:
         gradcheck(two_parts, made((3, 8)), first, second)
+
+
+@tileflow.kernel
+def affine(x: torch.Tensor, gain: torch.Tensor, biases: tuple[torch.Tensor, ...], scale: torch.Tensor) -> torch.Tensor:
+    """A view of an argument, a tuple of tensors, and an argument that host code reads after the launch."""
+    out, flat = torch.empty_like(x), gain.view(-1)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * flat[:] + biases[0][:] * biases[1][:]
+    return out * scale
+
+
+def affine_in_torch(x: torch.Tensor, gain: torch.Tensor, biases: Any, scale: torch.Tensor) -> torch.Tensor:
+    return (x * gain.view(-1) + biases[0] * biases[1]) * scale
+
+
+AFFINE = ((4, 6), (1, 6), ((6,), (6,)), (1,))
+OF_AFFINE = {
+    "x": {"grad_x"},
+    "gain": {"grad_flat"},
+    "biases": {"grad_biases_0", "grad_biases_1"},
+    "scale": {"grad_scale_beside"},
+}
+
+
+@pytest.mark.parametrize("wanted", [("x",), ("gain",), ("biases",), ("scale",), ("x", "scale"), ("biases", "gain")])
+def test_gradients_of_some_arguments_alone(wanted: tuple[str, ...]) -> None:
+    """Those of the others are neither computed nor returned, and autograd asks for no more than it needs."""
+    args = made(AFFINE)
+    asked = flat(tuple(arg for arg, name in zip(args, OF_AFFINE, strict=True) if name in wanted))
+    out = affine_in_torch(*args)
+    grad = torch.randn_like(out)
+    expected = torch.autograd.grad(out, asked, grad)
+    backward = tileflow.derive_backward(affine, *wanted)
+    with torch.no_grad():
+        torch.testing.assert_close(flat((backward(*args, grad),)), [*expected])
+    words = {*re.findall(r"\w+", backward.source(*args))}
+    assert words & set().union(*OF_AFFINE.values()) == set().union(*(OF_AFFINE[name] for name in wanted))
+    for leaf in flat(args):
+        leaf.requires_grad_(any(leaf is t for t in asked))
+    torch.testing.assert_close(torch.autograd.grad(tileflow.differentiable(affine)(*args), asked, grad), expected)
+    with pytest.raises(CallError, match=r"x, gain, biases, scale.*weight"):
+        tileflow.derive_backward(affine, "weight")
+
+
+def test_a_backward_of_some_gradients_is_a_kernel_by_name() -> None:
+    """rope's cosines and sines have no gradient in training: theirs doubled what its backward moves."""
+    name = "examples.rope:rope.backward(q+k)"
+    backward, whole = tileflow.load_kernel(name), tileflow.load_kernel("examples.rope:rope.backward")
+    rope = tileflow.load_kernel("examples.rope:rope")
+    assert backward.name == name and backward is tileflow.derive_backward(rope, "k", "q")
+    assert backward.of() is whole.of("q", "k", "cos", "sin") is whole and whole.of("k", "q") is backward
+    assert len({backward.semantic_hash, whole.semantic_hash, backward.identity, whole.identity}) == 4
+    args = backward.inputs(s=6, d=4, h=2, hk=1, b=2, dtype="float32")
+    torch.testing.assert_close(backward.run_eagerly(*args), backward.reference(*args))
+    assert not re.search(r"(?<!grad_out_)\b[qk]\[", backward.source(*args)), "a rotation is linear in what it turns"
+    with pytest.raises(SpecError, match=r"behind \.backward"):
+        tileflow.load_kernel("examples.rope:rope(q)")
+
+
+def test_under_torch_compile_with_some_gradients() -> None:
+    op, (x, *others) = tileflow.differentiable(affine), made(AFFINE)
+    rest = [replaced(v, {id(t): t.detach() for t in flat(tuple(others))}) for v in others]
+    out = torch.compile(lambda x: op(x, *rest), backend="aot_eager")(x)
+    (got,) = torch.autograd.grad(out.square().sum(), x)
+    (wanted,) = torch.autograd.grad(affine_in_torch(x, *rest).square().sum(), x)
+    torch.testing.assert_close(got, wanted)
+
+
+def test_under_torch_compile_where_host_code_is_differentiated() -> None:
+    """Autograd records nothing while the operator's shapes are asked for: any call of kl_div raised RuntimeError."""
+    op = tileflow.differentiable(tileflow.load_kernel("examples.kl_div:kl_div"))
+    guess, target_ = torch.randn(5, 7).log_softmax(1).requires_grad_(), torch.randn(5, 7).softmax(1)
+    out = torch.compile(lambda x: op(x, target_, False), backend="aot_eager")(guess)
+    (got,) = torch.autograd.grad(out, guess)
+    wanted = torch.nn.functional.kl_div(guess, target_, reduction="batchmean")
+    torch.testing.assert_close(got, torch.autograd.grad(wanted, guess)[0])
 
 
 def test_under_torch_compile() -> None:

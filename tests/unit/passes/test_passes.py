@@ -289,8 +289,72 @@ def test_what_is_not_rolled() -> None:
                 total += (row - row.mean(1, keepdim=True)).sum(0)
             x[tile.id, :] = total
 
-    for function in (argmax, stored_and_read, one_column, carried):
+    def shifted(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, 1:] = x[tile, 1:] * 2
+
+    def numbered(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, :] + tfl.arange(x.size(1))
+
+    for function in (argmax, stored_and_read, one_column, carried, shifted, numbered):
         assert rollable(region(function)) == {}
+
+
+def test_a_row_that_is_only_stored_is_a_loop_too() -> None:
+    """One loop that reads and stores blocks, its loads before its stores; a row of any length has a first config."""
+
+    def doubled_and_halved(x):
+        twice, half = torch.empty_like(x), torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            twice[tile, :] = x[tile, :] * 2
+            half[tile, :] = x[tile, :] / 2
+        return twice, half
+
+    (site,) = rollable(region(doubled_and_halved))
+    assert site == "row:twice#0:1"
+    (loop,) = loops(masked(doubled_and_halved, looped=True))
+    order = [op.kind for op in loop.regions[0].ops if op.kind in ("load", "store")]
+    assert order == ["load", "load", "store", "store"] and not loop.outputs
+    assert lower(doubled_and_halved, meta(100, 3000)).default[site] == 0
+    for columns in (1 << 16, 1 << 20):  # registers hold no more than 65536 elements, of which two rows live at once
+        it = lower(doubled_and_halved, meta(100, columns))
+        assert it.default[site] == 4096 and it.space.is_valid(it.default)
+
+
+def test_a_box_that_is_only_stored_is_two_loops() -> None:
+    def doubled(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0), block_size=1):
+            out[tile, :, :] = x[tile, :, :] * 2
+        return out
+
+    ir = region(doubled, meta(100, 40, 3000))
+    assert tuple(rollable(ir)) == ("row:out#0:1", "row:out#0:2")
+    assert kinds(specialise(ir, StructuralChoice(tuple(rollable(ir)))))["for"] == 2
+
+
+def test_a_dimension_that_meets_another_one_of_its_size_stays_whole() -> None:
+    """Only a guard says that the halves are equal: a block of one met all of the other, which did not compile."""
+
+    def halves_multiplied(x):
+        out = torch.empty_like(x[:, 0])
+        half = x.size(1) // 2
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = (x[tile, half:] * x[tile, :half]).sum(1)
+        return out
+
+    def halves_stored(x):
+        half = x.size(1) // 2
+        out = torch.empty_like(x[:, :half])
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, half:] * x[tile, :half]
+        return out
+
+    for function in (halves_multiplied, halves_stored):
+        assert rollable(region(function, mode="dynamic")) == {}
 
 
 def test_rolling_leaves_the_rest_of_the_space() -> None:

@@ -187,4 +187,7 @@ def test_each_knob_of_the_gallery_is_a_defined_one() -> None:
     name = "examples.matmul:matmul"
     precise = kernel(name).lower(meta(name, (512, 512, 512), "float32"), target("nvidia-h200"))
     found |= {definition(knob.name) for knob in precise.space.knobs}
+    row = kernel("examples.long_sum:long_sum.backward")  # of rows that are stored alone
+    spread_sum = row.lower(row.inputs(device="meta", m=64, n=4096), target("nvidia-h200"))
+    found |= {definition(knob.name) for knob in spread_sum.space.knobs}
     assert found | {TUNABLE} == set(KNOBS)
