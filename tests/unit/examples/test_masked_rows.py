@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch.nn.functional as F
-from examples.cross_entropy import cross_entropy
-from examples.softmax import softmax_online
 
 import tileflow
+from examples.cross_entropy import cross_entropy
+from examples.softmax import softmax_online
 
 
 @pytest.fixture(autouse=True)
