@@ -191,7 +191,7 @@ def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
 def refuse_transforms(name: str, path: str, value: torch.Tensor) -> None:
     """Raises CallError for a tensor that only stands for its elements: one of a transform of torch.func, or with a
     tangent. One that a compiler traces is none."""
-    if is_traced(value):
+    if torch.compiler.is_compiling() or is_traced(value):
         return
     try:
         value.data_ptr()

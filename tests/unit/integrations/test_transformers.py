@@ -324,3 +324,15 @@ def test_a_batch_without_labels_that_count() -> None:
     assert model(**ignored).loss.isnan()
     with pytest.raises(CallError, match="a label for each row"):
         model(**inputs, logits_to_keep=4)
+
+
+def test_a_training_step_is_one_graph() -> None:
+    """Checks of the kernels' arguments leave no break in it."""
+    model = model_of("llama")
+    ids = batch()["input_ids"]
+    wanted = model(input_ids=ids, labels=ids).loss.detach()
+    apply(model)
+    loss = torch.compile(model, fullgraph=True, backend="aot_eager")(input_ids=ids, labels=ids).loss
+    loss.backward()
+    torch.testing.assert_close(loss.detach(), wanted, rtol=1e-4, atol=1e-6)
+    assert all(parameter.grad is not None for parameter in model.parameters())
