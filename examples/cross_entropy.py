@@ -43,7 +43,8 @@ def cross_entropy(
         for tile_v in tfl.tile(v):
             values = logits[tile_m, tile_v].float()
             new_peak = torch.maximum(peak, torch.amax(values, dim=1))
-            total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+            shift = torch.where(new_peak == float("-inf"), 0.0, new_peak)  # so far all may be masked
+            total = total * torch.exp(peak - shift) + torch.exp(values - shift[:, None]).sum(dim=1)
             peak = new_peak
         label = labels[tile_m]
         counts = label != ignore_index

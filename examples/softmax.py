@@ -41,7 +41,8 @@ def softmax_online(x: torch.Tensor) -> torch.Tensor:
         for tile_n in tfl.tile(n, block_size=block_n):
             values = x[tile_m, tile_n].float()
             new_peak = torch.maximum(peak, torch.amax(values, dim=1))
-            total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+            shift = torch.where(new_peak == float("-inf"), 0.0, new_peak)  # so far all may be masked
+            total = total * torch.exp(peak - shift) + torch.exp(values - shift[:, None]).sum(dim=1)
             peak = new_peak
         for tile_n in tfl.tile(n, block_size=block_n):
             values = x[tile_m, tile_n].float()

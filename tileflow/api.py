@@ -332,7 +332,15 @@ class Kernel:
             )
         values = {k: getattr(torch, v) if _names_dtype(v) else v for k, v in problem.items()}
         with _seeded(device, seed):
-            return tuple(self._inputs(**values, device=device))
+            made = self._inputs(**values, device=device)
+        if not isinstance(made, (tuple, list)):
+            raise SpecError(
+                "inputs= returns a tuple of the kernel's arguments, in their order",
+                got=f"a {type(made).__name__}",
+                where=self.name,
+                hint="return (x,) for one; those of keywords come in the order of the signature too",
+            )
+        return tuple(made)
 
     def reference(self, *args: Any) -> Any:
         """What the kernel must return for ``args``."""

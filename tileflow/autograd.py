@@ -24,6 +24,7 @@ from .runtime.argtree import (
     unflatten,
     unflatten_call,
 )
+from .runtime.describe import refuse_transforms
 from .runtime.handles import register
 
 if TYPE_CHECKING:
@@ -136,6 +137,9 @@ class Differentiable:
 
     def _recorded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         template, leaves = flatten_call(self.forward.host, args, kwargs)
+        for number, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor):
+                refuse_transforms(self.name, f"tensor {number}", leaf)
         call = _Call(self.forward, self._pairing, template)
         found = _Function.apply(call, *leaves)  # type: ignore[no-untyped-call]
         return self._pairing.visible(unflatten(call.results, found))
@@ -183,6 +187,16 @@ class _Once(torch.autograd.Function):
             where=ctx.name,
             hint="write the second derivative in plain torch",
         )
+
+
+def differentiated_once(
+    name: str, grads: Sequence[torch.Tensor | None], depend_on: Sequence[torch.Tensor | None]
+) -> tuple[torch.Tensor | None, ...]:
+    """What a backward returns: with create_graph=True gradients that refuse to be differentiated by what they depend
+    on. Without this they would count as constants."""
+    if not torch.is_grad_enabled():
+        return tuple(grads)
+    return _Once.apply(name, len(grads), *grads, *depend_on)  # type: ignore[no-any-return, no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +277,8 @@ class Pairing:
     def backward(self, ctx: Any, grads: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
         """The gradient of each leaf."""
         recorded: _Recorded = ctx.recorded
-        kept = iter(ctx.saved_tensors)
+        tensors = ctx.saved_tensors  # once: checkpoints make them again when they are asked for
+        kept = iter(tensors)
         saved = [
             next(kept) if leaf.type == "Tensor" else number
             for leaf, number in zip(leaves_of(recorded.saved), recorded.numbers, strict=True)
@@ -284,9 +299,7 @@ class Pairing:
         found: list[torch.Tensor | None] = [None] * len(leaves)
         for parameter, grad in zip(parameters, self._one_each(returned, len(parameters)), strict=True):
             _scatter(parameter, grad, found)
-        if torch.is_grad_enabled():  # create_graph=True: the gradients depend on what was saved, too
-            return _Once.apply(self._name, len(found), *found, *ctx.saved_tensors, *grads)  # type: ignore[no-any-return, no-untyped-call]
-        return tuple(found)
+        return differentiated_once(self._name, found, (*tensors, *grads))
 
     def _one_each(self, returned: Any, count: int) -> Sequence[Any]:
         given = returned if isinstance(returned, (tuple, list)) else (returned,)

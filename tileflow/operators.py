@@ -11,7 +11,6 @@ was exported elsewhere is served too (see :mod:`tileflow.programs`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
@@ -37,6 +36,7 @@ from .runtime.argtree import (
     unflatten_call,
 )
 from .runtime.dispatch import Shapes
+from .runtime.paths import ascii_identifier
 
 NAMESPACE = "tileflow"
 
@@ -108,7 +108,7 @@ class Operator:
         """The operator's arguments by name."""
         names: dict[str, Leaf] = {}
         for leaf in leaves_of(self.template):
-            name = re.sub(r"\W", "_", leaf.path)
+            name = ascii_identifier(leaf.path)
             names[f"{name}_{leaf.index}" if name in names else name] = leaf
         return names
 
@@ -142,7 +142,7 @@ class Operator:
             template_identity(self.results, kernel.name),
         ]
         told = digest("\n".join(f"{len(part)} {part}" for part in [*parts, *filter(None, [self.shown])]))
-        return re.sub(r"\W", "_", f"{kernel.__name__}_{told[:_DIGITS]}")
+        return ascii_identifier(f"{kernel.__name__}_{told[:_DIGITS]}")
 
     def run(self, *leaves: Any) -> Any:
         """The call itself, as anybody makes it."""

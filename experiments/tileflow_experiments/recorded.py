@@ -34,6 +34,13 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
     and left out. Raises SpecError where nothing is left, and TableError for a file of another kind.
     """
     found = read_misses(path)
+    if not found:
+        raise SpecError(
+            "a sweep over recorded calls needs calls",
+            got="none",
+            where=str(path),
+            hint="runtime.record_misses(PATH) or tileflow.record(PATH) in the program, and flush or end it",
+        )
     devices = tuple(device_classes) or tuple(dict.fromkeys(call.device for call in found if call.device is not None))
     if not devices:
         raise SpecError(

@@ -12,6 +12,7 @@ import ast
 import importlib.util
 import keyword
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -36,25 +37,25 @@ _INIT = '''\
 Written by `tileflow bundle build --standalone`; needs torch and tileflow-runtime.
 """
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+import importlib.util as _tileflow_import
+import pathlib as _tileflow_pathlib
 
-from tileflow.runtime import load
+import tileflow.runtime as _tileflow_runtime
 
-_HERE = Path(__file__).parent
+_tileflow_here = _tileflow_pathlib.Path(__file__).parent
 
 
-def _module(name, file):
+def _tileflow_module(name, file):
     """A module under the name that it has at home, by which the bundle's rows are found."""
-    spec = spec_from_file_location(name, _HERE / file)
-    module = module_from_spec(spec)
+    spec = _tileflow_import.spec_from_file_location(name, _tileflow_here / file)
+    module = _tileflow_import.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 {modules}
 __all__ = {names}
-load(_HERE / "{bundle}")
+_tileflow_runtime.load(_tileflow_here / "{bundle}")
 '''
 
 
@@ -71,19 +72,25 @@ def write_package(dest: Path, names: Sequence[str], build: Callable[[Path], Bund
     if len({*short}) < len(short):
         raise SpecError("the kernels of a package have names of their own", got=", ".join(short), where=str(dest))
     texts = _texts(kernels)
-    dest.mkdir(parents=True, exist_ok=True)
     files = {module: f"_kernels_{number}.py" for number, module in enumerate(texts)}
-    for module, text in texts.items():
-        (dest / files[module]).write_text(text)
-    _check(dest, kernels, files)
+    written = {files[module]: text for module, text in texts.items()}
+    with tempfile.TemporaryDirectory() as checked:  # nothing stands at dest until all is known to fit
+        _write(Path(checked), written)
+        _check(Path(checked), kernels, files)
     bundle = build(dest / BUNDLE)
-    (dest / "__init__.py").write_text(_init(kernels, files))
+    _write(dest, {**written, "__init__.py": _init(kernels, files)})
     return bundle
 
 
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 def _init(kernels: Sequence[Kernel], files: Mapping[str, str]) -> str:
-    lines = [f'_{Path(file).stem[1:]} = _module("{module}", "{file}")' for module, file in files.items()]
-    lines += [f"{k.__name__} = _{Path(files[_home(k)]).stem[1:]}.{k.__name__}" for k in kernels]
+    lines = [f'_tileflow{Path(file).stem} = _tileflow_module("{module}", "{file}")' for module, file in files.items()]
+    lines += [f"{k.__name__} = _tileflow{Path(files[_home(k)]).stem}.{k.__name__}" for k in kernels]
     names = [kernel.__name__ for kernel in kernels]
     return _INIT.format(title=f"Kernels: {', '.join(names)}.", modules="\n".join(lines), names=names, bundle=BUNDLE)
 

@@ -24,7 +24,7 @@ from ..ir.races import race
 from ..language.knobs import check_choices, limits
 from ..runtime.argtree import bound_call
 from ..runtime.dispatch import host_knob
-from ..runtime.paths import read_name
+from ..runtime.paths import ascii_identifier, read_name
 from . import operations
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
@@ -390,7 +390,7 @@ class _RegionTrace:
         host = {k.name: (k.low, k.high) for k in self.lowering.knobs.values() if not k.choices}
         blocks = {n: b for n, b in {**host, **t.blocks}.items() if n in used}
         ir = KernelIR(
-            name=self.lowering.host.fn.__name__,
+            name=ascii_identifier(self.lowering.host.fn.__name__),
             region=self.source.index,
             mode=t.mode,
             tensors=tuple(t.tensors.values()),

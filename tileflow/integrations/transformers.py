@@ -6,10 +6,8 @@ their names stay, so checkpoints load and save as before. ``torch.compile`` the 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -18,11 +16,13 @@ from ..errors import CallError
 from ..kernels import add_rms_norm, cross_entropy, geglu, linear_cross_entropy, rms_norm, rope, swiglu
 from ..kernels import attention as scaled_dot_attention
 from ..runtime.ambient import autocast_dtype
-from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, ROTARY, F, Head, Norm, form_of, turns_as_llama
+from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, Norm, form_of, turns_as_llama
+from .forwards import Forward, RotaryForward, is_as_applied
 
 __all__ = ["Report", "Skipped", "apply", "unapply"]
 
 _STATE = "_tileflow_replaced"  # an attribute of the model: what to put back
+_WHERE = "tileflow.integrations.transformers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,52 +67,54 @@ def apply(
     ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster for most.
     Raises CallError for a model that has no such module, and for one that it was applied to already.
     """
-    if hasattr(model, _STATE):
+    if patched := [name for name, module in model.named_modules() if _STATE in module.__dict__]:
+        part = f"its part {patched[0]}" if patched[0] else "it"
         raise CallError(
             "a model is patched once",
-            got=f"a second apply to {type(model).__name__}",
-            where="tileflow.integrations.transformers",
-            hint="unapply(model) first",
+            got=f"apply to {type(model).__name__}, but {part} is patched",
+            where=_WHERE,
+            hint="unapply what is patched first",
         )
     patch = _Patch(model)
-    for is_wanted, part, change in (
-        (norm, "norm", _replace_norms),
-        (residual and norm, "residual", _replace_residuals),
-        (activation, "activation", _replace_activations),
-        (rotary, "rotary", _replace_rotary),
-        (loss, "loss", _replace_loss),
-        (loss and fused_loss, "fused_loss", _fuse_loss),
-        (attention, "attention", _replace_attention),
-    ):
-        if is_wanted:
-            change(patch)
-        else:
-            patch.skip(part, "it was not asked for")
-    if not patch.report.replaced:
-        raise CallError(
-            "a model has modules whose code is known",
-            got=type(model).__name__,
-            where="tileflow.integrations.transformers",
-            hint=f"{patch.report}\ntileflow.kernels has the parts",
-        )
+    try:
+        for is_wanted, part, change in (
+            (norm, "norm", _replace_norms),
+            (residual and norm, "residual", _replace_residuals),
+            (activation, "activation", _replace_activations),
+            (rotary, "rotary", _replace_rotary),
+            (loss, "loss", _replace_loss),
+            (loss and fused_loss, "fused_loss", _fuse_loss),
+            (attention, "attention", _replace_attention),
+        ):
+            if is_wanted:
+                change(patch)
+            else:
+                patch.skip(part, "it was not asked for")
+        if not patch.report.replaced:
+            raise CallError(
+                "a model has modules whose code is known",
+                got=type(model).__name__,
+                where=_WHERE,
+                hint=f"{patch.report}\ntileflow.kernels has the parts",
+            )
+    except BaseException:
+        patch.undo()
+        raise
     setattr(model, _STATE, patch)
     return patch.report
 
 
 def unapply(model: torch.nn.Module) -> None:
     """Put back what :func:`apply` changed. Raises CallError where there is nothing to put back."""
-    patch = getattr(model, _STATE, None)
+    patch = model.__dict__.get(_STATE)
     if patch is None:
         raise CallError(
             "there is something to put back",
             got="a model that apply was not called with",
-            where="tileflow.integrations.transformers",
+            where=_WHERE,
         )
     patch.undo()
     delattr(model, _STATE)
-
-
-_ABSENT = object()
 
 
 class _Patch:
@@ -121,8 +123,9 @@ class _Patch:
     def __init__(self, model: torch.nn.Module) -> None:
         self.model, self.report = model, Report()
         self.norms: dict[torch.nn.Module, Norm] = {}  # that were replaced
-        self._before: list[tuple[torch.nn.Module, str, Any]] = []
-        self.attention: str | None = None  # the implementation that the model had
+        # a module, an attribute, and whether and as what the module had it: a copy of the model has a copy of this
+        self._before: list[tuple[torch.nn.Module, str, bool, Any]] = []
+        self.attention: tuple[Any, str] | None = None  # a model of the library's, and the implementation that it had
 
     def modules(self, forms: tuple[F, ...]) -> list[tuple[torch.nn.Module, F]]:
         """The model's modules that have the code of one of the forms, with that form."""
@@ -133,12 +136,18 @@ class _Patch:
         """The modules whose forward is their class's: not those that another library has hooked."""
         return (m for m in self.model.modules() if "forward" not in m.__dict__)
 
-    def set(self, module: torch.nn.Module, attribute: str, value: Any) -> None:
-        self._before.append((module, attribute, module.__dict__.get(attribute, _ABSENT)))
-        module.__dict__[attribute] = value
+    @property
+    def language_models(self) -> list[Any]:
+        """The causal language models: the model, or what it wraps."""
+        return [module for module in self.model.modules() if type(module).__name__.endswith("ForCausalLM")]
 
-    def forward(self, module: torch.nn.Module, function: Callable[..., Any]) -> None:
-        self.set(module, "forward", MethodType(function, module))
+    def set(self, module: torch.nn.Module, attribute: str, value: Any) -> None:
+        own = module.__dict__
+        self._before.append((module, attribute, attribute in own, own.get(attribute)))
+        own[attribute] = value
+
+    def forward(self, module: torch.nn.Module, function: Callable[..., Any], *settings: Any) -> None:
+        self.set(module, "forward", Forward(module, function, settings))
 
     def count(self, part: str, number: int) -> None:
         if number:
@@ -151,33 +160,31 @@ class _Patch:
 
     def undo(self) -> None:
         if self.attention is not None:
-            self.model.set_attn_implementation(self.attention)  # type: ignore[operator]
-        for module, attribute, value in reversed(self._before):
-            if value is _ABSENT:
-                del module.__dict__[attribute]
-            else:
+            owner, implementation = self.attention
+            owner.set_attn_implementation(implementation)
+        for module, attribute, was_there, value in reversed(self._before):
+            if was_there:
                 module.__dict__[attribute] = value
+            else:
+                del module.__dict__[attribute]
 
 
-def _epsilon(norm: torch.nn.Module) -> float:
-    return float(getattr(norm, "variance_epsilon", None) or norm.eps)  # type: ignore[arg-type]
+def _epsilon(norm: Any) -> float:
+    return float(norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps)
 
 
 def _replace_norms(patch: _Patch) -> None:
     patch.norms = dict(patch.modules(NORMS))
     for module, form in patch.norms.items():
-        patch.forward(module, _norm(form, _epsilon(module)))
+        patch.forward(module, _norm, form)
     patch.count("norm", len(patch.norms))
 
 
-def _norm(form: Norm, eps: float) -> Callable[..., torch.Tensor]:
-    def forward(self: torch.nn.Module, hidden_states: torch.Tensor) -> torch.Tensor:
-        weight: torch.Tensor = self.weight  # type: ignore[assignment]
-        if form.promotes:
-            hidden_states = hidden_states.to(torch.promote_types(hidden_states.dtype, weight.dtype))
-        return rms_norm(hidden_states, weight, eps, offset=form.offset)
-
-    return forward
+def _norm(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> torch.Tensor:
+    weight: torch.Tensor = self.weight  # type: ignore[assignment]
+    if form.promotes:
+        hidden_states = hidden_states.to(torch.promote_types(hidden_states.dtype, weight.dtype))
+    return rms_norm(hidden_states, weight, _epsilon(self), offset=form.offset)
 
 
 def _replace_residuals(patch: _Patch) -> None:
@@ -185,19 +192,21 @@ def _replace_residuals(patch: _Patch) -> None:
     layers = [layer for layer, _ in patch.modules(LAYERS) if layer.post_attention_layernorm in patch.norms]
     for layer in layers:
         norm: Any = layer.post_attention_layernorm
-        patch.forward(layer, _layer(patch.norms[norm], _epsilon(norm)))
+        patch.forward(layer, _layer, norm, patch.norms[norm])
     patch.count("residual", len(layers))
 
 
-def _layer(form: Norm, eps: float) -> Callable[..., torch.Tensor]:
-    def forward(self: Any, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
-        weight = self.post_attention_layernorm.weight
-        normed, summed = add_rms_norm(attended, hidden_states, weight, eps, offset=form.offset)
-        out: torch.Tensor = summed + self.mlp(normed)
-        return out
-
-    return forward
+def _layer(self: Any, norm: Any, form: Norm, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
+    dtype = torch.promote_types(hidden_states.dtype, attended.dtype)
+    widens = form.promotes and torch.promote_types(dtype, norm.weight.dtype) != dtype
+    if is_as_applied(self.post_attention_layernorm, norm) and not widens:
+        normed, summed = add_rms_norm(attended, hidden_states, norm.weight, _epsilon(norm), offset=form.offset)
+    else:
+        summed = hidden_states + attended
+        normed = self.post_attention_layernorm(summed)
+    out: torch.Tensor = summed + self.mlp(normed)
+    return out
 
 
 def _replace_activations(patch: _Patch) -> None:
@@ -209,14 +218,15 @@ def _replace_activations(patch: _Patch) -> None:
     if others := sorted(kind.__name__ for kind in kinds - functions.keys()):
         return patch.skip("activation", f"no kernel is for {', '.join(others)}")
     for module in layers:
-        gated = functions[type(module.act_fn)]
-
-        def forward(self: Any, x: torch.Tensor, gated: Callable[..., torch.Tensor] = gated) -> torch.Tensor:
-            out: torch.Tensor = self.down_proj(gated(self.gate_proj(x), self.up_proj(x)))
-            return out
-
-        patch.forward(module, forward)
+        patch.forward(module, _mlp, module.act_fn, functions[type(module.act_fn)])
     return patch.count("activation", len(layers))
+
+
+def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    gate, up = self.gate_proj(x), self.up_proj(x)
+    inner = gated(gate, up) if is_as_applied(self.act_fn, activation) else self.act_fn(gate) * up
+    out: torch.Tensor = self.down_proj(inner)
+    return out
 
 
 def _turned(
@@ -226,18 +236,10 @@ def _turned(
 
 
 def _replace_rotary(patch: _Patch) -> None:
-    """The attention's own forward, in which the function of that name is ours: it reads it from its module."""
     layers = [module for module in patch.plain_modules() if turns_as_llama(type(module).forward)]
     for module in layers:
-        patch.forward(module, _with_globals(type(module).forward, {ROTARY: _turned}))
+        patch.set(module, "forward", RotaryForward(module, _turned))
     patch.count("rotary", len(layers))
-
-
-def _with_globals(function: Any, changed: Mapping[str, Any]) -> FunctionType:
-    made = FunctionType(function.__code__, {**function.__globals__, **changed}, function.__name__)
-    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    made.__annotations__, made.__doc__ = function.__annotations__, function.__doc__
-    return made
 
 
 def _shifted(labels: torch.Tensor, ignore_index: int) -> torch.Tensor:
@@ -265,42 +267,48 @@ def _causal_loss(
 
 
 def _replace_loss(patch: _Patch) -> None:
-    if not type(patch.model).__name__.endswith("ForCausalLM"):
+    if not patch.language_models:
         return patch.skip("loss", f"{type(patch.model).__name__} is no causal language model")
     from transformers.loss.loss_utils import ForCausalLMLoss
 
-    if getattr(patch.model, "loss_function", None) is not ForCausalLMLoss:
+    models = [model for model in patch.language_models if getattr(model, "loss_function", None) is ForCausalLMLoss]
+    if not models:
         return patch.skip("loss", "the model has a loss function of its own")
-    patch.set(patch.model, "_loss_function", _causal_loss)  # what the setter of model.loss_function sets
-    return patch.count("loss", 1)
+    for model in models:
+        patch.set(model, "_loss_function", _causal_loss)  # what the setter of model.loss_function sets
+    return patch.count("loss", len(models))
 
 
 def _fuse_loss(patch: _Patch) -> None:
-    model = patch.model
-    head = getattr(model, "lm_head", None)
-    if "loss" not in patch.report.replaced:
-        return patch.skip("fused_loss", "the loss stays")
-    form = form_of(type(model), HEADS)
-    if form is None:
-        return patch.skip("fused_loss", f"{type(model).__name__}.forward does more than it knows of")
-    if type(head) is not torch.nn.Linear:
-        return patch.skip("fused_loss", f"the last product is {type(head).__name__}, not torch.nn.Linear")
-    own = model.forward
-    signature = inspect.signature(own)
+    models = [model for model in patch.language_models if model.__dict__.get("_loss_function") is _causal_loss]
+    if not models:
+        patch.skip("fused_loss", "the loss stays")
+    found = 0
+    for model in models:
+        form, head = form_of(type(model), HEADS), getattr(model, "lm_head", None)
+        if "forward" in model.__dict__:
+            patch.skip("fused_loss", f"another library has replaced the forward of this {type(model).__name__}")
+        elif form is None:
+            patch.skip("fused_loss", f"{type(model).__name__}.forward does more than it knows of")
+        elif type(head) is not torch.nn.Linear:
+            patch.skip("fused_loss", f"the last product is {type(head).__name__}, not torch.nn.Linear")
+        else:
+            patch.forward(model, _causal_model, form, head)
+            found += 1
+    if found:
+        patch.count("fused_loss", found)
 
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
-        extra = given.pop("kwargs", {})
-        keep = given.pop("logits_to_keep", 0)
-        labels = given.pop("labels", None)
-        keeps_all = isinstance(keep, int) and keep == 0
-        if labels is None or not self.training or not keeps_all or extra.get("return_dict") is False:
-            return own(*args, **kwargs)
-        return _train_step(self, form, labels, {**given, **extra})
 
-    forward.__signature__ = signature  # type: ignore[attr-defined]  # trainers read which arguments there are
-    patch.forward(model, forward)
-    return patch.count("fused_loss", 1)
+def _causal_model(self: Any, form: Head, head: torch.nn.Linear, *args: Any, **kwargs: Any) -> Any:
+    given = self.forward.__signature__.bind(*args, **kwargs).arguments
+    extra = given.pop("kwargs", {})
+    keep = given.pop("logits_to_keep", 0)
+    labels = given.pop("labels", None)
+    keeps_all = isinstance(keep, int) and keep == 0
+    is_step = labels is not None and self.training and keeps_all and extra.get("return_dict") is not False
+    if not is_step or not is_as_applied(self.lm_head, head):
+        return type(self).forward(self, *args, **kwargs)
+    return _train_step(self, form, labels, {**given, **extra})
 
 
 _OF_LOSS = ("num_items_in_batch", "ignore_index", "shift_labels")
@@ -364,9 +372,12 @@ def _replace_attention(patch: _Patch) -> None:
     layers = [module for module in patch.model.modules() if form_of(type(module), ATTENTIONS) is not None]
     if not layers:
         return patch.count("attention", 0)
+    owner: Any = next(module for module in patch.model.modules() if hasattr(module, "set_attn_implementation"))
+    implementation = owner.config._attn_implementation
+    if implementation != "sdpa":  # which takes the calls that the kernel does not serve, by the same masks
+        return patch.skip("attention", f"the model's is {implementation!r}, and only sdpa's calls can be shared")
     AttentionInterface.register(_ATTENTION, _attend)
     AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
-    model: Any = patch.model
-    patch.attention = model.config._attn_implementation
-    model.set_attn_implementation(_ATTENTION)
+    patch.attention = owner, implementation
+    owner.set_attn_implementation(_ATTENTION)
     return patch.count("attention", len(layers))

@@ -6,7 +6,7 @@ import torch
 
 from ..autograd import Differentiable, differentiable
 from . import gated
-from .rows import as_rows
+from .rows import as_rows, require_rows, require_shape, widened
 
 _SWIGLU = differentiable(
     gated.swiglu, lambda ctx, grad: gated.swiglu_bwd(grad.contiguous(), *ctx.saved), save=("a", "b")
@@ -14,19 +14,23 @@ _SWIGLU = differentiable(
 _GEGLU = differentiable(gated.geglu, lambda ctx, grad: gated.geglu_bwd(grad.contiguous(), *ctx.saved), save=("a", "b"))
 
 
-def _gated(function: Differentiable, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _gated(name: str, function: Differentiable, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    require_rows(name, a=a, b=b)
+    require_shape(name, "b", b, a.shape, "both tensors have one shape")
+    a, b = widened(a, b)
     out: torch.Tensor = function(as_rows(a), as_rows(b))
     return out.view(a.shape)
 
 
 def swiglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """``silu(a) * b`` of tensors of one shape."""
-    return _gated(_SWIGLU, a, b)
+    """``silu(a) * b`` of tensors of one shape, in the wider of their dtypes. Raises CallError for others."""
+    return _gated("swiglu", _SWIGLU, a, b)
 
 
 def geglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """``gelu(a) * b`` of tensors of one shape, by the tanh approximation."""
-    return _gated(_GEGLU, a, b)
+    """``gelu(a) * b`` of tensors of one shape, by the tanh approximation, in the wider of their dtypes. Raises
+    CallError for others."""
+    return _gated("geglu", _GEGLU, a, b)
 
 
 class SwiGLU(torch.nn.Module):

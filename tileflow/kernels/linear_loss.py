@@ -14,13 +14,27 @@ import torch
 import tileflow
 import tileflow.language as tfl
 
+from ..autograd import differentiated_once
 from ..errors import CallError
 from ..runtime.ambient import without_autocast
-from .losses import IGNORED, LossOptions, capped, cross_entropy_forward, divisor, slope, sums_of_rows
+from ..runtime.describe import refuse_transforms
+from .losses import (
+    IGNORED,
+    LossOptions,
+    capped,
+    cross_entropy_forward,
+    divisor,
+    require_labels,
+    require_options,
+    slope,
+    sums_of_rows,
+)
 from .losses import inputs as loss_inputs
 from .losses import reference as losses_of
-from .rows import as_rows
+from .rows import as_rows, require_rows, require_shape
 
+_NAME = "linear_cross_entropy"
+_WHERE = f"tileflow.kernels.{_NAME}"
 CHUNK_BYTES = 256 << 20  # of a chunk's logits: products of a thousand rows at a vocabulary of 128 thousand
 
 
@@ -115,10 +129,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         scale: torch.Tensor,
         options: tuple[int, float, float | None],
         rows: int,
+        *depend_on: torch.Tensor,
     ) -> torch.Tensor:
         with without_autocast(x.device):
             loss, grads = _chunked(x, weight, bias, labels, scale, options, rows, ctx.needs_input_grad[:3])
-        ctx.save_for_backward(*grads)
+        ctx.save_for_backward(*grads, *depend_on)
         ctx.is_spent = False
         return loss
 
@@ -128,15 +143,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
             raise CallError(
                 "the gradients of one call are asked for once: they are made in place",
                 got="a second backward",
-                where="tileflow.kernels.linear_cross_entropy",
+                where=_WHERE,
                 hint="add the losses up, then go backward",
             )
         ctx.is_spent = True
-        grads = ctx.saved_tensors
-        for found in grads:
-            if found is not None:
-                multiply_unless_one(found.view(-1), grad)
-        return *grads, None, None, None, None
+        saved = ctx.saved_tensors  # once: checkpoints make them again when they are asked for
+        grads, depend_on = saved[:3], saved[3:]
+        with torch.no_grad():
+            for made in grads:
+                if made is not None:
+                    multiply_unless_one(made.view(-1), grad)
+        found = differentiated_once(_WHERE, grads, (*depend_on, grad))
+        return *found, None, None, None, None, *(None for _ in depend_on)
 
 
 Grads = tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]
@@ -156,7 +174,7 @@ def _chunked(
     grad_x = torch.empty_like(x) if needs[0] else None
     grad_weight = torch.zeros_like(weight) if needs[1] else None
     grad_bias = torch.zeros_like(bias) if bias is not None and needs[2] else None
-    loss = torch.zeros((), dtype=torch.float32, device=x.device)
+    loss = torch.where(scale.isinf(), float("nan"), 0.0)  # 0 / 0 where no row counts, as torch's
     for begin in range(0, x.size(0), rows):
         part = x[begin : begin + rows]
         logits = part @ weight.T if bias is None else torch.addmm(bias, part, weight.T)
@@ -188,22 +206,35 @@ def linear_cross_entropy(
 ) -> torch.Tensor:
     """``cross_entropy(F.linear(x, weight, bias), labels)`` of ``x``, (..., hidden), and ``weight``, (vocabulary,
     hidden): see :func:`.losses.cross_entropy`. ``reduction``: mean or sum. ``rows_of_chunk``: of how
-    many rows logits exist at a time. The gradient of the weight is added up in its own dtype. Raises CallError.
+    many rows logits exist at a time. The gradient of the weight is added up in its own dtype. Raises CallError for
+    shapes and dtypes that do not fit, inside a transform of torch.func, and where it is differentiated twice.
     """
     if reduction == "none":
         raise CallError(
             "the losses of chunks are added up",
             got="reduction='none'",
             hint="mean or sum",
-            where="tileflow.kernels.linear_cross_entropy",
+            where=_WHERE,
         )
+    require_rows(_NAME, x=x, weight=weight)
+    require_shape(_NAME, "weight", weight, (*weight.shape[:1], x.size(-1)), "a weight is (vocabulary, hidden)")
     if x.dtype != weight.dtype:
         raise CallError(
             "rows and weight have one dtype",
             got=f"{x.dtype} and {weight.dtype}",
-            where="tileflow.kernels.linear_cross_entropy",
+            where=_WHERE,
             hint="x.to(weight.dtype)",
         )
+    if bias is not None:
+        require_shape(_NAME, "bias", bias, weight.shape[:1], "a bias has an element for each row of the weight")
+        bias = bias.to(weight.dtype)
+    require_labels(_NAME, labels, x.shape[:-1])
+    require_options(_NAME, label_smoothing, softcap)
+    if rows_of_chunk is not None and rows_of_chunk < 1:
+        raise CallError("a chunk has one row or more", got=rows_of_chunk, where=_WHERE, hint="None chooses")
+    for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
+        if tensor is not None:
+            refuse_transforms(_WHERE, name, tensor)
     divided_by = divisor(labels, ignore_index, reduction, num_items_in_batch)
     if not isinstance(divided_by, torch.Tensor):
         divided_by = torch.full((), float(divided_by), device=x.device)
@@ -211,7 +242,10 @@ def linear_cross_entropy(
     rows = rows_of_chunk or chunk_rows(matrix.size(0), weight.size(0), weight.itemsize)
     options = (ignore_index, label_smoothing, softcap)
     scale = divided_by.float().reciprocal().view(())
-    return _LinearCrossEntropy.apply(matrix, weight, bias, labels.reshape(-1), scale, options, rows)  # type: ignore[no-any-return]
+    depend_on = (matrix[:0].clone(), weight[:0].clone())  # the graph that they hang in, without their memory
+    return _LinearCrossEntropy.apply(  # type: ignore[no-any-return]
+        matrix, weight, bias, labels.reshape(-1), scale, options, rows, *depend_on
+    )
 
 
 class LinearCrossEntropyLoss(LossOptions):

@@ -6,6 +6,7 @@ arXiv:1805.02867); the gradient makes the probabilities again out of it. ``cappe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
-from .rows import as_rows
+from .rows import as_rows, require_rows, require_shape
 
 IGNORED = -100
 REDUCTIONS = ("mean", "sum", "none")
@@ -60,7 +61,8 @@ def sums_of_rows(logits, tile_m, v, smooths, cap):  # type: ignore[no-untyped-de
     for tile_v in tfl.tile(v):
         values = capped(logits[tile_m, tile_v].float(), cap)
         new_peak = torch.maximum(peak, torch.amax(values, dim=1))
-        total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+        shift = torch.where(new_peak == float("-inf"), 0.0, new_peak)  # so far every logit may be masked
+        total = total * torch.exp(peak - shift) + torch.exp(values - shift[:, None]).sum(dim=1)
         peak = new_peak
         if smooths:
             plain += values.sum(dim=1)
@@ -155,6 +157,28 @@ _losses = differentiable(
 )
 
 
+def require_labels(function: str, labels: torch.Tensor, shape: Sequence[int]) -> None:
+    """Raises CallError for labels that are not ints of the shape."""
+    require_shape(function, "labels", labels, shape, "there is a label for each row")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise CallError(
+            "labels are numbers of classes",
+            got=labels.dtype,
+            where=f"tileflow.kernels.{function}",
+            hint="torch.nn.functional.cross_entropy takes probabilities",
+        )
+
+
+def require_options(function: str, smoothing: float, cap: float | None) -> None:
+    """Raises CallError for options outside of what they mean."""
+    if not 0 <= smoothing <= 1:
+        raise CallError(
+            "label_smoothing is from 0 to 1", got=smoothing, where=f"tileflow.kernels.{function}", hint="0 is none"
+        )
+    if cap is not None and not cap > 0:
+        raise CallError("a softcap is above 0", got=cap, where=f"tileflow.kernels.{function}", hint="None is none")
+
+
 def divisor(
     labels: torch.Tensor, ignore_index: int, reduction: str, num_items_in_batch: torch.Tensor | float | None
 ) -> torch.Tensor | float:
@@ -181,8 +205,12 @@ def cross_entropy(
 
     ``num_items_in_batch``: what the sum is divided by, in place of the number of rows that count: of several batches
     whose gradients add up, as transformers passes it. ``softcap``: logits are ``softcap * tanh(logits / softcap)``.
-    Labels lie below the vocabulary's size. Raises CallError for another ``reduction`` than mean, sum and none.
+    Labels lie below the vocabulary's size. Raises CallError for another ``reduction`` than mean, sum and none, and for
+    labels that are no ints or not as many as rows.
     """
+    require_rows("cross_entropy", logits=logits)
+    require_labels("cross_entropy", labels, logits.shape[:-1])
+    require_options("cross_entropy", label_smoothing, softcap)
     divided_by = divisor(labels, ignore_index, reduction, num_items_in_batch)
     losses: torch.Tensor = _losses(as_rows(logits), labels.reshape(-1), ignore_index, label_smoothing, softcap)
     if reduction == "none" and num_items_in_batch is None:

@@ -12,7 +12,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
-from .rows import as_rows
+from .rows import as_rows, require_rows, require_shape, wider_first
 
 EPS = 1e-6
 
@@ -168,7 +168,9 @@ _added = differentiable(
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset: float = 0.0) -> torch.Tensor:
     """``x / sqrt(mean(x^2) + eps) * (weight + offset)`` over the last dimension, computed in float32, in the dtype of
-    ``x``. ``offset``: 1.0 for Gemma's weights."""
+    ``x``. ``offset``: 1.0 for Gemma's weights. Raises CallError for a weight of another width."""
+    require_rows("rms_norm", x=x)
+    require_shape("rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
     out: torch.Tensor = _plain(as_rows(x), weight, eps, offset)
     return out.view(x.shape)
 
@@ -176,7 +178,12 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset:
 def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """:func:`rms_norm` of ``x + residual``, and the sum, which is the next residual."""
+    """:func:`rms_norm` of ``x + residual``, and the sum, which is the next residual, both in the wider dtype of both.
+    Raises CallError for a residual of another shape."""
+    require_rows("add_rms_norm", x=x, residual=residual)
+    require_shape("add_rms_norm", "residual", residual, x.shape, "a residual has the shape of what it is added to")
+    require_shape("add_rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
+    x, residual = wider_first(x, residual)
     out, summed = _added(as_rows(x), as_rows(residual), weight, eps, offset)
     return out.view(x.shape), summed.view(x.shape)
 

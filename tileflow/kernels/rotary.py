@@ -15,6 +15,7 @@ import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
+from .rows import require_rows, require_shape
 
 LAYOUTS = ("half", "interleaved")
 BASE = 10_000.0
@@ -117,6 +118,30 @@ def _backward(ctx: BackwardContext, grad_q: torch.Tensor, grad_k: torch.Tensor) 
 _turned = differentiable(rope_turn, _backward, save=("cos", "sin", "positions", "interleaved"))
 
 
+def _require(
+    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None
+) -> None:
+    """Raises CallError for shapes that do not fit queries of (batch, heads, s, d), which the kernel does not check."""
+    require_rows("rope", q=q, k=k, cos=cos, sin=sin)
+    batch, _, tokens, size = q.shape
+    require_shape("rope", "k", k, (batch, k.size(1), tokens, size), "queries and keys differ in heads alone")
+    require_shape("rope", "sin", sin, cos.shape, "cos and sin have one shape")
+    if positions is None:
+        first = 1 if cos.ndim == 3 and cos.size(0) == 1 else batch
+        require_shape("rope", "cos", cos, (first, tokens, cos.size(-1)), "without positions, each token has its angles")
+    else:
+        require_shape("rope", "cos", cos, (cos.size(0), cos.size(-1)), "with positions, angles are a table of rows")
+        first = 1 if positions.ndim == 2 and positions.size(0) == 1 else batch
+        require_shape("rope", "positions", positions, (first, tokens), "each token has a position")
+    if torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad):
+        raise CallError(
+            "angles are constants: rope differentiates queries and keys",
+            got="cos or sin that requires grad",
+            where="tileflow.kernels.rope",
+            hint="pass cos.detach() and sin.detach(), or learn frequencies through torch's operations",
+        )
+
+
 def rope(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -131,7 +156,7 @@ def rope(
     that ``positions``, (batch or 1, s), name. Angles of width d are those of transformers, whose halves are equal.
 
     ``layout``: ``half`` or ``interleaved``. ``head_dim``: 2 for (batch, s, heads, d). Raises CallError for another
-    layout and for angles of another width.
+    layout, for shapes that do not fit, and for angles that need gradients.
     """
     if layout not in LAYOUTS:
         raise CallError("a layout of rope is half or interleaved", got=repr(layout), where="tileflow.kernels.rope")
@@ -149,10 +174,10 @@ def rope(
             where="tileflow.kernels.rope",
             hint="turn the part q[..., :rotary] and concatenate",
         )
+    q, k = (x.transpose(1, head_dim) for x in (q, k))
+    _require(q, k, cos, sin, positions)
     if positions is not None and positions.size(0) != q.size(0):
         positions = positions.expand(q.size(0), -1)
-    q, k = (x.transpose(1, head_dim) for x in (q, k))
-    cos, sin = cos.detach(), sin.detach()
     out_q, out_k = _turned(q, k, cos, sin, positions, layout == "interleaved", False)
     return out_q.transpose(1, head_dim), out_k.transpose(1, head_dim)
 

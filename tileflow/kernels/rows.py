@@ -1,10 +1,53 @@
-"""Tensors of any leading dimensions as the matrices that row-wise kernels take."""
+"""Tensors of any leading dimensions as the matrices that row-wise kernels take, and what a call must have."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
+
+from ..errors import CallError
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
     """``x`` as (rows, last dimension), contiguous: no copy where it already is."""
-    return x.reshape(-1, x.size(-1)).contiguous()
+    return x.reshape(math.prod(x.shape[:-1]), x.size(-1)).contiguous()
+
+
+def require_rows(function: str, **tensors: torch.Tensor) -> None:
+    """Raises CallError for tensors that are not floating, or have no last dimension."""
+    for name, x in tensors.items():
+        if not isinstance(x, torch.Tensor) or not x.ndim or not x.is_floating_point():
+            raise CallError(
+                f"{name} is a floating tensor of one dimension or more",
+                got=f"{x.dtype} of {tuple(x.shape)}" if isinstance(x, torch.Tensor) else repr(x),
+                where=f"tileflow.kernels.{function}",
+            )
+
+
+def require_shape(function: str, name: str, x: torch.Tensor | None, shape: Sequence[int], why: str) -> None:
+    """Raises CallError for a tensor of another shape, with the rule that asks for this one."""
+    if not isinstance(x, torch.Tensor) or tuple(x.shape) != tuple(shape):
+        raise CallError(
+            why,
+            got=f"{name} of {tuple(x.shape)}, not {tuple(shape)}" if isinstance(x, torch.Tensor) else f"{name}={x!r}",
+            where=f"tileflow.kernels.{function}",
+            hint=f"{name}.expand(...) or .reshape(...) it; nothing broadcasts",
+        )
+
+
+def widened(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors in one dtype, to which torch promotes theirs."""
+    dtype = tensors[0].dtype
+    for x in tensors:
+        dtype = torch.promote_types(dtype, x.dtype)
+    return tuple(x.to(dtype) for x in tensors)
+
+
+def wider_first(x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two summands, of which the first has the dtype of their sum; a cast is made where neither has it."""
+    dtype = torch.promote_types(x.dtype, residual.dtype)
+    if x.dtype == dtype:
+        return x, residual
+    return (residual, x) if residual.dtype == dtype else (x.to(dtype), residual)

@@ -68,6 +68,12 @@ def attention_backend(
 
 def _not_served(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, mask: torch.Tensor | None) -> str:
     """Why the kernel does not take the call; empty where it does."""
+    if not q.ndim == k.ndim == v.ndim == 4:
+        return f"tensors of {q.ndim}, {k.ndim} and {v.ndim} dimensions"
+    if k.shape[:3] != v.shape[:3] or q.size(0) != k.size(0) or q.size(-1) != k.size(-1):
+        return f"queries of {tuple(q.shape)}, keys of {tuple(k.shape)} and values of {tuple(v.shape)}"
+    if not q.dtype == k.dtype == v.dtype:
+        return f"{q.dtype}, {k.dtype} and {v.dtype}"
     if mask is not None:
         return "a mask"
     if causal and q.size(2) != k.size(2):
@@ -95,7 +101,7 @@ def attention(
     (:func:`attention_backend` tells). Raises CallError where ``backend="tileflow"`` does not serve the call.
     """
     chosen = attention_backend(q, k, v, causal=causal, mask=mask, backend=backend)
-    group = q.size(1) // k.size(1)
+    group = q.size(1) // k.size(1) if q.ndim == k.ndim == 4 else 1
     if chosen.name == "torch":
         options: dict[str, Any] = {"enable_gqa": True} if group != 1 else {}
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale, **options)

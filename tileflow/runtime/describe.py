@@ -177,15 +177,7 @@ def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
             where=name,
             hint="pass its parts (values, offsets, indices, scales), or x.to_dense()",
         )
-    try:
-        value.data_ptr()
-    except RuntimeError as error:
-        raise CallError(
-            "a kernel's tensors have memory",
-            got=f"{path}: {error}",
-            where=name,
-            hint="call the kernel outside torch.func's transforms, or give it a backward by tileflow.differentiable",
-        ) from error
+    refuse_transforms(name, path, value)
     if value.is_neg() or value.is_conj():
         lazily, remedy = ("negated", "resolve_neg") if value.is_neg() else ("conjugated", "resolve_conj")
         raise CallError(
@@ -194,6 +186,23 @@ def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
             where=name,
             hint=f"pass {path}.{remedy}()",
         )
+
+
+def refuse_transforms(name: str, path: str, value: torch.Tensor) -> None:
+    """Raises CallError for a tensor that only stands for its elements: one of a transform of torch.func, or with a
+    tangent. One that a compiler traces is none."""
+    if torch.compiler.is_compiling() or is_traced(value):
+        return
+    try:
+        value.data_ptr()
+    except RuntimeError as error:
+        raise CallError(
+            "a kernel's tensors have memory",
+            got=f"{path}: {error}",
+            where=name,
+            hint="call the kernel outside torch.func's transforms: torch.autograd differentiates what "
+            "tileflow.differentiable pairs, and a batch is a dimension of the kernel's",
+        ) from error
     if is_dual(value):
         raise CallError(
             "a kernel has no forward-mode derivative: tangents would be lost",

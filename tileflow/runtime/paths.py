@@ -250,3 +250,8 @@ def _digest_of_code(code: CodeType) -> int:
     constants = [_constant(c) for c in code.co_consts]
     names = (code.co_name, *code.co_names, *code.co_varnames, *code.co_freevars, *constants)
     return zlib.crc32(code.co_code, zlib.crc32(" ".join(names).encode("utf-8", "surrogatepass")))
+
+
+def ascii_identifier(text: str) -> str:
+    """``text`` as an identifier of ASCII: Triton and torch's schemas take no other letters."""
+    return re.sub(r"\W", lambda found: "_" if found[0].isascii() else f"u{ord(found[0]):x}", text, flags=re.ASCII)

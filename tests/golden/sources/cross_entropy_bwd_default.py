@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 
-# examples.cross_entropy:cross_entropy_bwd (cross_entropy.py:72), launch 0, static sizes
+# examples.cross_entropy:cross_entropy_bwd (cross_entropy.py:73), launch 0, static sizes
 #   block:tile_m=1, block:tile_v=1024
 @triton.jit
 def cross_entropy_bwd_0(

@@ -51,33 +51,36 @@ def cross_entropy_0(
         # new_peak = torch.maximum(peak, torch.amax(values, dim=1))
         v1 = tl.reduce(values, 1, _maximum)
         new_peak = tl.maximum(peak, v1, propagate_nan=tl.PropagateNan.ALL)
-        # total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
-        v2 = peak - new_peak
-        v3 = tl.exp2(v2 * 1.4426950408889634)
-        v4 = total * v3
-        v5 = new_peak[:, None]
-        v6 = values - v5
-        v7 = tl.exp2(v6 * 1.4426950408889634)
-        v8 = tl.where(tile_v_mask[None, :], v7, 0.0)
-        v9 = tl.sum(v8, axis=1)
-        total_next = v4 + v9
+        # shift = torch.where(new_peak == float("-inf"), 0.0, new_peak)  # so far all may be masked
+        v2 = new_peak == float('-inf')
+        shift = tl.where(v2, 0.0, new_peak)
+        # total = total * torch.exp(peak - shift) + torch.exp(values - shift[:, None]).sum(dim=1)
+        v3 = peak - shift
+        v4 = tl.exp2(v3 * 1.4426950408889634)
+        v5 = total * v4
+        v6 = shift[:, None]
+        v7 = values - v6
+        v8 = tl.exp2(v7 * 1.4426950408889634)
+        v9 = tl.where(tile_v_mask[None, :], v8, 0.0)
+        v10 = tl.sum(v9, axis=1)
+        total_next = v5 + v10
         peak = new_peak
         total = total_next
     # label = labels[tile_m]
     label = tl.load(labels_ptr + tile_m_idx)
     # counts = label != ignore_index
-    v10 = ignore_index.to(tl.int64)
-    counts = label != v10
+    v11 = ignore_index.to(tl.int64)
+    counts = label != v11
     # picked = logits[tile_m.index, torch.where(counts, label, 0)].float()
-    v11 = tl.where(counts, label, 0)
-    v12 = tl.load(logits_ptr + tile_m_idx * 2992 + v11, mask=(v11 >= 0) & (v11 < 2992), other=0.0)
-    picked = v12.to(tl.float32)
+    v12 = tl.where(counts, label, 0)
+    v13 = tl.load(logits_ptr + tile_m_idx * 2992 + v12, mask=(v12 >= 0) & (v12 < 2992), other=0.0)
+    picked = v13.to(tl.float32)
     # row_lse = peak + torch.log(total)
-    v13 = tl.log(total)
-    row_lse = peak + v13
+    v14 = tl.log(total)
+    row_lse = peak + v14
     # lse[tile_m] = row_lse
     tl.store(lse_ptr + tile_m_idx, row_lse)
     # losses[tile_m] = torch.where(counts, row_lse - picked, 0.0)
-    v14 = row_lse - picked
-    v15 = tl.where(counts, v14, 0.0)
-    tl.store(losses_ptr + tile_m_idx, v15)
+    v15 = row_lse - picked
+    v16 = tl.where(counts, v15, 0.0)
+    tl.store(losses_ptr + tile_m_idx, v16)

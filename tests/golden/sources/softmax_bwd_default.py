@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.softmax:softmax_bwd (softmax.py:66), launch 0, static sizes
+# examples.softmax:softmax_bwd (softmax.py:67), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def softmax_bwd_0(

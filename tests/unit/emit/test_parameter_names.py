@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tile_testing.kernels.odd_names import übung
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.build.compile import compile_source
 from tileflow.emit.plan import parameter_name
 from tileflow.target import target
 
@@ -37,3 +39,18 @@ def test_no_two_names_become_one() -> None:
     names = ["run", "run_arg", "run_arg_arg", "x", "BLOCK_M", "if", "min", "t_idx"]
     assert len({parameter_name(name) for name in names}) == len(names)
     assert parameter_name("eps") == "eps"
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_letters_that_only_python_has(mode: str) -> None:
+    """Triton refused the function's name, and torch's schemas the arguments'."""
+    lowered = übung.lower((torch.empty(101),), target("nvidia-h200"), mode=mode)
+    (source,) = lowered.emit(lowered.default)
+    assert "def ufcbung_0(" in source.text
+    assert compile_source(source, target("nvidia-h200")).code[:4] == b"\x7fELF"
+
+
+def test_letters_that_only_python_has_in_a_graph() -> None:
+    x = torch.randn(101)
+    compiled = torch.compile(lambda x: übung(x) + 1, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), 2 * x + 1)

@@ -19,6 +19,7 @@ from tileflow_experiments.spec import parse
 from tileflow_experiments.tuning_task import prepare
 
 import tileflow
+import tileflow.language as tfl
 from tileflow.api import load_kernel
 from tileflow.errors import SpecError
 from tileflow.runtime import miss_file, miss_record
@@ -154,3 +155,23 @@ def test_counts_must_be_of_the_problems() -> None:
             "name": "n", "kernels": [{"kernel": "a:b", "problems": [{"n": 1}], "calls": [1, 2]}],
             "device_classes": [GPU], "strategy": {"name": "random"}, "budget": {"trials": 1},
         })  # fmt: skip
+
+
+def test_a_folder_without_calls_says_so(tmp_path: Path) -> None:
+    """Of an empty one, not of calls on a CPU."""
+    with pytest.raises(SpecError, match="needs calls, but got none"):
+        spec_of_calls(tmp_path, ["nvidia-h200"])
+
+
+def test_inputs_that_are_no_tuple_are_refused() -> None:
+    """A tensor would be taken apart into its rows."""
+
+    @tileflow.kernel(inputs=lambda n, device: torch.empty(n, device=device))
+    def copied(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.numel()):
+            out[tile] = x[tile]
+        return out
+
+    with pytest.raises(SpecError, match=r"returns a tuple of the kernel's arguments.*got a Tensor"):
+        copied.inputs(n=4)

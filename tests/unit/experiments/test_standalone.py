@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing import ROOT
+from tile_testing.kernels import odd_names
 from tile_testing.kernels import standalone_kernels as home
 from tileflow_experiments.standalone import write_package
 
@@ -114,3 +115,24 @@ def test_a_package_runs_beside_the_runtime_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-c", f"import importlib.util{_ALONE}", signature]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_kernels_may_have_any_names(tmp_path: Path) -> None:
+    """``load`` hid what the package itself loads its bundle with."""
+    write_package(tmp_path / "pack", [odd_names.load.name, odd_names.übung.name], copied_bundle)
+    package = imported(tmp_path / "pack")
+    x = torch.randn(100)
+    torch.testing.assert_close(package.load(x), 2 * x)
+    torch.testing.assert_close(package.übung(x), 2 * x)
+    assert package.übung.__doc__ == "Twice, of größe." and package.__all__ == ["load", "übung"]
+
+
+def test_a_package_that_cannot_be_built_is_not_there(tmp_path: Path) -> None:
+    """Half of one would be imported without complaint, as a namespace."""
+
+    def build(_: Path) -> runtime.Bundle:
+        raise SpecError("every row must build")
+
+    with pytest.raises(SpecError, match="every row"):
+        write_package(tmp_path / "pack", [odd_names.load.name], build)
+    assert not list(tmp_path.rglob("*.py"))

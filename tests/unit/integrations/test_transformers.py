@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -193,3 +195,144 @@ def test_what_stays_says_why() -> None:
     why = {s.part: s.why for s in report.skipped}
     assert "ReLU" in why["activation"] and "Sequential" in why["fused_loss"] and "asked" in why["rotary"]
     assert "activation: stays" in str(report) and "norm: 5 replaced" in str(report)
+
+
+def logits_of(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model.eval()(**batch()).logits
+    model.train()
+    return found
+
+
+def patched(model: Any) -> list[str]:
+    return [name for name, part in model.named_modules() if "forward" in part.__dict__]
+
+
+def copied(model: Any) -> Any:
+    return copy.deepcopy(model)
+
+
+def pickled(model: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("duplicate", [copied, pickled])
+def test_a_copy_is_a_model_of_its_own(duplicate: Any) -> None:
+    """With kernels, the copy's weights, and what unapply puts back."""
+    model = model_of("llama")
+    wanted = step(model), logits_of(model)
+    apply(model)
+    other = duplicate(model)
+    assert patched(other) == patched(model) and "" in patched(other)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    torch.testing.assert_close((step(other), logits_of(other)), wanted, rtol=1e-4, atol=1e-6)
+    unapply(other)
+    assert not patched(other) and patched(model)
+    torch.testing.assert_close(step(other), wanted[0])
+
+
+@pytest.mark.parametrize("part", ["lm_head", "model.layers.0.post_attention_layernorm", "model.layers.0.mlp.act_fn"])
+@pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "replaced"])
+def test_what_is_hooked_or_replaced_after_apply_is_called(part: str, kind: str) -> None:
+    """A kernel stands for several modules: not where one of them does something else by now."""
+    model = model_of("llama")
+    apply(model)
+    owner, name = model.get_submodule(part.rpartition(".")[0]), part.rpartition(".")[2]
+    seen: list[None] = []
+
+    class Halved(torch.nn.Module):
+        def __init__(self, inner: torch.nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(None)
+            return self.inner(x) / 2
+
+    if kind == "replaced":
+        setattr(owner, name, Halved(getattr(owner, name)))
+    else:
+        getattr(getattr(owner, name), f"register_{kind}_hook")(lambda *_: seen.append(None))
+    found = step(model)
+    assert seen
+    unapply(model)
+    torch.testing.assert_close(step(model), found, rtol=1e-4, atol=1e-6)
+
+
+def test_a_residual_keeps_its_dtype_under_autocast() -> None:
+    """The stream between layers is as wide as the wider of both summands."""
+    model = model_of("llama")
+    dtypes: list[torch.dtype] = []
+    model.model.layers[0].register_forward_hook(lambda _, __, out: dtypes.append(out.dtype))
+    apply(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        model(input_ids=batch()["input_ids"])
+    assert dtypes == [torch.float32]
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.5])
+def test_epsilon_is_the_module_s(eps: float) -> None:
+    model = model_of("llama", rms_norm_eps=0.0)
+    apply(model)
+    model.model.norm.variance_epsilon = eps
+    found = logits_of(model)
+    unapply(model)
+    torch.testing.assert_close(found, logits_of(model), rtol=1e-4, atol=1e-5)
+
+
+def test_a_wrapper_has_the_losses_of_what_it_wraps() -> None:
+    """As adapters wrap a model; and whatever is patched inside is seen."""
+    model = model_of("llama")
+    wrapper = torch.nn.ModuleDict({"base": model})
+    wanted = step(model)
+    assert set(apply(wrapper).replaced) == ALL_PARTS
+    torch.testing.assert_close(step(model), wanted, rtol=1e-4, atol=1e-6)
+    with pytest.raises(CallError, match="patched once"):
+        apply(torch.nn.ModuleList([wrapper]))
+    unapply(wrapper)
+    assert not patched(model)
+
+
+def test_what_fails_half_way_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("llama")
+    monkeypatch.setattr(module, "_replace_loss", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        apply(model)
+    assert not patched(model)
+
+
+def test_attention_that_torch_s_cannot_share_stays() -> None:
+    """Gemma 2's softcap is none of sdpa's, which takes the calls with a mask."""
+    model = model_of("gemma2", attn_implementation="eager")
+    wanted = logits_of(model)
+    report = apply(model, attention=True)
+    assert "'eager'" in next(s.why for s in report.skipped if s.part == "attention")
+    torch.testing.assert_close(logits_of(model), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_without_labels_that_count() -> None:
+    """Has the loss of transformers' own: 0 / 0; and logits that are fewer than the labels are refused."""
+    model = model_of("llama")
+    apply(model)
+    inputs = batch()
+    ignored = {**inputs, "labels": torch.full_like(inputs["labels"], -100)}
+    assert model(**ignored).loss.isnan()
+    with pytest.raises(CallError, match="a label for each row"):
+        model(**inputs, logits_to_keep=4)
+
+
+def test_a_training_step_is_one_graph() -> None:
+    """Checks of the kernels' arguments leave no break in it."""
+    model = model_of("llama")
+    ids = batch()["input_ids"]
+    wanted = model(input_ids=ids, labels=ids).loss.detach()
+    apply(model)
+    loss = torch.compile(model, fullgraph=True, backend="aot_eager")(input_ids=ids, labels=ids).loss
+    loss.backward()
+    torch.testing.assert_close(loss.detach(), wanted, rtol=1e-4, atol=1e-6)
+    assert all(parameter.grad is not None for parameter in model.parameters())

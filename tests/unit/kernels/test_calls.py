@@ -1,0 +1,177 @@
+"""What ``tileflow.kernels`` refuse, by name and before a kernel reads past the end of a tensor; and odd calls that they
+serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+import tileflow
+import tileflow.kernels as ours
+from tileflow.errors import CallError
+
+Tensor = torch.Tensor
+R = torch.randn
+LABELS = torch.tensor([0, 1, 2, -100])
+
+
+@pytest.fixture(autouse=True)
+def _interpreted() -> Iterator[None]:
+    with tileflow.interpret():
+        yield
+
+
+def zeros(*shape: int) -> Tensor:
+    return torch.zeros(*shape, dtype=torch.long)
+
+
+Q, K, ANGLES, TABLE = R(2, 4, 3, 8), R(2, 1, 3, 8), R(2, 3, 4), R(9, 4)
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "fewer values than gates": (lambda: ours.swiglu(R(4, 8), R(2, 8)), "both tensors have one shape"),
+    "values that would broadcast": (lambda: ours.geglu(R(4, 8), R(1, 8)), "both tensors have one shape"),
+    "values in another order": (lambda: ours.swiglu(R(2, 3, 8), R(3, 2, 8)), r"\(3, 2, 8\), not \(2, 3, 8\)"),
+    "ints": (lambda: ours.swiglu(zeros(4, 8), zeros(4, 8)), "a is a floating tensor"),
+    "a scalar": (lambda: ours.rms_norm(R(()), R(1)), "x is a floating tensor of one dimension or more"),
+    "a short weight": (lambda: ours.rms_norm(R(4, 8), R(4)), r"weight of \(4,\), not \(8,\)"),
+    "no weight": (lambda: ours.rms_norm(R(4, 8), None), "weight=None"),  # type: ignore[arg-type]
+    "a weight of a column": (lambda: ours.rms_norm(R(4, 8), R(8, 1)), "an element for each of a row"),
+    "a short residual": (lambda: ours.add_rms_norm(R(4, 8), R(2, 8), R(8)), "a residual has the shape"),
+    "a residual in another order": (lambda: ours.add_rms_norm(R(2, 3, 8), R(3, 2, 8), R(8)), "a residual has"),
+    "a short residual of layers": (lambda: ours.add_layer_norm(R(4, 8), R(2, 8), R(8), R(8)), "a residual has"),
+    "a short bias": (lambda: ours.layer_norm(R(4, 8), R(8), R(4)), "bias of"),
+    "no bias": (lambda: ours.layer_norm(R(4, 8), R(8), None), "bias=None"),  # type: ignore[arg-type]
+    "fewer labels": (lambda: ours.cross_entropy(R(4, 8), zeros(2)), "a label for each row"),
+    "labels in another order": (lambda: ours.cross_entropy(R(2, 3, 8), zeros(3, 2)), "a label for each row"),
+    "probabilities": (lambda: ours.cross_entropy(R(4, 8), R(4)), "labels are numbers of classes"),
+    "a softcap of 0": (lambda: ours.cross_entropy(R(4, 8), zeros(4), softcap=0.0), "softcap is above 0"),
+    "much smoothing": (lambda: ours.cross_entropy(R(4, 8), zeros(4), label_smoothing=2.0), "from 0 to 1"),
+    "fewer labels of a product": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(2)), "a label for each"),
+    "a narrow weight": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 4), zeros(4)), "vocabulary, hidden"),
+    "a long bias": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(4), bias=R(8)), "a bias has"),
+    "an empty chunk": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(4), rows_of_chunk=-1), "a chunk has"),
+    "fewer keys": (lambda: ours.rope(Q, R(2, 1, 2, 8), ANGLES, ANGLES), "differ in heads alone"),
+    "more keys": (lambda: ours.rope(Q, R(2, 1, 5, 8), ANGLES, ANGLES), "differ in heads alone"),
+    "fewer angles": (lambda: ours.rope(Q, K, ANGLES[:, :2], ANGLES[:, :2]), "each token has its angles"),
+    "angles of more sequences": (lambda: ours.rope(Q, K, R(3, 3, 4), R(3, 3, 4)), "each token has its angles"),
+    "fewer sines": (lambda: ours.rope(Q, K, ANGLES, ANGLES[:, :2]), "cos and sin have one shape"),
+    "fewer positions": (lambda: ours.rope(Q, K, TABLE, TABLE, zeros(2, 2)), "each token has a position"),
+    "positions of one dimension": (lambda: ours.rope(Q, K, TABLE, TABLE, zeros(3)), "each token has a position"),
+    "a table for each sequence": (lambda: ours.rope(Q, K, ANGLES, ANGLES, zeros(2, 3)), "a table of rows"),
+    "learned angles": (lambda: ours.rope(Q, K, ANGLES.clone().requires_grad_(), ANGLES), "angles are constants"),
+    "fewer values than keys": (
+        lambda: ours.attention(R(1, 2, 3, 16), R(1, 2, 5, 16), R(1, 2, 4, 16), backend="tileflow"), "serves the call"),
+    "keys of more sequences": (
+        lambda: ours.attention(R(1, 2, 4, 16), R(2, 2, 4, 16), R(2, 2, 4, 16), backend="tileflow"), "serves the call"),
+    "attention of matrices": (
+        lambda: ours.attention(R(2, 4, 16), R(2, 4, 16), R(2, 4, 16), backend="tileflow"), "3, 3 and 3 dimensions"),
+    "attention of two dtypes": (
+        lambda: ours.attention(R(1, 2, 4, 16), R(1, 2, 4, 16).half(), R(1, 2, 4, 16), backend="tileflow"), "float16"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_call_that_does_not_fit_is_refused(name: str) -> None:
+    call, words = REFUSED[name]
+    with pytest.raises(CallError, match=words) as error:
+        call()
+    assert "at tileflow.kernels." in str(error.value)
+
+
+def test_torch_serves_attention_of_matrices() -> None:
+    q = R(2, 4, 16)
+    torch.testing.assert_close(ours.attention(q, q, q), F.scaled_dot_product_attention(q, q, q))
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0,), (0, 8), (3, 0, 8)])
+def test_nothing_in_nothing_out(shape: tuple[int, ...]) -> None:
+    x, weight = R(shape, requires_grad=True), R(shape[-1:], requires_grad=True)
+    out, summed = ours.add_rms_norm(ours.swiglu(x, x), x, weight)
+    assert out.shape == summed.shape == ours.layer_norm(x, weight, weight).shape == shape
+    grads = torch.autograd.grad(out.sum(), (x, weight))
+    assert grads[0].shape == shape and not grads[1].any()
+
+
+MIXED = [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16), (torch.float16, torch.bfloat16)]
+
+
+@pytest.mark.parametrize(("first", "second"), MIXED)
+def test_a_result_has_the_wider_dtype(first: torch.dtype, second: torch.dtype) -> None:
+    a, b = R(4, 8).to(first).requires_grad_(), R(4, 8).to(second).requires_grad_()
+    weight = torch.ones(8)
+    for mine, wanted in (
+        (ours.swiglu(a, b), F.silu(a) * b),
+        (ours.add_rms_norm(a, b, weight)[1], a + b),
+        (ours.add_layer_norm(a, b, weight, weight)[1], a + b),
+    ):
+        torch.testing.assert_close(mine, wanted, rtol=1e-2, atol=1e-2)
+        grads = torch.autograd.grad(mine.sum(), (a, b))
+        assert [grad.dtype for grad in grads] == [first, second]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_no_row_that_counts_is_a_mean_of_nothing(fused: bool) -> None:
+    x, weight, labels = R(4, 8), R(5, 8), torch.full((4,), -100)
+    loss = ours.linear_cross_entropy(x, weight, labels) if fused else ours.cross_entropy(x @ weight.T, labels)
+    assert loss.isnan() and F.cross_entropy(x @ weight.T, labels).isnan()
+
+
+def test_masked_logits_may_fill_a_block() -> None:
+    """The running maximum is -inf until then."""
+    logits, labels = R(3, 700), torch.tensor([699, 698, -100])
+    logits[:, :690] = float("-inf")
+    logits.requires_grad_()
+    mine, wanted = ours.cross_entropy(logits, labels), F.cross_entropy(logits, labels)
+    torch.testing.assert_close(mine, wanted)
+    torch.testing.assert_close(torch.autograd.grad(mine, logits), torch.autograd.grad(wanted, logits))
+
+
+WEIGHT, VOCABULARY = R(8), R(5, 8)
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "swiglu": lambda x: ours.swiglu(x, x),
+    "rms_norm": lambda x: ours.rms_norm(x, WEIGHT),
+    "cross_entropy": lambda x: ours.cross_entropy(x, LABELS),
+    "linear_cross_entropy": lambda x: ours.linear_cross_entropy(x, VOCABULARY, LABELS),
+}
+TRANSFORMS: dict[str, Callable[[Callable[[Tensor], Tensor]], Any]] = {
+    "grad": lambda f: torch.func.grad(lambda x: f(x).sum())(R(4, 8)),
+    "vmap": lambda f: torch.func.vmap(f)(R(2, 4, 8)),
+    "jvp": lambda f: torch.func.jvp(f, (R(4, 8),), (R(4, 8),)),
+    "vmap of grad": lambda f: torch.func.vmap(torch.func.grad(lambda x: f(x).sum()))(R(2, 4, 8)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms_of_torch_func_are_refused_by_name(name: str, transform: str) -> None:
+    with pytest.raises(CallError, match="tensors have memory") as error:
+        TRANSFORMS[transform](FUNCTIONS[name])
+    assert "torch.func" in str(error.value) and "tileflow.kernels" in str(error.value)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tangents_are_refused_by_name(name: str) -> None:
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(CallError, match="no forward-mode derivative"):
+        FUNCTIONS[name](torch.autograd.forward_ad.make_dual(R(4, 8, requires_grad=True), R(4, 8)))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_second_derivative_is_refused_and_never_a_constant(name: str) -> None:
+    x = R(4, 8, requires_grad=True)
+    (grad,) = torch.autograd.grad(FUNCTIONS[name](x).sum(), x, create_graph=True)
+    with pytest.raises(CallError, match="differentiated once"):
+        torch.autograd.grad(grad.square().sum(), x)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_checkpoints_make_the_saved_tensors_once(name: str, create_graph: bool) -> None:
+    x = R(4, 8, requires_grad=True)
+    (wanted,) = torch.autograd.grad(FUNCTIONS[name](x).sum(), x)
+    out = checkpoint(FUNCTIONS[name], x, use_reentrant=False)
+    (found,) = torch.autograd.grad(out.sum(), x, create_graph=create_graph)
+    torch.testing.assert_close(found, wanted)
