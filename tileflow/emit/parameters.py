@@ -19,8 +19,9 @@ from .dtypes import signature
 from .plan import KernelPlan, parameter_name
 
 VECTOR = 16  # bytes of the longest load or store of a thread
-# all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none
-Divisible = Literal["all", "inner", "none"]
+# all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none, but
+# the strides of boxes by 16 bytes; none at all
+Divisible = Literal["all", "inner", "boxes", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def inner_symbols(ir: KernelIR) -> frozenset[str]:
 
 class Parameters:
     """Those of one kernel. ``divisible``: in dynamic mode, which sizes and strides are assumed to be multiples of 16,
-    or of what the example's are."""
+    or of what the example's are; those of ``boxes`` are checked by the boxes' own guards."""
 
     def __init__(self, plan: KernelPlan, divisible: Divisible) -> None:
         self._plan = plan
@@ -97,7 +98,7 @@ class Parameters:
         """What the run-time sizes and strides along which memory lies are multiples of, where that is less than 16:
         8, 4 or 2, by their names. Vectors of as many elements need it, up to 16 bytes."""
         ir = self._plan.ir
-        if ir.shape_mode.is_static or self._divisible == "none":
+        if ir.shape_mode.is_static or self._divisible in ("boxes", "none") or not self._tensors:
             return {}
         longest = VECTOR // min(itemsize(t.dtype) for t in ir.tensors)
         found: dict[str, int] = {}
@@ -142,7 +143,8 @@ class Parameters:
         e, mode = Expr.sym(symbol), self._plan.ir.shape_mode
         hint = self._plan.ir.hints[symbol]
         assumed = self._divisible == "all" or (self._divisible == "inner" and symbol in inner_symbols(self._plan.ir))
-        divisible = assumed and not mode.is_static and hint % 16 == 0
+        # boxes have no use for it: a kernel without pointers has one variant for any size
+        divisible = assumed and bool(self._tensors) and not mode.is_static and hint % 16 == 0
         if divisible:
             self._plan.guard((e % 16).eq(0))
         wide = mode.is_wide or abs(hint) > INT32_MAX
