@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.compiler_gallery import GALLERY, kernel, meta, problem
 
-import examples.matmul
 import tileflow
 import tileflow.language as tfl
 from examples.attention import attention

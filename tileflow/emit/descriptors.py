@@ -17,7 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, itemsize
 from ..space.knobs import access_of
 from .context import Context
-from .parameters import Box
+from .parameters import Box, is_matrix
 
 
 def wanted(e: Context, op: Op) -> bool:
@@ -44,9 +44,7 @@ def _asked(e: Context, op: Op) -> bool:
 
 
 def _is_open_matrix(e: Context, op: Op) -> bool:
-    if op.kind is not OpKind.LOAD or not _has_open_strides(e, op):
-        return False
-    return sum(d.extent.constant != 1 for d in op.output.dims) > 1
+    return op.kind is OpKind.LOAD and _has_open_strides(e, op) and is_matrix(op)
 
 
 def load(e: Context, op: Op) -> None:
