@@ -53,14 +53,17 @@ class Scheduled(RuntimeContext):
         return self._subject.host.run(self, *args)
 
     def accepting(self, region: int, frame: Frame, begins: Any, ends: Any, given: Any = None) -> Any:
-        captured = {**frame, **{f"begin.{i}": v for i, v in enumerate(begins)},
-                    **{f"end.{i}": v for i, v in enumerate(ends)}}  # fmt: skip
-        source = next(s for s in self.sources if s.region == region and self._takes(s, captured))
+        source = self.first(region, frame, begins, ends)
         self.taken.append(source)
         if source.language == "gluon":
-            self._run(self._kernels[source.hash], captured)
+            self._run(self._kernels[source.hash], _captured(frame, begins, ends))
         else:
             self._stand_ins[region](frame)
+
+    def first(self, region: int, frame: Frame, begins: Any, ends: Any) -> TritonSource:
+        """The first variant of a launch whose guards hold."""
+        captured = _captured(frame, begins, ends)
+        return next(s for s in self.sources if s.region == region and self._takes(s, captured))
 
     def _takes(self, source: TritonSource, captured: Frame) -> bool:
         return bool(source.guards.evaluate({name: self._read(name, captured) for name in source.guards.symbols()}))
@@ -87,6 +90,11 @@ class Scheduled(RuntimeContext):
         nasty = list(NASTY.values())
         number = self._interleaving
         return nasty[number // 2 % len(nasty)] if number % 2 else at_random(number)
+
+
+def _captured(frame: Frame, begins: Any, ends: Any) -> Frame:
+    bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
+    return {**frame, **bounds}
 
 
 def emissions(lowered: Lowered, config: Config) -> Iterator[GluonKernel]:
