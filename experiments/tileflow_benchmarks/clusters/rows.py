@@ -71,8 +71,8 @@ def by_conversion(x, out, n, PARTS: gl.constexpr, LANES: gl.constexpr, WHOLE: gl
     gl.store(out + at, weight / total, mask=lanes < n)
 
 
-# One number of a block's for those of all: to a box of each block, at this one's place; then all of its own. Blocks have
-# begun once the barrier before is over (``ENTER``), and nothing is read of another one's memory, so that any may end.
+# One number of a block's for those of all: to a box of each block, at this one's place; then all of its own. Blocks
+# have begun once the barrier before is over, and nothing is read of another one's memory, so that any may end.
 ENTER = "barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1"
 
 
