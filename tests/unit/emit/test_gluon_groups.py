@@ -145,7 +145,7 @@ def test_numbers_of_groups_are_each_warps_own() -> None:
 
 def test_parts_begin_along_the_inner_dimension_and_have_as_many_turns() -> None:
     text = role(written(PartsKernel, divided(), **{**SHARED, "tunable_split_k": 4})[0].text, "producer")
-    order = ["= part_begin * ", "start = uniform(tile * 32", "for turn in range(start, start + 32):"]
+    order = ["= part_begin * ", "start = tile * 32", "for turn in range(start, start + 32):"]
     places = [text.index(words) for words in order]
     (number,) = re.findall(r"(v\d+) = part_begin \* ", text)
     assert places == sorted(places) and f"tile_k_begin = {number} + (turn - start) * BLOCK_TILE_K" in text
