@@ -5,6 +5,9 @@ registers, spilled bytes and the instructions of clusters in the PTX. A way that
 See docs/explanations/warp-specialisation.md, *Rows over clusters*.
 """
 
+# Triton's functions have no types.
+# mypy: disable-error-code="untyped-decorator,no-untyped-def"
+
 from __future__ import annotations
 
 import argparse
@@ -30,7 +33,7 @@ FAILED = re.compile(r"Assertion `(.*?)' failed|error: (.*)|^(\w*(?:Error|Excepti
 
 
 @triton.jit
-def by_triton(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
+def by_triton(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr):
     """A row as a vector, blocks of the cluster as the compiler deals them out (``num_ctas``)."""
     lanes = tl.arange(0, PARTS * LANES)
     row = tl.program_id(0)
@@ -40,7 +43,7 @@ def by_triton(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr):  # type: ign
 
 
 @triton.jit
-def by_triton_in_parts(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
+def by_triton_in_parts(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr):
     """A row as a matrix of one line a block: reduced inside a block, then over the blocks."""
     lanes = tl.arange(0, PARTS)[:, None] * LANES + tl.arange(0, LANES)[None, :]
     row = tl.program_id(0)
@@ -50,7 +53,7 @@ def by_triton_in_parts(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr):  # 
 
 
 @gluon.jit
-def by_layout(x, out, n, PARTS: gl.constexpr, LANES: gl.constexpr, WHOLE: gl.constexpr, EACH: gl.constexpr):  # type: ignore[no-untyped-def]
+def by_layout(x, out, n, PARTS: gl.constexpr, LANES: gl.constexpr, WHOLE: gl.constexpr, EACH: gl.constexpr):
     """A vector whose layout has its parts in the cluster's blocks."""
     lanes = gl.arange(0, PARTS * LANES, layout=WHOLE)
     row = gl.program_id(0)
@@ -60,7 +63,7 @@ def by_layout(x, out, n, PARTS: gl.constexpr, LANES: gl.constexpr, WHOLE: gl.con
 
 
 @gluon.jit
-def by_conversion(x, out, n, PARTS: gl.constexpr, LANES: gl.constexpr, WHOLE: gl.constexpr, EACH: gl.constexpr):  # type: ignore[no-untyped-def]
+def by_conversion(x, out, n, PARTS: gl.constexpr, LANES: gl.constexpr, WHOLE: gl.constexpr, EACH: gl.constexpr):
     """A line of a matrix in each block; what is reduced of them is converted to a layout in which each has all."""
     part = gl.arange(0, PARTS, layout=gl.SliceLayout(1, WHOLE))
     lanes = part[:, None] * LANES + gl.arange(0, LANES, layout=gl.SliceLayout(0, WHOLE))[None, :]
@@ -94,7 +97,7 @@ def exchange(parts: int, combine: str) -> str:
 
 @triton.jit
 def by_text(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr, BEGIN: tl.constexpr, MAX: tl.constexpr,
-            SUM: tl.constexpr):  # type: ignore[no-untyped-def]  # fmt: skip
+            SUM: tl.constexpr):  # fmt: skip
     """A program a block, of a part of a row; what it reduces is exchanged by PTX. Clusters are the launch's."""
     tl.inline_asm_elementwise(BEGIN, "=r,r", [0], dtype=tl.int32, is_pure=False, pack=1)
     row, part = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS
