@@ -37,7 +37,7 @@ VariantKey = tuple[str, Hints, StructuralChoice]  # of a region: its hash, its h
 # which sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
 DIVISIBLE: dict[str, tuple[Divisible, ...]] = {
     "static": ("all",),
-    "dynamic": ("all", "inner", "none"),
+    "dynamic": ("all", "inner", "boxes", "none"),
     "wide": ("all", "none"),
     "generic": ("none",),
     "generic_ones": ("none",),
@@ -172,8 +172,8 @@ class Lowered:
 
     def emit(self, config: Config, variants: Sequence[Divisible] | None = None) -> tuple[TritonSource, ...]:
         """The Triton source of each region under ``config``; in dynamic mode one variant with sizes divisible by 16,
-        where the example's are, one with those of the inner dimensions alone, and one without; fewer where some are
-        equal. ``variants``: these alone.
+        where the example's are, one with those of the inner dimensions alone, one for which rows begin at multiples of
+        16 bytes where a box reads them, and one without; fewer where some are equal. ``variants``: these alone.
 
         Raises ConfigError where the config is not one of the space, breaks a constraint, or host code asserts.
         """
@@ -190,7 +190,8 @@ class Lowered:
                     source = emit_specialised(ir, config, self.target, divisible)
                 else:
                     source = emit(ir, config, self.target, divisible, self._origin(ir.region))
-                sources[source.hash] = source
+                if divisible != "boxes" or any(arg.kind == "descriptor" for arg in source.args):
+                    sources[source.hash] = source
         return tuple(sources.values())
 
     def specialised_regions(self, config: Config) -> tuple[KernelIR, ...]:

@@ -3,13 +3,19 @@
 From the fastest on, in the order in which their guards are tried:
 
 ``dynamic``       sizes and strides are run-time arguments of 32 bits, those divisible by 16 that the example's are;
-                  dimensions in one piece up to the example's size, to the next power of two
+                  dimensions in one piece up to the example's size, to the next power of two. Warp-specialised where the
+                  config is, with the row's own blocks and boxes
 ``dynamic``       the same with divisible inner dimensions and strides, and any number of rows
-``dynamic``       the same without divisibility
+``dynamic``       the same, pipelined, where a launch is warp-specialised: what that schedule's guards decline, such as
+                  parts that its turns do not divide
+``dynamic``       pipelined, without divisibility
 ``wide``          64 bits; reductions are looped, and dimensions that must be in one piece may be long; divisible by 16
 ``wide``          the same without divisibility
 ``generic``       nothing is assumed of strides and alignment, nothing is moved by descriptors; as the example's sizes
 ``generic``       the same for long dimensions, as in ``wide``
+
+Warp-specialised variants count in 32 bits. So do the boxes of the copy engine, and their tensors may be larger: what
+goes by boxes alone has no use for ``wide`` before a dimension does not fit.
 
 Some may be equal, and are there once. All share the values of the knobs that host code asks for, since a call has one
 config, and host code may allocate by it: :func:`portable_config` gives it.
@@ -23,8 +29,9 @@ than the example's; and dimensions in one piece beyond ``REACHES``. Guards decli
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from .config import Choice, Config, Knob
 from .emit.parameters import Divisible
@@ -33,6 +40,7 @@ from .errors import ConfigError, KernelError, TraceError
 from .lowered import DIVISIBLE, Lowered
 from .passes.lengthen import Reach, never_looped
 from .space.knobs import FLATTEN, GRID, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
+from .space.names import region_of
 
 # Tried in turn: the first whose config fits the target. By the last one only reductions are longer.
 REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0, 0))
@@ -44,26 +52,37 @@ _log = logging.getLogger("tileflow")
 
 def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[TritonSource, ...]:
     """The variants of a call ``lowered`` in dynamic mode. ``config``: of its first two; those after them keep what they
-    can of it. Without one, each has the default for what it may assume. Raises ConfigError where no variant can be
-    made; one that cannot is left out, and logged."""
-    is_given, config = config is not None, portable_config(lowered, config)
-    pipelined = _pipelined_config(lowered, config)
-    unaligned = config if is_given and pipelined == config else _unaligned_config(lowered, pipelined)
+    can of it. Without one, and of a launch that is warp-specialised, each has the default for what it may assume.
+    Raises ConfigError where no variant can be made; one that cannot is left out, and logged."""
+    is_tuned = config is not None and config != lowered.default
+    config = portable_config(lowered, config)
     *divisible, anything = DIVISIBLE[lowered.mode]
-    found = (*lowered.emit(config, divisible), *lowered.emit(unaligned, (anything,)))
-    sources = {source.hash: source for source in sorted(found, key=lambda source: source.region)}
-    for make in (_wide, _generic):
+    sources = {source.hash: source for source in lowered.emit(config, divisible)}
+
+    def add(make: Callable[[], Iterable[TritonSource]]) -> None:
         try:
-            sources |= {source.hash: source for source in make(lowered, pipelined, unaligned)}
+            sources.update({source.hash: source for source in make() if source.hash not in sources})
         except (KernelError, ConfigError) as error:
             _log.warning("%s: not every call has a variant: %s", lowered.problem.kernel, error)
+
+    @cache
+    def pipelined() -> Config:
+        return _pipelined_config(lowered, config)
+
+    @cache
+    def unaligned() -> Config:
+        return _unaligned_config(lowered, config, pipelined(), is_tuned)
+
+    add(lambda: lowered.emit(pipelined(), divisible[1:]) if pipelined() != config else ())
+    add(lambda: lowered.emit(unaligned(), (anything,)))
+    add(lambda: _wide(lowered, pipelined(), unaligned()))
+    add(lambda: _generic(lowered, pipelined(), unaligned()))
     return tuple(sources.values())
 
 
 def portable_config(lowered: Lowered, config: Config | None = None) -> Config:
     """The config that host code runs under beside the variants: ``config`` fitted to the call, or the pipelined
-    default, fitted to what only aligned addresses would allow too. What is left of a warp-specialised one where its
-    schedule is none says nothing of boxes."""
+    default, fitted to what only aligned addresses would allow too."""
     if config is not None:
         return lowered.space.adapt(config.to_dict())
     default = lowered.default_pipelined
@@ -75,25 +94,53 @@ def portable_config(lowered: Lowered, config: Config | None = None) -> Config:
 
 
 def _pipelined_config(lowered: Lowered, config: Config) -> Config:
-    """``config``, or the pipelined default in place of a warp-specialised one: other modes have no such schedule, and
-    what it leaves open says nothing of boxes and warps."""
-    if all(choice == SCHEDULE.default for name, choice in config.items if SCHEDULE.matches(name)):
+    """``config``, its warp-specialised launches pipelined: what they leave open says nothing of boxes and warps, so
+    that they have the default, or where host code's choices do not allow that, their own blocks and the default for
+    what they leave open."""
+    regions = _specialised_regions(config)
+    if not regions:
         return config
-    return _asking_alike(lowered, lowered.default_pipelined, config)
+    default = _of_regions(lowered, lowered.default_pipelined, regions)
+    open_ = {k.name for k in lowered.space.knobs if config[k.name] == k.default}
+    kept = {name: choice for name, choice in default.items() if SCHEDULE.matches(name) or name in open_}
+    return _asking_alike(lowered, config, (default, kept))
 
 
-def _unaligned_config(lowered: Lowered, config: Config) -> Config:
-    """The default for variants without divisibility: ``config`` itself unless products have another."""
+def _unaligned_config(lowered: Lowered, config: Config, pipelined: Config, is_tuned: bool) -> Config:
+    """The config of variants without divisibility: ``pipelined``, or where products have a default of their own there,
+    that one in each launch for which ``config`` says nothing: all unless it ``is_tuned``, then those that it has
+    warp-specialised."""
     wanted = lowered.default_unaligned
-    return config if wanted == lowered.default_pipelined else _asking_alike(lowered, wanted, config)
+    if wanted == lowered.default_pipelined:
+        return pipelined
+    regions = _specialised_regions(config) if is_tuned else {ir.region for ir in lowered.regions}
+    return _asking_alike(lowered, pipelined, (_of_regions(lowered, wanted, regions), {}))
 
 
-def _asking_alike(lowered: Lowered, wanted: Config, config: Config) -> Config:
-    """``wanted`` with what host code asks for as in ``config``, which all variants share; ``config`` where that does
-    not fit."""
-    asked = {knob.name: config[knob.name] for knob in lowered.host_knobs}
-    fitted = lowered.space.adapt(wanted.to_dict() | asked)
-    return fitted if all(fitted[name] == choice for name, choice in asked.items()) else config
+def _specialised_regions(config: Config) -> set[int]:
+    return {region_of(name) for name, choice in config.items if SCHEDULE.matches(name) and choice != SCHEDULE.default}
+
+
+def _of_regions(lowered: Lowered, config: Config, regions: Container[int]) -> dict[str, Choice]:
+    """What ``config`` says of these launches, without what host code asks for, which all variants share."""
+    asked = {knob.name for knob in lowered.host_knobs}
+    return {name: c for name, c in config.items if region_of(name) in regions and name not in asked}
+
+
+def _asking_alike(lowered: Lowered, config: Config, changes: Iterable[Mapping[str, Choice]]) -> Config:
+    """``config`` with the first of the ``changes`` that leaves what host code asks for as it is, fitted to the space.
+    Raises ConfigError where none does."""
+    asked = [knob.name for knob in lowered.host_knobs]
+    for change in changes:
+        fitted = lowered.space.adapt(config.with_(change).to_dict())
+        if all(fitted[name] == config[name] for name in asked):
+            return fitted
+    raise ConfigError(
+        "all variants of a call share the knobs of host code",
+        got=", ".join(f"{name}={config[name]}" for name in asked),
+        where=str(config),
+        hint="block sizes that a pipelined schedule has room for",
+    )
 
 
 def _wide(lowered: Lowered, config: Config, unaligned: Config) -> tuple[TritonSource, ...]:

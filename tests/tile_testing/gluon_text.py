@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -51,3 +52,19 @@ def machine_code(code: bytes) -> str:
         path.write_bytes(code)
         words = [knobs.nvidia.nvdisasm.path, "-c", str(path)]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def turns_of_products(code: bytes) -> list[list[str]]:
+    """The machine code's innermost loops with products of warp groups, each as its operations."""
+    begins, lines, found = dict[str, int](), list[str](), list[tuple[int, int]]()
+    for line in machine_code(code).splitlines():
+        if label := re.match(r"(\.L_x_\d+):", line):
+            begins[label[1]] = len(lines)
+        elif instruction := re.match(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ )?(\S+)(.*);", line):
+            lines.append(instruction[1])
+            target = re.search(r"`?\(?(\.L_x_\d+)\)?", instruction[2]) if instruction[1].startswith("BRA") else None
+            if target and target[1] in begins:
+                found.append((begins[target[1]], len(lines)))
+    loops = [(a, b) for a, b in found if any("GMMA" in word for word in lines[a:b])]
+    inner = [(a, b) for a, b in loops if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)]
+    return [lines[a:b] for a, b in inner]

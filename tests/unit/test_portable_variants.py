@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.compiler_gallery import GALLERY, kernel, meta, problem
 
-import examples.matmul
 import tileflow
 import tileflow.language as tfl
 from examples.attention import attention
@@ -131,24 +130,26 @@ def test_a_large_tensor_goes_to_64_bits() -> None:
 def test_64_bit_offsets_do_not_cost_the_boxes() -> None:
     _, sources = variants("examples.matmul:matmul")
     boxes = [(wide(s), any(a.kind == "descriptor" for a in s.args)) for s in sources]
-    assert boxes == [(False, True), (False, True), (False, False), (True, True), (True, False), (True, False)]
+    assert boxes == [(False, True), (False, False), (True, True), (True, False), (True, False)]
 
 
-def test_any_number_of_rows_keeps_vectors_and_boxes() -> None:
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [("examples.matmul:matmul", (0, 0, 0, 0, 1)), ("examples.matmul:matmul_epilogue", (0, 1, 2, 2, 3))],
+)
+def test_any_number_of_rows_keeps_vectors_and_boxes(name: str, places: tuple[int, ...]) -> None:
     """What a server sees: hidden sizes that are divisible, and as many tokens as there are. 777 rows cost a product its
-    vectors before (a tenth of the speed on an H200)."""
-    name = "examples.matmul:matmul"
+    vectors before (a tenth of the speed on an H200), and rows of 1000 elements, which begin at 16 bytes, their boxes.
+    What is read by boxes alone needs no variant for each."""
     config, sources = variants(name)
-    m, n, k = 777, 4096, 4096
-    context = Guarded(kernel(name), config, sources, aligned=True)
-    x, w = (torch.empty(*sizes, dtype=torch.bfloat16, device="meta") for sizes in ((m, k), (k, n)))
-    kernel(name).host.run(context, x, w)
-    taken = context.launches[0][1][0]
-    assert taken is sources[1]
-    assert [a.kind for a in taken.args if a.path in ("x", "y")] == ["descriptor"] * 2
-    context = Guarded(kernel(name), config, sources, aligned=True)
-    kernel(name).host.run(context, x[:, :1111], w[:1111])
-    assert context.launches[0][1][0] is sources[2]
+    calls = ((4096, 4096, 4096), (777, 4096, 4096), (777, 4096, 1000), (777, 1000, 4096), (777, 1111, 4096))
+    for (m, n, k), place in zip(calls, places, strict=True):
+        context = Guarded(kernel(name), config, sources, aligned=True)
+        kernel(name).host.run(context, *kernel(name).inputs(m=m, n=n, k=k, device="meta"))
+        taken = context.launches[0][1][0]
+        assert taken is sources[place], (m, n, k)
+        kinds = {a.kind for a in taken.args if a.path in ("x", "y")}
+        assert kinds == {"tensor"} if n % 8 else {"descriptor"}
 
 
 def test_attention_s_variants_have_boxes() -> None:
@@ -156,21 +157,8 @@ def test_attention_s_variants_have_boxes() -> None:
     args = attention.inputs(batch=4, heads=8, m=4096, d=128, device="meta")
     lowered = attention.lower(args, H200, mode="dynamic")
     assert lowered.default["schedule"] == "warp_specialised"
-    first, second, *_ = portable_sources(lowered)
-    for source in (first, second):
-        assert {a.path for a in source.args if a.kind == "descriptor"} >= {"q", "k", "v"}
-
-
-def test_variants_beside_a_warp_specialised_row_are_the_defaults() -> None:
-    """Modes without its schedule made pointers and four warps of what it leaves open."""
-    args = examples.matmul.inputs(4224, 4352, 4096, device="meta")
-    lowered = kernel("examples.matmul:matmul").lower(args, H200, mode="dynamic")
-    row = lowered.default
-    assert row["schedule"] == "warp_specialised"
-    sources = portable_sources(lowered, row)
-    assert ["warp_specialize" in s.text for s in sources[:2]] == [True, True]
-    by_default = [s.hash for s in portable_sources(lowered)]
-    assert [s.hash for s in sources[2:]] == by_default[2:]
+    first, *_ = portable_sources(lowered)
+    assert {a.path for a in first.args if a.kind == "descriptor"} >= {"q", "k", "v"}
 
 
 def wide(source: TritonSource) -> bool:
@@ -407,5 +395,14 @@ def test_variants_that_assume_nothing_have_a_default_of_their_own(dtype: torch.d
     boxed = [any(a.kind == "descriptor" for a in s.args) for s in sources]
     assert boxed == [True, False, True, False, False]
     assert [b == (64, 64) for b in blocks] == [not is_boxed for is_boxed in boxed]
-    given = portable_sources(lowered, lowered.default)
-    assert len({dict(s.constexprs)["BLOCK_TILE_N"] for s in given}) == 1
+    tuned = lowered.space.repair(lowered.default.with_({"block:tile_n": 32}))
+    assert {dict(s.constexprs)["BLOCK_TILE_N"] for s in portable_sources(lowered, tuned)} == {32}
+
+
+def test_a_bundle_s_default_row_has_the_defaults_of_a_call() -> None:
+    """Its config is handed on as a row's is. Where that is the default nothing was tuned, and the variant by element
+    kept the blocks of boxes, which spill there."""
+    x, w = (torch.empty(1000, 1000, dtype=torch.bfloat16, device="meta") for _ in range(2))
+    lowered = kernel("examples.matmul:matmul").lower((x, w.t()), H200, "dynamic")
+    given, by_default = (portable_sources(lowered, config) for config in (lowered.default, None))
+    assert [s.hash for s in given] == [s.hash for s in by_default]

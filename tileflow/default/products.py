@@ -27,6 +27,7 @@ from ..space.knobs import (
     MAXNREG,
     NUM_STAGES,
     NUM_WARPS,
+    ORDER,
     PERSISTENT,
     PRECISION,
     STORE_ACCESS,
@@ -74,7 +75,7 @@ def product_config(ir: KernelIR, target: Target, pipelined: bool = False, unalig
     dots = [op for op in ir.walk() if op.kind is OpKind.DOT]
     wanted = chunk_sizes(ir, target.sm_count, {})
     chained = _chained(dots)
-    wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target, unaligned)
+    wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target, unaligned) | _plane(ir, dots[0])
     wanted |= _parts_of_inner(ir, wanted, target)
     return wanted if pipelined else wanted | specialised_config(ir, wanted, target)
 
@@ -189,6 +190,17 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
         # one loop has the sums of a tile and of the next, which leaves no registers for other products
         wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1
     return wanted | _boxes(ir, target)
+
+
+def _plane(ir: KernelIR, op: Op) -> dict[str, Choice]:
+    """Rows and columns of the result as the two fastest axes, wherever the author has others: bands of tiles are of
+    these two. Those of columns and parts of the inner dimension shared no rows in the second-level cache."""
+    a, b = _operands(op)
+    own = [n for n, name in enumerate(ir.grid) if name in (a.dims[-2].tile, b.dims[-1].tile)]
+    others = [n for n in range(len(ir.grid)) if n not in own]
+    if len(own) < 2 or not others:
+        return {}
+    return {ORDER.name(ir): ",".join(map(str, (*others, *own)))}
 
 
 def _by_element(

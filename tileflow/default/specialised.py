@@ -99,9 +99,11 @@ def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Ta
 
 
 def _is_cheap(found: Single) -> bool:
-    """Whether the epilogue is little more than the store."""
+    """Whether the epilogue is little more than the store. So is the addition of a part's sums: it is there since the
+    region is of the first number of parts that the author offers, and of one part the sums are stored."""
     computed = [op for op in found.after if op.kind is K.POINTWISE]
-    others = [op for op in found.after if op.kind not in _CHEAP and op not in computed]
+    cheap = _CHEAP | {K.ATOMIC} if found.parts is not None else _CHEAP
+    others = [op for op in found.after if op.kind not in cheap and op not in computed]
     return not others and all(PointwiseAttrs.of(op).fn in _CHEAP_FUNCTIONS for op in computed)
 
 

@@ -17,19 +17,34 @@ from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, itemsize
 from ..space.knobs import access_of
 from .context import Context
-from .parameters import Box
+from .parameters import Box, is_matrix
 
 
 def wanted(e: Context, op: Op) -> bool:
     """Whether the config asks for a descriptor here and one does. The variant of a dynamic kernel whose strides may
-    have any value goes by pointers, as do loads of lanes that the engine does not fill as they ask.
+    have any value goes by pointers, as do loads of lanes that the engine does not fill as they ask. In the one that
+    assumes what boxes do and no more, all matrices are loaded by boxes or none is: by pointers, each element would have
+    an address of its own.
     """
-    if e.plan.choice(access_of(op), site_of(op)) != "descriptor":
+    if e.divisible == "none" and _has_open_strides(e, op):
         return False
-    strides = e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides
-    if e.divisible == "none" and any(s.constant is None for s in strides):
+    if e.divisible == "boxes" and not all(_asked(e, load) for load in e.plan.ir.walk() if _is_open_matrix(e, load)):
         return False
-    return op.kind is OpKind.STORE or not needs_mask(e, op)
+    return _asked(e, op)
+
+
+def _has_open_strides(e: Context, op: Op) -> bool:
+    """Whether only a launch knows where rows of the accessed tensor begin."""
+    return any(s.constant is None for s in e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides)
+
+
+def _asked(e: Context, op: Op) -> bool:
+    by_box = e.plan.choice(access_of(op), site_of(op)) == "descriptor"
+    return by_box and (op.kind is OpKind.STORE or not needs_mask(e, op))
+
+
+def _is_open_matrix(e: Context, op: Op) -> bool:
+    return op.kind is OpKind.LOAD and _has_open_strides(e, op) and is_matrix(op)
 
 
 def load(e: Context, op: Op) -> None:

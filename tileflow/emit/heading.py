@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from ..config import Choice
 from ..errors import Location
 from ..space.knob import SizeKnob
 from ..space.knobs import ORDER, definition
+from ..space.names import region_of
 from .plan import KernelPlan
 
 _WIDTH = 100
@@ -43,13 +43,8 @@ def _settings(plan: KernelPlan) -> Iterator[tuple[str, Choice]]:
         if isinstance(knob, SizeKnob):
             if knob.word == "tunable" or name in plan.used:
                 yield name, choice
-        elif _region(name) == plan.ir.region and choice != (_in_order(choice) if knob is ORDER else knob.default):
+        elif region_of(name) == plan.ir.region and choice != (_in_order(choice) if knob is ORDER else knob.default):
             yield name, choice
-
-
-def _region(name: str) -> int:
-    found = re.search(r"@(\d+)", name)
-    return int(found[1]) if found else 0
 
 
 def _in_order(order: Choice) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ..expr import Expr
 from ..ir.attributes import AccessAttrs
-from ..ir.graph import KernelIR, SliceIndex, TensorParam, TileIndex, once
+from ..ir.graph import KernelIR, Op, SliceIndex, TensorParam, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
 from ..ir.types import INT32_MAX, itemsize
@@ -19,8 +19,9 @@ from .dtypes import signature
 from .plan import KernelPlan, parameter_name
 
 VECTOR = 16  # bytes of the longest load or store of a thread
-# all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none
-Divisible = Literal["all", "inner", "none"]
+# all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none, but
+# where rows of matrices begin and end by 16 bytes, as boxes need it; none at all
+Divisible = Literal["all", "inner", "boxes", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +50,35 @@ class Box:
 @once
 def inner_symbols(ir: KernelIR) -> frozenset[str]:
     """The sizes and strides that say how runs of memory lie: of contiguous dimensions, and of the tiles along them."""
+    accesses = (op for op in ir.walk() if op.kind in (OpKind.LOAD, OpKind.STORE))
+    return frozenset[str]().union(*(_runs(ir, op) for op in accesses))
+
+
+def _runs(ir: KernelIR, op: Op) -> set[str]:
+    """Those of one access."""
     found: set[str] = set()
-    for op in ir.walk():
-        if op.kind not in (OpKind.LOAD, OpKind.STORE):
+    access = AccessAttrs.of(op)
+    tensor = ir.tensor(access.tensor)
+    for item, size, stride in zip(access.index, tensor.shape, tensor.strides, strict=True):
+        found |= stride.symbols()
+        if stride.constant != 1:
             continue
-        access = AccessAttrs.of(op)
-        tensor = ir.tensor(access.tensor)
-        for item, size, stride in zip(access.index, tensor.shape, tensor.strides, strict=True):
-            found |= stride.symbols()
-            if stride.constant != 1:
-                continue
-            found |= size.symbols()
-            ends = (
-                ir.tiles[item.tile].end
-                if isinstance(item, TileIndex)
-                else item.dim.extent
-                if isinstance(item, SliceIndex)
-                else None
-            )
-            found |= ends.symbols() if isinstance(ends, Expr) else set()
-    return frozenset(found)
+        found |= size.symbols()
+        ends = (
+            ir.tiles[item.tile].end
+            if isinstance(item, TileIndex)
+            else item.dim.extent
+            if isinstance(item, SliceIndex)
+            else None
+        )
+        found |= ends.symbols() if isinstance(ends, Expr) else set()
+    return found
+
+
+def is_matrix(op: Op) -> bool:
+    """Whether a load or a store is of rows of several elements: a vector's elements are few beside them."""
+    dims = op.output.dims if op.outputs else op.values[0].dims
+    return sum(d.extent.constant != 1 for d in dims) > 1
 
 
 class Parameters:
@@ -97,16 +107,25 @@ class Parameters:
         """What the run-time sizes and strides along which memory lies are multiples of, where that is less than 16:
         8, 4 or 2, by their names. Vectors of as many elements need it, up to 16 bytes."""
         ir = self._plan.ir
-        if ir.shape_mode.is_static or self._divisible == "none":
+        if ir.shape_mode.is_static or self._divisible == "none" or not self._tensors:
             return {}
+        by_rows = self._divisible == "boxes"
         longest = VECTOR // min(itemsize(t.dtype) for t in ir.tensors)
+        symbols = self._by_pointers if by_rows else inner_symbols(ir)
         found: dict[str, int] = {}
         for symbol, name in sorted(self._plan.symbols.items()):
             common = gcd(ir.hints[symbol], longest)
-            if symbol in inner_symbols(ir) and ir.hints[symbol] % 16 and common > 1:
+            if symbol in symbols and (by_rows or ir.hints[symbol] % 16) and common > 1:
                 self._plan.guard((Expr.sym(symbol) % common).eq(0))
                 found[name] = common
         return found
+
+    @property
+    def _by_pointers(self) -> frozenset[str]:
+        """How the rows of matrices lie that the text has a pointer to."""
+        ir = self._plan.ir
+        accesses = (op for op in ir.walk() if op.kind in (OpKind.LOAD, OpKind.STORE) and is_matrix(op))
+        return frozenset[str]().union(*(_runs(ir, op) for op in accesses if AccessAttrs.of(op).tensor in self._tensors))
 
     def scalar(self, path: str) -> str:
         """The name of a run-time float."""
@@ -142,7 +161,8 @@ class Parameters:
         e, mode = Expr.sym(symbol), self._plan.ir.shape_mode
         hint = self._plan.ir.hints[symbol]
         assumed = self._divisible == "all" or (self._divisible == "inner" and symbol in inner_symbols(self._plan.ir))
-        divisible = assumed and not mode.is_static and hint % 16 == 0
+        # boxes have no use for it: a kernel without pointers has one variant for any size
+        divisible = assumed and bool(self._tensors) and not mode.is_static and hint % 16 == 0
         if divisible:
             self._plan.guard((e % 16).eq(0))
         wide = mode.is_wide or abs(hint) > INT32_MAX

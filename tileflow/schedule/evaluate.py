@@ -6,6 +6,7 @@ Copies bring what the copy engine would: what lies in memory, and zero outside t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ class Region:
 
     ``tensors``, ``scalars``: by path; stores write into them. ``begins``: of the grid's tiles. The ``config`` says
     block sizes, of which that of ``rows`` has 64 a group; the loop goes along the tile ``keys``, after the operations
-    ``before``.
+    ``before``. ``at``: the sizes and strides of a call, where they are not those that the region was traced from.
     """
 
     def __init__(
@@ -57,10 +58,12 @@ class Region:
         tensors: Mapping[str, torch.Tensor],
         scalars: Mapping[str, float],
         begins: Mapping[str, int],
+        at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._ir, self._rows, self._keys = ir, found.rows, found.keys
         # an author's number may have the name of a launch's knob, which no size is made of
-        self._sizes = {**{name: c for name, c in config.items if isinstance(c, int)}, **ir.hints}
+        self._traced = {**{name: c for name, c in config.items if isinstance(c, int)}, **ir.hints}
+        self._sizes = {**self._traced, **at}
         self._tensors, self._scalars, self._begins = tensors, scalars, dict(begins)
         self._outside: dict[int, Environment] = {}
         self._scalars_outside: Environment = {}  # none that bounds a tile of the grid, which first loads would see
@@ -234,10 +237,10 @@ class Region:
         return [self._extent(d) for d in dims]
 
     def _extent(self, dim: Dim) -> int:
-        """The register extent of a dimension, of the queries a group's part."""
+        """The register extent of a dimension, of the queries a group's part: what the example's size takes."""
         if dim.tile == self._rows:
             return ROWS_OF_A_GROUP
-        return 1 << max(self._size(dim.extent) - 1, 0).bit_length()
+        return 1 << max(dim.extent.evaluate(self._traced) - 1, 0).bit_length()
 
     def _bound(self, bound: Expr | Value, env: Environment) -> int:
         return int(env[bound]) if isinstance(bound, Value) else self._size(bound)
@@ -260,9 +263,10 @@ class Program(Region):
         tensors: Mapping[str, torch.Tensor],
         scalars: Mapping[str, float],
         begins: Mapping[str, int],
+        at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._found = found
-        super().__init__(ir, found, config, tensors, scalars, begins)
+        super().__init__(ir, found, config, tensors, scalars, begins, at)
 
     # ---- what the executor asks for -------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -25,9 +26,10 @@ class GradientProgram(Region):
         tensors: Mapping[str, torch.Tensor],
         scalars: Mapping[str, float],
         begins: Mapping[str, int],
+        at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._found = found
-        super().__init__(ir, found, config, tensors, scalars, begins)
+        super().__init__(ir, found, config, tensors, scalars, begins, at)
 
     # ---- what the executor asks for -------------------------------------------------------------
 

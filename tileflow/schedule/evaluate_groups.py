@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 
@@ -27,8 +28,9 @@ class _Numbers(Region):
         config: Config,
         tensors: Mapping[str, torch.Tensor],
         begins: Mapping[str, int],
+        at: Mapping[str, int],
     ) -> None:
-        super().__init__(ir, found, config, tensors, {}, begins)
+        super().__init__(ir, found, config, tensors, {}, begins, at)
         self._found = found
 
     def blocks(self) -> list[int]:
@@ -54,8 +56,9 @@ class GroupedProgram(ProductProgram):
         tiles: Sequence[Mapping[str, int]],
         shape: Shape,
         dealt: bool,
+        at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        super().__init__(ir, found, config, tensors, scalars, tiles, shape, dealt)
+        super().__init__(ir, found, config, tensors, scalars, tiles, shape, dealt, at)
         self._group: Environment = {}
 
     def is_whole(self, turn: int, group: int) -> bool:
@@ -91,9 +94,16 @@ class GroupedProgram(ProductProgram):
 
 
 def grouped_tiles(
-    ir: KernelIR, found: Single, config: Config, tensors: Mapping[str, torch.Tensor], tiles: Sequence[Mapping[str, int]]
+    ir: KernelIR,
+    found: Single,
+    config: Config,
+    tensors: Mapping[str, torch.Tensor],
+    tiles: Sequence[Mapping[str, int]],
+    at: Mapping[str, int] = MappingProxyType({}),
 ) -> list[dict[str, int]]:
     """The tiles of a program that works on these of the grid: each with every block of its group's rows."""
     return [
-        {**tile, found.rows: begin} for tile in tiles for begin in _Numbers(ir, found, config, tensors, tile).blocks()
+        {**tile, found.rows: begin}
+        for tile in tiles
+        for begin in _Numbers(ir, found, config, tensors, tile, at).blocks()
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -35,12 +36,13 @@ class ProductProgram(Region):
         tiles: Sequence[Mapping[str, int]],
         shape: Shape,
         dealt: bool,
+        at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._found, self._tiles, self._boxes, self._dealt = found, tiles, shape, dealt
         self._group_rows = self._rows_of_group(found, shape)
         self._piece: int | None = None  # the one that is computed just now
         self._stored: dict[tuple[int, int], dict[int, torch.Tensor]] = {}
-        super().__init__(ir, found, config, tensors, scalars, tiles[0])
+        super().__init__(ir, found, config, tensors, scalars, tiles[0], at)
 
     def _rows_of_group(self, found: Single, shape: Shape) -> int:
         return shape.left[-1 if shape.left_transposed else -2]

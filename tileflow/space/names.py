@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from ..ir.graph import KernelIR
 from ..passes.roll import ROW
 
 _REDUCTION = "reduce:"
+_REGION = re.compile(r"@(\d+)")
 
 
 def suffixed(ir: KernelIR, knob: str) -> str:
     """The name of a knob or site of this region: regions after the first have ``@<region>`` behind it."""
     return f"{knob}@{ir.region}" if ir.region else knob
+
+
+def region_of(knob: str) -> int:
+    """The region that a knob of this name belongs to; 0 for those that host code asks for, which belong to all."""
+    found = _REGION.search(knob)
+    return int(found[1]) if found else 0
 
 
 def loop_site(ir: KernelIR, tile: str) -> str:

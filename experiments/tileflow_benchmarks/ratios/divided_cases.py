@@ -13,6 +13,9 @@ from tileflow.config import Choice
 
 _DEPTH = 64  # of a turn, in numbers of two bytes: 128 bytes
 
+# of the axes rows, columns, parts: which two are the fastest, that bands are of
+_ORDERS = {"of rows and columns": "2,0,1", "of columns and parts": "0,1,2"}
+
 Configs = Mapping[str, Mapping[str, Choice]]
 
 
@@ -122,11 +125,13 @@ class DividedCase:
         rows = "block:tile_m"
         if self.m > 64:
             return {
-                f"128x256, rows shared, {parts} parts": _tried(rows, 128, 256, 4, 2, False, 8, parts=parts)
+                f"{name}, {parts} parts, bands {order}": config | {"order": _ORDERS[order]}
                 for parts in (1, 2)
-            } | {
-                f"128x128, ping-pong, {parts} parts": _tried(rows, 128, 128, 6, 2, True, 8, parts=parts)
-                for parts in (1, 2)
+                for name, config in (
+                    ("128x256, rows shared", _tried(rows, 128, 256, 4, 2, False, 8, parts=parts)),
+                    ("128x128, ping-pong", _tried(rows, 128, 128, 6, 2, True, 8, parts=parts)),
+                )
+                for order in _ORDERS
             }
         return {
             f"64x{n} alone, {parts} parts": _tried(rows, 64, n, stages, 1, False, 1, 2, parts)

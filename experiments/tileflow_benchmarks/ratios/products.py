@@ -59,6 +59,22 @@ _ALONE: Mapping[str, Shape] = {
     "64x64 alone, twice the depth, 4 stages": (64, 64, 4, 1, False, 1, 2),
     "64x128 alone, twice the depth": (64, 128, 4, 1, False, 1, 2),
 }
+# of fewer tiles than multiprocessors: larger ones leave some idle and read less
+_SMALL: Mapping[str, Shape] = {
+    "64x128 alone": (64, 128, 6, 1, False, 4, 1),
+    "64x128 alone, twice the depth": (64, 128, 4, 1, False, 4, 2),
+    "128x128, rows shared": (128, 128, 6, 2, False, 4, 1),
+    "64x256 alone": (64, 256, 4, 1, False, 4, 1),
+    "128x256, rows shared": (128, 256, 4, 2, False, 4, 1),
+}
+# the same of the pipelined schedule: what differs from its default
+_SMALL_PIPELINED: Configs = {
+    "pipelined, 128x128": {"block:tile_m": 128, "block:tile_n": 128, "num_warps": 8, "num_stages": 4},
+    "pipelined, 128x128, 6 stages": {"block:tile_m": 128, "block:tile_n": 128, "num_warps": 8, "num_stages": 6},
+    "pipelined, 64x128, 6 stages": {"block:tile_m": 64, "block:tile_n": 128, "num_warps": 4, "num_stages": 6},
+    "pipelined, 128x64, 6 stages": {"block:tile_m": 128, "block:tile_n": 64, "num_warps": 4, "num_stages": 6},
+}
+_FEW = 1024  # rows and columns of a product whose tiles are fewer than multiprocessors
 # of packed weights: rows of x and columns of weights of a tile, bytes of a column in a turn, stages, consumer groups,
 # whether they have tiles of their own, tiles in a band, parts of the inner dimension
 Packed = tuple[int, int, int, int, int, bool, int, int]
@@ -124,8 +140,17 @@ class ProductCase:
         """The configs to try, by name."""
         return self._packed() if self.is_packed else self._boxes()
 
+    def pipelined(self) -> Configs:
+        """What differs from the pipelined default in further configs of that schedule, by name."""
+        return _SMALL_PIPELINED if self._is_small else {}
+
+    @property
+    def _is_small(self) -> bool:
+        return 64 < max(self.m, self.n) <= _FEW
+
     def _boxes(self) -> Configs:
         depth = 128 // self.args("meta")[0].element_size()
+        shapes = _SMALL if self._is_small else _ALONE if self.m <= 64 else _WIDE
         return {
             name: {
                 "schedule": "warp_specialised",
@@ -137,7 +162,7 @@ class ProductCase:
                 "ping_pong": ping_pong,
                 "group": band,
             }
-            for name, (m, n, stages, consumers, ping_pong, band, deep) in (_ALONE if self.m <= 64 else _WIDE).items()
+            for name, (m, n, stages, consumers, ping_pong, band, deep) in shapes.items()
         }
 
     def _packed(self) -> Configs:
@@ -171,6 +196,9 @@ CASES: tuple[ProductCase | GroupedCase | DividedCase, ...] = (
     ProductCase("16384x2048x1024", _PLAIN, 16384, 2048, 1024),
     ProductCase("with an epilogue 8192x4096x1024", _EPILOGUE, 8192, 4096, 1024),
     ProductCase("64x8192x8192", _PLAIN, 64, 8192, 8192),
+    ProductCase("1000^3", _PLAIN, 1000, 1000, 1000),
+    ProductCase("1000^3 as nn.Linear", _PLAIN, 1000, 1000, 1000, turned=True),
+    ProductCase("1024^3", _PLAIN, 1024, 1024, 1024),
     ProductCase("fp8 4096^3", _SCALED, 4096, 4096, 4096),
     ProductCase("fp8 8192^3", _SCALED, 8192, 8192, 8192),
     ProductCase("fp8 64x8192x8192", _SCALED, 64, 8192, 8192),
@@ -186,6 +214,9 @@ def configs(case: ProductCase | GroupedCase | DividedCase, lowered: Lowered) -> 
     found = {"default": lowered.default}
     if lowered.default_pipelined != lowered.default:
         found["pipelined"] = lowered.default_pipelined
+    if isinstance(case, ProductCase):
+        for name, changes in case.pipelined().items():
+            found[name] = lowered.space.repair(lowered.default_pipelined.with_(changes))
     known = {k.name for k in lowered.space.knobs}
     for name, choices in case.tried().items():
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})

@@ -45,6 +45,13 @@ def _plus(a, b):
 
 
 @gluon.jit
+def uniform(number):
+    return gl.inline_asm_elementwise(
+        "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "=r,r", [number], dtype=gl.int32, is_pure=True, pack=1
+    )
+
+
+@gluon.jit
 def finish(sums):
     # What is left to do with the sums of all turns.
     v36 = sums.to(tl.bfloat16)
@@ -133,7 +140,7 @@ def consumer(
         v35 = begin.to(tl.int32)
         for tile_m_begin in range(v35, rows_end0, BLOCK_BLOCK_M):
             if tile % GROUPS == who:
-                start = tile * 16
+                start = uniform(tile * 16)
                 mbarrier.wait(order.index(who), ((tile // GROUPS) & 1) ^ (1 if who == 0 else 0))  # the tile before has all its products issued
                 mbarrier.wait(full.index(start % STAGES), (start // STAGES) & 1)  # this turn's boxes are there
                 sums = warpgroup_mma(left.index(start % STAGES), right.index(start % STAGES).reshape([64, 128]), no_sums, use_acc=False, is_async=True)
@@ -227,7 +234,7 @@ def producer(tiles, offsets_ptr, empty, full, x_desc_128x64, left, y_desc_1x64x1
         rows_end0 = v71
         v72 = begin_2.to(tl.int32)
         for tile_m_begin in range(v72, rows_end0, BLOCK_BLOCK_M):
-            start = tile * 16
+            start = uniform(tile * 16)
             for turn in range(start, start + 16):
                 tile_k_begin = (turn - start) * BLOCK_TILE_K
                 mbarrier.wait(empty.index(turn % STAGES), ((turn // STAGES) & 1) ^ 1)  # who multiplies by these boxes has done so

@@ -40,6 +40,13 @@ BLOCK_TILE_N = gl.constexpr(256)
 
 
 @gluon.jit
+def uniform(number):
+    return gl.inline_asm_elementwise(
+        "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "=r,r", [number], dtype=gl.int32, is_pure=True, pack=1
+    )
+
+
+@gluon.jit
 def finish(sums):
     # What is left to do with the sums of all turns.
     v3 = sums.to(tl.bfloat16)
@@ -85,7 +92,7 @@ def consumer(
         v2 = tl.load(offsets_ptr + v1)
         rows_end0 = v2
         for tile_m_begin in range(v0, rows_end0, BLOCK_TILE_M):
-            start = tile * 16
+            start = uniform(tile * 16)
             mbarrier.wait(full.index(start % STAGES), (start // STAGES) & 1)  # this turn's boxes are there
             sums = warpgroup_mma(left.index((start % STAGES) * GROUPS + who), right.index(start % STAGES).reshape([64, 256]), no_sums, use_acc=False, is_async=True)
             sums = warpgroup_mma_wait(1, [sums])
@@ -136,7 +143,7 @@ def producer(tiles, offsets_ptr, empty, full, x_desc_64x64, left, y_desc_1x64x25
         v6 = tl.load(offsets_ptr + v5)
         rows_end0 = v6
         for tile_m_begin in range(v4, rows_end0, BLOCK_TILE_M):
-            start = tile * 16
+            start = uniform(tile * 16)
             for turn in range(start, start + 16):
                 tile_k_begin = (turn - start) * BLOCK_TILE_K
                 mbarrier.wait(empty.index(turn % STAGES), ((turn // STAGES) & 1) ^ 1)  # who multiplies by these boxes has done so

@@ -1,4 +1,4 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=1
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:y#0.access=descriptor, num_stages=4, num_warps=8, order=2,0,1, persistent=1, tunable:split_k=1
 # region 0, static
 # grid: 132, 1, 1
 # guards: (((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (0 == begin.2)) and (1 == is_whole)) and (1008 == k)) and (1024 == length)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
@@ -13,7 +13,7 @@ import triton.language as tl
 
 # examples.split_k:split_k_matmul (split_k.py:29), launch 0, static sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
-#   load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=1
+#   load:y#0.access=descriptor, num_stages=4, num_warps=8, order=2,0,1, persistent=1, tunable:split_k=1
 @triton.jit
 def split_k_matmul_0(
     out_ptr,
@@ -28,17 +28,17 @@ def split_k_matmul_0(
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
     tile_n_count: tl.constexpr = (2992 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
     for pid in tl.range(tl.program_id(0), tile_m_count * tile_n_count * 1, tl.num_programs(0), flatten=True):
-        plane = pid % (tile_n_count * 1)
-        tile_m_begin = ((pid // (tile_n_count * 1))) * BLOCK_TILE_M
+        plane = pid % (tile_m_count * tile_n_count)
+        part_begin = ((pid // (tile_m_count * tile_n_count)))
+        part_idx = part_begin + tl.arange(0, 1)
+        band = plane // (16 * tile_n_count)
+        height = tl.minimum(tile_m_count - band * 16, 16)
+        tile_m_begin = (band * 16 + plane % (16 * tile_n_count) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < 4000
-        band = plane // (16 * 1)
-        height = tl.minimum(tile_n_count - band * 16, 16)
-        tile_n_begin = (band * 16 + plane % (16 * 1) % height) * BLOCK_TILE_N
+        tile_n_begin = (plane % (16 * tile_n_count) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
-        part_begin = (plane % (16 * 1) // height)
-        part_idx = part_begin + tl.arange(0, 1)
         # acc = tfl.zeros([tile_m, tile_n])
         acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
         # for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, k)):

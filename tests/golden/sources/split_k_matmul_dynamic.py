@@ -1,4 +1,4 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=1
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:y#0.access=descriptor, num_stages=4, num_warps=8, order=2,0,1, persistent=1, tunable:split_k=1
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (1 == is_whole)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (end.0 <= x.shape.0)) and (end.1 <= y.shape.1)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-(-end.0 // 128)) * (-(-end.1 // 256))) <= 2147483647)) and (end.0 <= 2147483519)) and (end.1 <= 2147483391)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (k % 16))) and (k <= 2147483647)) and (-2147483647 <= k)) and (0 == (length % 16))) and (length <= 2147483647)) and (-2147483647 <= length)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647)) and (0 == (y.shape.0 % 16))) and (y.shape.0 <= 2147483647)) and (0 == (y.stride.0 % 16))) and (y.stride.0 <= 2147483647))
@@ -22,7 +22,7 @@ import triton.language as tl
 
 # examples.split_k:split_k_matmul (split_k.py:29), launch 0, run-time sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
-#   load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=1
+#   load:y#0.access=descriptor, num_stages=4, num_warps=8, order=2,0,1, persistent=1, tunable:split_k=1
 @triton.jit
 def split_k_matmul_0(
     out_ptr,
@@ -44,17 +44,17 @@ def split_k_matmul_0(
 ):
     # for tile_m, tile_n, part in tfl.tile([m, n, parts], block_size=[None, None, 1]):
     for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N) * TUNABLE_SPLIT_K), tl.num_programs(0), flatten=True):
-        plane = pid % (tl.cdiv(end_1, BLOCK_TILE_N) * 1)
-        tile_m_begin = ((pid // (tl.cdiv(end_1, BLOCK_TILE_N) * 1))) * BLOCK_TILE_M
+        plane = pid % (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N))
+        part_begin = ((pid // (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N))))
+        part_idx = part_begin + tl.arange(0, 1)
+        band = plane // (16 * tl.cdiv(end_1, BLOCK_TILE_N))
+        height = tl.minimum(tl.cdiv(end_0, BLOCK_TILE_M) - band * 16, 16)
+        tile_m_begin = (band * 16 + plane % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        band = plane // (16 * 1)
-        height = tl.minimum(tl.cdiv(end_1, BLOCK_TILE_N) - band * 16, 16)
-        tile_n_begin = (band * 16 + plane % (16 * 1) % height) * BLOCK_TILE_N
+        tile_n_begin = (plane % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
-        part_begin = (plane % (16 * 1) // height)
-        part_idx = part_begin + tl.arange(0, 1)
         # acc = tfl.zeros([tile_m, tile_n])
         acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
         # for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, k)):
@@ -98,7 +98,7 @@ import triton.language as tl
 
 # examples.split_k:split_k_matmul (split_k.py:29), launch 0, run-time sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
-#   load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=1
+#   load:y#0.access=descriptor, num_stages=4, num_warps=8, order=2,0,1, persistent=1, tunable:split_k=1
 @triton.jit
 def split_k_matmul_0(
     out_ptr,
@@ -120,17 +120,17 @@ def split_k_matmul_0(
 ):
     # for tile_m, tile_n, part in tfl.tile([m, n, parts], block_size=[None, None, 1]):
     for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N) * TUNABLE_SPLIT_K), tl.num_programs(0), flatten=True):
-        plane = pid % (tl.cdiv(end_1, BLOCK_TILE_N) * 1)
-        tile_m_begin = ((pid // (tl.cdiv(end_1, BLOCK_TILE_N) * 1))) * BLOCK_TILE_M
+        plane = pid % (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N))
+        part_begin = ((pid // (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N))))
+        part_idx = part_begin + tl.arange(0, 1)
+        band = plane // (16 * tl.cdiv(end_1, BLOCK_TILE_N))
+        height = tl.minimum(tl.cdiv(end_0, BLOCK_TILE_M) - band * 16, 16)
+        tile_m_begin = (band * 16 + plane % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        band = plane // (16 * 1)
-        height = tl.minimum(tl.cdiv(end_1, BLOCK_TILE_N) - band * 16, 16)
-        tile_n_begin = (band * 16 + plane % (16 * 1) % height) * BLOCK_TILE_N
+        tile_n_begin = (plane % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
-        part_begin = (plane % (16 * 1) // height)
-        part_idx = part_begin + tl.arange(0, 1)
         # acc = tfl.zeros([tile_m, tile_n])
         acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
         # for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, k)):
@@ -174,7 +174,7 @@ import triton.language as tl
 
 # examples.split_k:split_k_matmul (split_k.py:29), launch 0, run-time sizes
 #   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
-#   load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=1
+#   load:y#0.access=descriptor, num_stages=4, num_warps=8, order=2,0,1, persistent=1, tunable:split_k=1
 @triton.jit
 def split_k_matmul_0(
     out_ptr,
@@ -196,17 +196,17 @@ def split_k_matmul_0(
 ):
     # for tile_m, tile_n, part in tfl.tile([m, n, parts], block_size=[None, None, 1]):
     for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N) * TUNABLE_SPLIT_K), tl.num_programs(0), flatten=True):
-        plane = pid % (tl.cdiv(end_1, BLOCK_TILE_N) * 1)
-        tile_m_begin = ((pid // (tl.cdiv(end_1, BLOCK_TILE_N) * 1))) * BLOCK_TILE_M
+        plane = pid % (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N))
+        part_begin = ((pid // (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N))))
+        part_idx = part_begin + tl.arange(0, 1)
+        band = plane // (16 * tl.cdiv(end_1, BLOCK_TILE_N))
+        height = tl.minimum(tl.cdiv(end_0, BLOCK_TILE_M) - band * 16, 16)
+        tile_m_begin = (band * 16 + plane % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        band = plane // (16 * 1)
-        height = tl.minimum(tl.cdiv(end_1, BLOCK_TILE_N) - band * 16, 16)
-        tile_n_begin = (band * 16 + plane % (16 * 1) % height) * BLOCK_TILE_N
+        tile_n_begin = (plane % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
-        part_begin = (plane % (16 * 1) // height)
-        part_idx = part_begin + tl.arange(0, 1)
         # acc = tfl.zeros([tile_m, tile_n])
         acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
         # for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, k)):

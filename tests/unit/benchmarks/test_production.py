@@ -15,12 +15,15 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing.runs.scheduled import Frame, Scheduled
 from tileflow_benchmarks.production import gallery, soak, summary, verify_bundle, work
 from tileflow_benchmarks.production.__main__ import PARTS, main
 from tileflow_benchmarks.production.hiding import Attempts, hidden
 from tileflow_benchmarks.production.rounds import above, interleaved, interval, ratio
 from tileflow_benchmarks.production.summary import Verdict
 from tileflow_benchmarks.production.verify_bundle import Called
+
+from tileflow.target import target
 
 
 def test_medians_have_intervals() -> None:
@@ -66,6 +69,36 @@ def test_every_gallery_kernel_has_an_example_and_three_other_problems() -> None:
         assert len(set(sizes)) == 4 and {len(s) for s in sizes} == {len(shown.names.split())}
         assert any(call.layout in gallery.LAYOUTS for call in shown.calls())
         shown.loaded.describe(*shown.loaded.inputs(device="meta", **shown.problem(shown.unseen[0])))
+
+
+class Tried(Scheduled):
+    """Notes which variant would take each launch, and runs none."""
+
+    def accepting(self, region: int, frame: Frame, begins: Any, ends: Any, given: Any = None) -> None:
+        self.taken.append(self.first(region, frame, begins, ends))
+
+
+def test_what_is_verified_are_warp_specialised_variants_too() -> None:
+    """Each structure that has such a default, at its example and at the last problem that nothing was built for: no
+    example was large enough for one before, so that a bundle shipped variants that nothing had run."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for shown in gallery.GALLERY:
+        subject = shown.loaded
+        lowered = subject.lower(
+            subject.inputs(device="meta", **shown.problem(shown.example)), target("nvidia-h200"), "dynamic"
+        )
+        if "warp_specialised" not in lowered.default.to_dict().values():
+            continue
+        for sizes in (shown.example, shown.unseen[-1]):
+            context = Tried(subject, lowered, lowered.default, {})
+            context(*subject.inputs(device="meta", **shown.problem(sizes)))
+            found.setdefault(shown.kernel.partition(":")[2], set()).add(tuple(s.language for s in context.taken))
+    assert found.pop("attention_backward") == {("triton", "triton", "gluon")}
+    assert set(found) == {
+        "matmul", "fp8_matmul", "mixed_matmul", "int4_matmul", "grouped_matmul", "grouped_matmul_flat", "attention",
+        "attention_scored",
+    }  # fmt: skip
+    assert all(taken == {("gluon",)} for taken in found.values())
 
 
 def test_layouts_are_what_they_say() -> None:

@@ -6,6 +6,7 @@ import functools
 import re
 
 import pytest
+from tile_testing.gluon_text import turns_of_products
 from tile_testing.kernels.group_kernels import args_of, biased
 
 import examples.grouped_matmul
@@ -56,6 +57,19 @@ def grouped(name: str = "grouped_matmul", mode: str = "static") -> Lowered:
     return kernel.lower(examples.grouped_matmul.inputs(48, 4000, 2992, 1008, device="meta"), H200, mode=mode)
 
 
+@pytest.mark.parametrize("name", ["grouped_matmul", "grouped_matmul_flat"])
+def test_turns_are_counted_once_a_warp(name: str) -> None:
+    """From bounds that are loaded, each lane counted turns by itself, and 16 moves of a turn told the warp's products
+    and barriers of it."""
+    lowered = grouped(name)
+    (source,) = lowered.emit(config_of(lowered, **SHARED))
+    turns = turns_of_products(compile_source(source, H200).code)
+    assert len(turns) >= 2, "one a consumer group"
+    for turn in turns[:2]:
+        assert sum(word.startswith("HGMMA") for word in turn) == 4
+        assert not [word for word in turn if word.startswith("R2UR")]
+
+
 @functools.cache
 def divided(mode: str = "static") -> Lowered:
     return split_k_matmul.lower(examples.split_k.inputs(256, 8192, 8192, device="meta"), H200, mode=mode)
@@ -99,7 +113,7 @@ def test_all_roles_count_the_blocks_of_all_groups() -> None:
     text = written(GroupedKernel, grouped(), **DEALT)[0].text
     for name, own in (("consumer", ["if tile % GROUPS == who:"]), ("producer", [])):
         order = ["tile = 0", "for grid_tile in range(0, tiles):", "for tile_m_begin in range(", *own,
-                 "start = tile * 16", "tile += 1"]  # fmt: skip
+                 "start = uniform(tile * 16", "tile += 1"]  # fmt: skip
         places = [role(text, name).index(words) for words in order]
         assert places == sorted(places)
     lines = role(text, "consumer").splitlines()

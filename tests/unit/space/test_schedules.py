@@ -103,8 +103,8 @@ def test_constraints_say_their_reason(choices: dict[str, int], words: str) -> No
     assert it.space.is_valid(it.space.repair(config))
 
 
-def test_variants_for_any_size_stay_pipelined() -> None:
-    """They know neither strides nor how far 32 bits reach, which boxes do."""
+def test_variants_of_64_bits_and_without_boxes_stay_pipelined() -> None:
+    """The schedule counts in 32 bits, and has boxes."""
     it = lowered(64, mode="dynamic")
     config = choose(it, block_tile_m=128, block_block_n=64, num_stages=2)
     sources = attention.portable(*it.args, target=H200, config=config)

@@ -14,6 +14,15 @@ from .product_roles import ProductRoles
 if TYPE_CHECKING:
     from .grouped_kernel import GroupedKernel
 
+# Turns are counted from bounds that a program loads, of which the assembler does not know that all lanes have the same:
+# it counts in every lane, and moves the number of each slot and barrier to where a warp has one (16 moves in a turn of
+# four products). What a shuffle gives from the first lane it keeps once a warp.
+_UNIFORM = """(number):
+    return gl.inline_asm_elementwise(
+        "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "=r,r", [number], dtype=gl.int32, is_pure=True, pack=1
+    )
+"""
+
 
 class GroupedRoles(ProductRoles):
     """Writes the roles of one schedule of a grouped product."""
@@ -66,7 +75,8 @@ class GroupedRoles(ProductRoles):
 
     def _tile(self, steps: tuple[Step, ...]) -> None:
         self._e.block(Block((), self._found.before, ()))
-        self._e.writer.line(f"start = tile * {self._turns}")
+        uniform = self._e.module.helper("uniform", _UNIFORM)
+        self._e.writer.line(f"start = {uniform}(tile * {self._turns})")
         if any(isinstance(s, Multiply) for s in steps):
             self._begin_turn(steps, Turn("first"))
         self._steps(steps)

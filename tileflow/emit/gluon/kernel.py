@@ -64,8 +64,14 @@ class GluonKernel(GluonContext):
         args = self.parameters.args(self.number_dtype("float32"))
         for knob, number in sorted(self.plan.constexprs.items()):
             self.module.constant(knob, f"gl.constexpr({number})")
+        known = [f"    {n} = {n} // {by} * {by}\n" for n, by in self.parameters.divisors().items()]
         entry = Function(
-            name, "", tuple(a.name for a in args), self.writer.text, self.writer.places, self.writer.comments
+            name,
+            "",
+            tuple(a.name for a in args),
+            "".join(known) + self.writer.text,
+            (*(0 for _ in known), *self.writer.places),
+            tuple(len(known) + n for n in self.writer.comments),
         )
         header = self.module.text(_HEADER, "@gluon.jit")
         functions = (*self.functions, entry)

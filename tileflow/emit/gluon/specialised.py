@@ -22,12 +22,17 @@ from .product_kernel import ProductKernel
 def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Divisible = "all") -> TritonSource:
     """The warp-specialised program of a region (its structural passes done) under ``config``. Raises ConfigError where
     the region or the config has no such schedule."""
+    return specialised_kernel(ir, config, target, divisible).run()
+
+
+def specialised_kernel(ir: KernelIR, config: Config, target: Target, divisible: Divisible = "all") -> GluonKernel:
+    """The emission of that program, which holds the schedule that the program was written from once it has run."""
     found = find_structure(ir)
-    kind = GluonKernel
+    kind: type[GluonKernel] = GluonKernel
     if isinstance(found, Computed):
         kind = ComputedKernel
     elif isinstance(found, Single):
         kind = GroupedKernel if found.is_ragged else PartsKernel if found.parts is not None else ProductKernel
     elif isinstance(found, GradientLoop):
         kind = GradientsKernel
-    return kind(ir, config, target, divisible).run()
+    return kind(ir, config, target, divisible)

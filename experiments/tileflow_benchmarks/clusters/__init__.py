@@ -1,0 +1,1 @@
+"""What clusters of thread blocks can do, by compiling."""

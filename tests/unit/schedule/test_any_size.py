@@ -1,0 +1,102 @@
+"""Variants for any size of warp-specialised rows: their schedules run on values at sizes that nothing was traced from,
+they are tried before the pipelined ones, and each compiles without a spilled register."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+import torch
+from tile_testing.compiler_gallery import kernel
+from tile_testing.runs.any_size import ROWS, row
+from tile_testing.runs.scheduled import Frame, Scheduled, StandIn
+
+from examples.attention import LOG2_E
+from tileflow.emit.source import TritonSource
+from tileflow.measure.check import check_call, make_reference
+from tileflow.portable import portable_sources
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+
+
+def _delta(frame: Frame) -> None:
+    frame["delta"].copy_((frame["out"].float() * frame["grad_out"].float()).sum(-1))
+    frame["lse2"].copy_(frame["lse"] * LOG2_E)
+
+
+def _gradients_of_keys(frame: Frame) -> None:
+    """By torch: the launch of the queries reads none of them."""
+    q, k, v, grad_out = (frame[name].float() for name in ("q", "k", "v", "grad_out"))
+    scores = q @ k.mT * frame["scale"] * LOG2_E
+    if frame["causal"]:
+        scores = scores.masked_fill(torch.ones(q.size(1), k.size(1)).triu(1).bool(), -torch.inf)
+    weights = torch.exp2(scores - frame["lse2"][..., None])
+    inner = weights * (grad_out @ v.mT - frame["delta"][..., None])
+    frame["grad_v"].copy_(weights.mT @ grad_out)
+    frame["grad_k"].copy_(inner.mT @ q * frame["scale"])
+
+
+STAND_INS: dict[str, Mapping[int, StandIn]] = {"gradients": {0: _delta, 1: _gradients_of_keys}}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_schedules_at_unseen_sizes(name: str) -> None:
+    reference, _, calls = ROWS[name]
+    subject = kernel(reference)
+    lowered, config = row(name, H200)
+    last = len(lowered.regions) - 1 if name == "gradients" else 0
+    for problem in calls:
+        torch.manual_seed(0)
+        args = subject.inputs(**problem)
+        context = Scheduled(subject, lowered, config, STAND_INS.get(name, {}))
+        verdict = check_call(context, args, make_reference(subject.reference, args))
+        assert verdict.ok, f"{problem}: {verdict.reason}"
+        assert [s.language for s in context.taken if s.region == last] == ["gluon"], problem
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_order_of_variants(name: str) -> None:
+    """Warp-specialised, then pipelined by boxes, both in 32 bits; then those without, and those in 64 bits."""
+    lowered, config = row(name, H200)
+    for region in {s.region for s in lowered.emit(config) if s.language == "gluon"}:
+        ranks = [_rank(s) for s in portable_sources(lowered, config) if s.region == region]
+        assert ranks == sorted(ranks)
+        assert {0, 1, 3} <= set(ranks)
+
+
+def _rank(source: TritonSource) -> int:
+    is_wide = all(a.type == "i64" for a in source.args if a.kind == "int")
+    if source.language == "gluon":
+        assert not is_wide
+        return 0
+    if is_wide:
+        return 3
+    by_boxes = any(a.kind == "descriptor" for a in source.args) or any(
+        a.divisible_by_16 for a in source.args if a.kind == "int"
+    )
+    return 1 if by_boxes else 2
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    pytest.importorskip("triton")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEFLOW_CACHE", str(tmp_path_factory.mktemp("tileflow")))
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("name", ROWS)
+def test_variants_compile_without_spills(name: str) -> None:
+    from tileflow.build.compile import build
+
+    lowered, config = row(name, H200)
+    found = [s for s in portable_sources(lowered, config) if s.language == "gluon"]
+    assert found
+    for source in found:
+        resources = build(source, H200).resources
+        assert not resources.spills, (source.name, resources)
+        assert resources.shared <= H200.smem_per_block
