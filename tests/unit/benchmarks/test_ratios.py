@@ -48,7 +48,12 @@ def smaller(case: derived.DerivedCase) -> derived.DerivedCase:
     return replace(case, problem=small | ({"d": 8} if "d" in small else {}))  # the halves of a head are equal
 
 
-@pytest.mark.parametrize("case", derived.CASES, ids=lambda case: case.name)
+def marked(case: derived.DerivedCase) -> Any:
+    takes_long = case.name.startswith("attention")
+    return pytest.param(case, id=case.name, marks=[pytest.mark.slow] if takes_long else [])
+
+
+@pytest.mark.parametrize("case", map(marked, derived.CASES))
 def test_a_derived_gradient_and_its_peers_compute_the_same(case: derived.DerivedCase) -> None:
     case = smaller(case)
     args = case.args("cpu")
