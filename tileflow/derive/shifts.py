@@ -202,7 +202,7 @@ def _op(op: Op, given: list[Move]) -> Move:
 def _pointwise(op: Op, given: list[Move]) -> Move:
     fn = PointwiseAttrs.of(op).fn
     if POINTWISE[fn].boolean:
-        return _comparison(fn, given)
+        return _comparison(op, given)
     if fn == "where":
         return _chosen(op, given)
     if fn in ("add", "sub", "maximum", "minimum"):
@@ -233,9 +233,12 @@ def _pointwise(op: Op, given: list[Move]) -> Move:
     raise _Unknown
 
 
-def _comparison(fn: str, given: list[Move]) -> Move:
-    """Whether a number is finite does not change; nor what of two that move alike is larger."""
-    if fn in ("isnan", "isinf", "isfinite") or (len(given) == 2 and _equal(*given)):
+def _comparison(op: Op, given: list[Move]) -> Move:
+    """Whether a number is finite, and how it stands to an infinity, does not change; nor what of two that move alike is
+    larger."""
+    if PointwiseAttrs.of(op).fn in ("isnan", "isinf", "isfinite") or (len(given) == 2 and _equal(*given)):
+        return STILL
+    if any(isinstance(number, float) and math.isinf(number) for number in op.inputs):
         return STILL
     raise _Unknown
 

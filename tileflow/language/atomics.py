@@ -144,7 +144,8 @@ def _update(
     """The eager meaning: one lane after another; lanes that name different elements go together."""
     eager.current(f"atomic_{fn}")
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
-    place = IndexedElements(tensor, tuple(index) if isinstance(index, list) else index)
+    where = tuple(index) if isinstance(index, list) else index
+    place = IndexedElements(tensor, where, masked=extra_mask is not None)
     given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in eager.widened(values)]
     indices, inside = place.everywhere(extra_mask)
     chosen = torch.ones(place.shape, dtype=torch.bool, device=tensor.device)

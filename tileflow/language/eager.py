@@ -318,7 +318,7 @@ def jagged_tiles(lengths: torch.Tensor, block_size: int | None) -> Iterator[Eage
             got=lengths.shape,
             hint="load one length for each lane: lengths[tile]",
         )
-    for (tile,) in tiles([0], [int(lengths.max())], [block_size]):
+    for (tile,) in tiles([0], [DeviceInt(lengths.max())], [block_size]):
         jagged = replace(tile, lanes=Lanes(tile.begin, parent, lengths))
         current("jagged_tile").loops[-1] = (jagged,)
         yield jagged

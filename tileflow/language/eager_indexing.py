@@ -72,10 +72,11 @@ class _Along:
 
 class IndexedElements:
     """The elements that an index names. ``shape``: of the result, with the axes that None inserts; ``lanes``: what its
-    dimensions are. ``reads``: of a load, which broadcasts sizes of 1."""
+    dimensions are. ``reads``: of a load, which broadcasts sizes of 1. ``masked``: a mask of the author's says which
+    count. Raises ShapeError for a tile of a loop up to a size that is larger than the tensor's."""
 
-    def __init__(self, tensor: torch.Tensor, index: Any, *, reads: bool = False) -> None:
-        self.reads = reads
+    def __init__(self, tensor: torch.Tensor, index: Any, *, reads: bool = False, masked: bool = False) -> None:
+        self.reads, self.masked = reads, masked
         self.tensor = tensor.view(torch.uint8) if tensor.dtype is torch.float4_e2m1fn_x2 else tensor
         self.shape: list[int] = []
         self._lanes: list[Lanes | None] = []
@@ -171,6 +172,8 @@ class IndexedElements:
         if isinstance(item, TileLike) and size == 1 < item.limit and item.begin == item.lanes.begin:
             return self._one(item)
         if isinstance(item, TileLike):
+            if not self.masked and item.begin == item.lanes.begin:
+                self._check_loop(item.limit, size)
             return self._run(item.begin, item.end, size, item.lanes, item.block_size)
         if isinstance(item, slice):
             return self._slice(item, size)
@@ -193,6 +196,17 @@ class IndexedElements:
             raise ShapeError("a tile must not run past the end of a tensor", got=f"up to {tile.limit} in a size of 1")
         self._plain.append(slice(0, 1))
         return _Along(torch.zeros(1, dtype=torch.long, device=self.tensor.device), (self._axis(1, None),))
+
+    def _check_loop(self, limit: int, size: int) -> None:
+        """A loop that host code bounds stays inside the tensor, as a launch checks; one that the kernel bounds may end
+        behind it."""
+        if limit > size and not isinstance(limit, DeviceInt):
+            raise ShapeError(
+                "a tile must not run past the end of a tensor",
+                got=f"a loop up to {limit} in a dimension of {size}",
+                where=f"a tensor of shape {tuple(self.tensor.shape)}",
+                hint="loop over tfl.tile(tensor.size(...)), or use extra_mask=",
+            )
 
     def _checked(self, index: torch.Tensor, axes: tuple[int, ...], size: int) -> _Along:
         """Indices that the kernel computed: those outside the tensor do not count."""

@@ -10,6 +10,7 @@ import torch
 from . import eager
 from .bounds import axes
 from .eager import EagerTile as Tile
+from .eager_indexing import DeviceInt
 from .marks import device, loop
 
 Size = Any  # an int, a 0-d tensor, or a size of the kernel
@@ -29,8 +30,13 @@ def tile(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Iterator
     within the GPU kernel. ``block_size`` fixes the size of a tile; without it the size is a knob ``block:<variable>``.
     """
     box = axes(begin_or_end, end, block_size)
-    found = eager.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [b and int(b) for b in box.blocks])
+    found = eager.tiles([int(b) for b in box.begins], [*map(_end, box.ends)], [b and int(b) for b in box.blocks])
     yield from found if box.several else (only for (only,) in found)
+
+
+def _end(bound: Size) -> int:
+    """The bound of a loop, which stays one that the kernel computes where it is that."""
+    return DeviceInt(bound) if isinstance(bound, (torch.Tensor, DeviceInt)) else int(bound)
 
 
 @loop

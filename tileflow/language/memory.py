@@ -29,7 +29,8 @@ def load(
     eager.current("load")
     if isinstance(tensor, StackTensor):
         return tensor.read(index, _tensor_of(extra_mask), other)
-    return IndexedElements(tensor, index, reads=True).read(_tensor_of(extra_mask), other)
+    found = IndexedElements(tensor, index, reads=True, masked=extra_mask is not None)
+    return found.read(_tensor_of(extra_mask), other)
 
 
 @device
@@ -45,7 +46,8 @@ def store(
     if isinstance(tensor, StackTensor):
         tensor.write(eager.widened(index), eager.widened(value), _tensor_of(extra_mask))
         return
-    IndexedElements(tensor, eager.widened(index)).write(eager.widened(value), _tensor_of(extra_mask))
+    place = IndexedElements(tensor, eager.widened(index), masked=extra_mask is not None)
+    place.write(eager.widened(value), _tensor_of(extra_mask))
 
 
 def _tensor_of(mask: torch.Tensor | bool | None) -> torch.Tensor | None:

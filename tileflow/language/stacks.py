@@ -45,22 +45,25 @@ class StackTensor:
 
     def read(self, index: Any, mask: torch.Tensor | None = None, other: Any = 0) -> torch.Tensor:
         """The elements of each tensor; ``other`` outside it, and where ``mask`` is false."""
-        like = IndexedElements(self.tensor_like, index, reads=True)
+        masked = mask is not None
+        like = IndexedElements(self.tensor_like, index, reads=True, masked=masked)
         shape = (*self.dev_ptrs.shape, *like.shape)
         masks = self._each(mask, like.shape)
         parts = [
-            IndexedElements(t, index, reads=True).read(m, other) for t, m in zip(self._tensors, masks, strict=True)
+            IndexedElements(t, index, reads=True, masked=masked).read(m, other)
+            for t, m in zip(self._tensors, masks, strict=True)
         ]
         found = torch.stack(parts).reshape(shape) if parts else self.tensor_like.new_zeros(shape)
         return tag(found, (*lanes_of(self.dev_ptrs), *like.lanes))
 
     def write(self, index: Any, value: Any, mask: torch.Tensor | None = None) -> None:
         """Store to each tensor its part of ``value``, or all of it where it has no dimensions of the stack."""
-        shape = IndexedElements(self.tensor_like, index).shape
+        masked = mask is not None
+        shape = IndexedElements(self.tensor_like, index, masked=masked).shape
         made = torch.as_tensor(value, device=self.tensor_like.device)
         values, masks = self._each(made, shape), self._each(mask, shape)
         for tensor, part, own in zip(self._tensors, values, masks, strict=True):
-            IndexedElements(tensor, index).write(part, own)
+            IndexedElements(tensor, index, masked=masked).write(part, own)
 
     def _each(self, value: torch.Tensor | None, shape: Sequence[int]) -> list[Any]:
         """For each tensor its part of a value of the stack's shape and then ``shape``."""

@@ -9,7 +9,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.errors import CallError, ConfigError
+from tileflow.errors import CallError, ConfigError, ShapeError
 from tileflow.target import target
 
 SEEN: list[object] = []
@@ -224,3 +224,32 @@ def test_loops_of_one_name_are_counted_in_each_launch() -> None:
     assert SEEN == [("first", 4, 8), ("second", 4, 16), ("third", 32, 64)]
     names = {k.name for k in loops.lower((x,), target("nvidia-h200")).space.knobs}
     assert names >= {"block:tile", "block:tile@1"}
+
+
+@tileflow.kernel
+def longer(x: torch.Tensor, n: int, how: str) -> torch.Tensor:
+    """What a loop up to ``n`` loads of a shorter ``x``."""
+    out = x.new_zeros(n)
+    for tile in tfl.tile(n, block_size=4):
+        if how == "masked":
+            out[tile] = tfl.load(x, [tile], extra_mask=tile.index < x.size(0))
+        elif how == "shifted":
+            out[tile] = x[tile + 1]
+        elif how == "inner":
+            for inner in tfl.tile(tile.begin, tile.end + 1):
+                out[tile] += x[inner].sum()
+        else:
+            out[tile] = x[tile]
+    return out
+
+
+def test_a_loop_up_to_a_size_stays_inside_as_in_a_launch() -> None:
+    """Plain Python loaded zeros where a launch is refused."""
+    x = torch.arange(1.0, 7.0)
+    with pytest.raises(ShapeError, match=r"must not run past the end.* but got a loop up to 8 in a dimension of 6"):
+        longer.run_eagerly(x, 8, "plain")
+    with pytest.raises(ShapeError, match="must not run past the end"):
+        longer.lower((x, 8, "plain"), target("nvidia-h200"))
+    assert longer.run_eagerly(x, 8, "masked").tolist() == [1, 2, 3, 4, 5, 6, 0, 0]
+    assert longer.run_eagerly(x, 8, "shifted").tolist() == [2, 3, 4, 5, 6, 0, 0, 0]
+    assert longer.run_eagerly(x, 8, "inner").tolist() == [15, 15, 15, 15, 11, 11, 11, 11]
