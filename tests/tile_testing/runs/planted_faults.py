@@ -172,7 +172,7 @@ SUBJECTS = (
         {
             "a store for an atomic addition": _store_for_addition,
             "overlapping parts": Change("v2 = part_begin + 1", "v2 = part_begin + 2"),
-            "odd parts lost": Change("part_idx = part_begin +", "part_begin = part_begin // 2 * 2\n    part_idx = part_begin +"),
+            "odd parts lost": Change("part_idx =", "part_begin = part_begin // 2 * 2\n    part_idx ="),
             "column mask one short": Change("tile_n_mask = tile_n_idx < 24", "tile_n_mask = tile_n_idx < 23"),
         },
         {"a race: an update lost in every second call": _race, "output not set to zero": _stale_output},
