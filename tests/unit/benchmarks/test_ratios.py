@@ -53,7 +53,7 @@ def marked(case: derived.DerivedCase) -> Any:
     return pytest.param(case, id=case.name, marks=[pytest.mark.slow] if takes_long else [])
 
 
-@pytest.mark.parametrize("case", map(marked, derived.CASES))
+@pytest.mark.parametrize("case", [marked(case) for case in derived.CASES])
 def test_a_derived_gradient_and_its_peers_compute_the_same(case: derived.DerivedCase) -> None:
     case = smaller(case)
     args = case.args("cpu")

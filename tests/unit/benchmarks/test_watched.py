@@ -88,4 +88,6 @@ def test_cases_are_chosen_by_words_of_their_names() -> None:
     from tileflow_benchmarks.ratios.products import CASES
 
     assert len(chosen(CASES, "")) == len(CASES)
-    assert [CASES[n].name for n in chosen(CASES, "fp8 8192;nn.Linear")] == ["4096^3 as nn.Linear", "fp8 8192^3"]
+    assert [CASES[n].name for n in chosen(CASES, "fp8 8192;3 as nn.Linear")] == [
+        "4096^3 as nn.Linear", "1000^3 as nn.Linear", "fp8 8192^3",
+    ]  # fmt: skip
