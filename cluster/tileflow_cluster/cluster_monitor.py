@@ -104,7 +104,8 @@ def exit_where_the_head_has_gone(code: int) -> None:
 
 
 def _head_has_gone() -> bool:
-    return bool(probe_head(ray.get_runtime_context().gcs_address, PROBE_LIMIT_S))
+    """A dead head refuses at once; a busy one has a few seconds to answer."""
+    return bool(probe_head(ray.get_runtime_context().gcs_address, CONNECT_LIMIT_S))
 
 
 class ClusterMonitor:

@@ -22,7 +22,8 @@ class ErrorAction(Enum):
     """What happens to a call, and to the worker that had it, when Ray answers with an error."""
 
     SUSPECT = (
-        "the worker is gone, perhaps by a config of its: each is tried again alone, and blocklisted when it kills two"
+        "the worker is gone, perhaps because of a config: all that it was busy with is tried again, each trial alone "
+        "on its worker; a config that kills two workers so is blocklisted"
     )
     RETRY = "the node or Ray is to blame: tried again on another worker, as often as any loss; never the config's fault"
     REBUILD = "the machine code is gone, the worker is not: compiled again"

@@ -82,7 +82,7 @@ class SweepRegistry:
 class RegistryClient:
     """One sweep's side of the registry. It never waits: it reads the last answer, and works alone without one.
 
-    Only the cluster's head knows where the registry is, and a head that has gone answers never. So a thread asks it.
+    Only the cluster's head knows where the registry is, and a head that has gone never answers. So a thread asks it.
     """
 
     def __init__(self, entry: SweepEntry, period_s: float) -> None:

@@ -242,7 +242,9 @@ class TrialQueue(Generic[Payload]):
 
     def _next(self, phase: Phase, device_class: str) -> _PendingTrial[Payload] | None:
         """Return the request that goes before all others; None where the policy selects."""
-        queue = self._waiting.get(_queue_name(phase, device_class), _WorkerQueue())
+        queue = self._waiting.get(_queue_name(phase, device_class))
+        if queue is None:
+            return None
         coming = next(iter(queue.order if phase == "compile" else queue.first), None)
         return None if coming is None else self._trials[coming]
 
