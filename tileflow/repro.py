@@ -13,6 +13,7 @@ import torch
 from .build.compat import block_shape
 from .build.interpret import path_reader, symbol_reader
 from .config import Config
+from .emit.dtypes import triton_dtype
 from .emit.source import TritonSource
 from .expr import Expr
 from .frontend.capture import identifier
@@ -56,13 +57,13 @@ _GLUON_BOX = '''\
 assert not INTERPRETED, "Triton's interpreter has no Gluon"
 
 
-def _box(tensor, block):
+def _box(tensor, block, dtype):
     """A descriptor whose boxes lie in shared memory as Gluon's default has them."""
     from triton.experimental.gluon import language
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as Box
 
-    dtype = getattr(language, str(tensor.dtype).removeprefix("torch."))
-    return Box.from_tensor(tensor, block, language.NVMMASharedLayout.get_default_for(block, dtype))
+    layout = language.NVMMASharedLayout.get_default_for(block, getattr(language, dtype))
+    return Box.from_tensor(tensor, block, layout)
 '''
 _TAIL = """
 
@@ -174,4 +175,7 @@ class _Recorder:
         if (shape, strides) != (tuple(value.shape), value.stride()):  # dimensions in another order
             name = f"{name}.as_strided({shape}, {strides})"
         box = f"{name}, {block_shape(arg.type)}"
-        return f"TensorDescriptor.from_tensor({box})" if self._source.language == "triton" else f"_box({box})"
+        if self._source.language == "triton":
+            return f"TensorDescriptor.from_tensor({box})"
+        dtype = triton_dtype(str(value.dtype).removeprefix("torch.")).removeprefix("tl.")
+        return f'_box({box}, "{dtype}")'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+import triton.language as tl
+from triton.experimental.gluon import language as gluon_language
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.api import Kernel
+from tileflow.api import Kernel, load_kernel
 from tileflow.errors import ConfigError
 from tileflow.target import target
 
@@ -101,3 +104,16 @@ def test_a_config_that_is_none(tmp_path: Path) -> None:
     lowered = copied.lower((meta(64, 64),), target("nvidia-h200"))
     with pytest.raises(ConfigError):
         copied.repro(meta(64, 64), config=lowered.default.with_({"block:tile_m": 3}))
+
+
+@pytest.mark.parametrize("reference", ["examples.matmul:matmul", "examples.fp8_matmul:fp8_matmul"])
+def test_boxes_of_gluon_name_its_own_types(reference: str) -> None:
+    """Gluon spells the types of eight bits otherwise than torch."""
+    subject = load_kernel(reference)
+    args = subject.inputs(m=4096, n=4096, k=4096, device="meta")
+    lowered = subject.lower(args, target("nvidia-h200"))
+    chosen = lowered.space.repair(lowered.default.with_({"schedule": "warp_specialised"}))
+    text = subject.repro(*args, config=chosen)
+    named = re.findall(r'_box\(.*?\], "(\w+)"\)', text)
+    assert named
+    assert all(isinstance(getattr(gluon_language, name), tl.dtype) for name in named)
