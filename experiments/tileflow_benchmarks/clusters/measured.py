@@ -201,8 +201,8 @@ def _rows(output: str) -> list[Any]:
 
 def _check_apart(case: Case) -> dict[str, Any]:
     rows, reason = _in_process(["--check", case.text], CHECK_LIMIT_S)
-    found = rows[0] if rows else {"status": "timeout" if reason.startswith("timeout") else "failed", "reason": reason}
-    found = {"case": case.name, **found}
+    ended = {"status": "timeout" if reason.startswith("timeout") else "failed", "reason": reason}
+    found = {"case": case.name, **(ended if reason else rows[0])}  # what a process said before it failed is no answer
     print(json.dumps(found), flush=True)
     return found
 
