@@ -102,7 +102,7 @@ def by_text(x, out, n, PARTS: tl.constexpr, LANES: tl.constexpr, BEGIN: tl.const
     tl.inline_asm_elementwise(BEGIN, "=r,r", [0], dtype=tl.int32, is_pure=False, pack=1)
     row, part = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS
     lanes = part * LANES + tl.arange(0, LANES)
-    value = tl.load(x + row * n + lanes, mask=lanes < n, other=-float("inf"))
+    value = tl.load(x + row * n + lanes, mask=lanes < n, other=-float("inf")).to(tl.float32)
     largest = tl.inline_asm_elementwise(MAX, "=f,f", [tl.max(value, 0)], dtype=tl.float32, is_pure=False, pack=1)
     weight = tl.exp(value - largest)
     total = tl.inline_asm_elementwise(SUM, "=f,f", [tl.sum(weight, 0)], dtype=tl.float32, is_pure=False, pack=1)
