@@ -3,7 +3,7 @@ call's shapes, the launches in their order. For reports of what goes wrong in a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -90,6 +90,19 @@ def script(lowered: Lowered, config: Config, scope: FunctionType) -> str:
     return head + "".join(recording.parts) + _TAIL.format(tensors=shown)
 
 
+def _with_ones(source: TritonSource, names: Sequence[str]) -> str:
+    """The source's text, in which Triton takes the named arguments, ints that are 1, as it takes other ints. It would
+    put a Python number for them, which has none of a tile's methods."""
+    jit = "@triton.jit" if source.language == "triton" else "@gluon.jit"
+    head = f"{jit}\ndef {source.name}("
+    assert source.text.count(head) == 1
+    return (
+        source.text.replace(head, f"{jit}(do_not_specialize={list(names)!r}){head[len(jit) :]}")
+        if names
+        else source.text
+    )
+
+
 @dataclass
 class _Recording:
     """The script as far as it has been written. ``tensors``: the names of the tensors in it, with the tensors."""
@@ -102,7 +115,7 @@ class _Recording:
     _text: str = ""
 
     def define(self, text: str) -> None:
-        """``text`` defines the next kernel: once, unless another with names of its own came between."""
+        """``text`` defines the next kernel: once, unless another came between."""
         if text != self._text:
             self.parts.append(f"\n\n{text.rstrip()}\n\n\n")
             self._text = text
@@ -151,7 +164,9 @@ class _Recorder:
         if not self.guards.holds(values):
             return False
         source = self._source
-        self._recording.define(source.text if source.language == "triton" else f"{_GLUON_BOX}\n\n{source.text}")
+        ones = [a.name for a in source.args if isinstance(a.value, Expr) and a.value.evaluate(values) == 1]
+        text = _with_ones(source, ones)
+        self._recording.define(text if source.language == "triton" else f"{_GLUON_BOX}\n\n{text}")
         arguments = [f'"{arg.name}": {self._argument(arg, captured, values)}' for arg in source.args]
         grid = tuple(extent.evaluate(values) for extent in source.grid)
         if min(grid) > 0:

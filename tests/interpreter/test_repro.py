@@ -117,3 +117,20 @@ def test_boxes_of_gluon_name_its_own_types(reference: str) -> None:
     named = re.findall(r'_box\(.*?\], "(\w+)"\)', text)
     assert named
     assert all(isinstance(getattr(gluon_language, name), tl.dtype) for name in named)
+
+
+@tileflow.kernel
+def shifted(x: torch.Tensor, by: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] + by * 2
+    return out
+
+
+def test_an_int_that_is_1_stays_an_argument() -> None:
+    """Triton puts a Python number for one, of which tiles' methods are asked."""
+    lowered = shifted.lower((meta(64), 1), target("nvidia-h200"), "dynamic")
+    (source, *_) = lowered.emit(lowered.default)
+    number = next(arg.name for arg in source.args if arg.kind == "int")
+    assert f"@triton.jit(do_not_specialize=['{number}'])\ndef {source.name}(" in shifted.repro(meta(64), 1)
+    assert "do_not_specialize" not in shifted.repro(meta(64), 2)

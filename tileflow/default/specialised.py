@@ -24,6 +24,7 @@ from .sizes import programs, symbol, times
 from .streaming import pow2
 
 K = OpKind
+GROUP_ROWS = 64  # of a consumer group
 CONSUMER_ROWS = 128  # of two consumer groups
 COLUMNS = 256  # of a product's tile whose rows they share
 WIDE_HEAD = 128  # columns of a head whose programs walk
@@ -75,7 +76,8 @@ def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Ta
     """Two groups with tiles of their own, 128 x 128, where that is less work for the busiest multiprocessor than the
     pipelined blocks are (1.08 times the speed of 128 x 256 at 4224 x 4352), or no more and one group's epilogue beside
     the other's products is worth it: sums are short (1.05 to 1.2 times), operands have 8 bits (1.02) or tiles are many
-    (1.02 at 8192 x 8192). An epilogue that computes much is slower so: 0.7 times with a GELU."""
+    (1.02 at 8192 x 8192), but not both (1.04, 1.00 and 0.97 on three hosts). An epilogue that computes much is slower
+    so: 0.7 times with a GELU."""
     if not _is_cheap(found):
         return {}
     rows = ir.tiles[found.rows].block
@@ -86,16 +88,28 @@ def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Ta
     before = [wanted.get(name, 0) for name in (rows.args[0], symbol(found.columns))]
     sides = [size for size in before if isinstance(size, int) and size >= CONSUMER_ROWS]
     if len(sides) < 2:
-        return {}
+        return _alone(ir, found, wanted, target)
     tiles = programs(ir, dealt)
     work = -(-tiles // target.sm_count) * CONSUMER_ROWS * CONSUMER_ROWS
     work_before = -(-programs(ir, wanted) // target.sm_count) * prod(sides)
-    weighs = tile_length(ir, found.keys) <= SHORT or itemsize(found.product.values[0].type.dtype) == 1
-    least = 1.0 if weighs or programs(ir, wanted) >= MANY_WAVES * target.sm_count else FEWER
+    is_short, has_8_bits = tile_length(ir, found.keys) <= SHORT, itemsize(found.product.values[0].type.dtype) == 1
+    are_many = programs(ir, wanted) >= MANY_WAVES * target.sm_count
+    least = 1.0 if is_short or has_8_bits != are_many else FEWER
     if tiles < 2 * target.sm_count or work_before < least * work:
         return {}
     own: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES_DEALT, PING_PONG.name(ir): True, GROUP.name(ir): 8}
     return dealt | own | {CONSUMERS.name(ir): 2}
+
+
+def _alone(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """One consumer group with the pipelined blocks of 64 rows, where a loop whose bounds a program finds is of one
+    part: at 1.11 times the pipelined speed for 64 x 8192 x 8192. A plain product, whose bounds are known, gains
+    nothing."""
+    rows = ir.tiles[found.rows].block.args[0]
+    if found.parts is None or wanted.get(rows) != GROUP_ROWS or programs(ir, wanted) < NEARLY * target.sm_count:
+        return {}
+    own: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES_DEALT, PING_PONG.name(ir): False, CONSUMERS.name(ir): 1}
+    return {name: wanted[name] for name in (rows, symbol(found.columns), symbol(found.inner)) if name in wanted} | own
 
 
 def _is_cheap(found: Single) -> bool:

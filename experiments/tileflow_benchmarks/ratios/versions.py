@@ -28,9 +28,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
+
+import triton
 
 from tileflow.measure.timing import DeviceSampler, median_interval, sample_in_turn
 from tileflow_benchmarks.suite.cells import SUITE, Cell
@@ -141,8 +144,21 @@ def launches(script: str) -> Callable[[], None]:
         "what follows the launches looks at results"
     )
     exec(_compiled(before, file), namespace)
+    launch = namespace["_launch"]
+    namespace["_launch"] = lambda function, grid, arguments, *rest: launch(
+        _with_ones(function, *(n for n, v in arguments.items() if type(v) is int and v == 1)), grid, arguments, *rest
+    )
     code = _compiled(again, file)
     return lambda: exec(code, namespace)
+
+
+@cache
+def _with_ones(function: Any, *names: str) -> Any:
+    """A script's kernel that takes the named arguments, ints that are 1, as it takes other ints; older scripts leave
+    it to Triton, which puts a Python number for them."""
+    return (
+        triton.jit(function.fn, do_not_specialize=names) if names and type(function) is triton.JITFunction else function
+    )
 
 
 def _calls(statement: ast.stmt) -> str:
@@ -183,15 +199,25 @@ def measure(rows: Sequence[Row], rounds: int, keep: Callable[[Row], None]) -> No
         if why:
             keep({"cell": row["cell"], "config": row["config"], "time": "left out", "why": why})
         else:
-            samplers = {v: DeviceSampler(launches(row["scripts"][v]), ()) for v in VERSIONS}
-            keep({"cell": row["cell"], "config": row["config"], **in_turns(samplers, rounds, sample_in_turn)})
+            keep({"cell": row["cell"], "config": row["config"], **_timed(row["scripts"], rounds)})
+
+
+def _timed(scripts: Mapping[str, str], rounds: int) -> Row:
+    """Both versions' times; why there are none where a script does not run, which is no reason to end the others."""
+    samplers = {}
+    for version in VERSIONS:
+        try:
+            samplers[version] = DeviceSampler(launches(scripts[version]), ())
+        except Exception as error:
+            return {"time": "failed", "why": f"{version}: {type(error).__name__}: {error}"}
+    return in_turns(samplers, rounds, sample_in_turn)
 
 
 # ---- the command ---------------------------------------------------------------------------------------------
 
 
 def main() -> int:
-    """Run the comparison. Exit code 1 where a cell is gone or slower."""
+    """Run the comparison. Exit code 1 where a cell is gone, slower, or fails."""
     parser = argparse.ArgumentParser(prog="python -m tileflow_benchmarks.ratios.versions", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--old", type=Path, help="a checkout of the version to compare with")
@@ -238,7 +264,7 @@ def _measured(folder: Path, rounds: int) -> int:
         (folder / TIMES).write_text(json.dumps(found, indent=1))
 
     measure(rows, rounds, keep)
-    return int(any(row["time"] == "slower" for row in found))
+    return int(any(row["time"] in ("slower", "failed") for row in found))
 
 
 if __name__ == "__main__":
