@@ -20,7 +20,6 @@ from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
-from .sizes import programs
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
 LIVE_ELEMENTS = 1 << 17  # that it keeps in all: what is not used at once shares registers
@@ -29,7 +28,7 @@ PROGRAM_BYTES = 1 << 13  # of the tensor with the shortest elements
 BYTES_PER_THREAD = 128  # eight loads of the widest kind in flight
 LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
 ROW_REGISTERS = 256  # where rows are reduced: what the next sum needs is computed anew or read again
-CHUNK_WARPS = 16  # of a multiprocessor together, where one program has fewer and registers suffice
+CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer and registers suffice
 MIN_WARPS = 4
 RUN = 32  # neighbours that a block takes although another one was first
 SECTOR = 32  # bytes that memory moves at least
@@ -53,31 +52,14 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     limits = _limits(ir, sizes, target)
     if any(sizes[symbol] > limit for symbol, limit in limits.items()):
         sizes = block_sizes(ir, chunked, budget, most, limits)
-    warps, used = _warps(ir, row, sizes, per_thread, target)
-    if warps < CHUNK_WARPS and _is_alone(ir, sizes, target):
-        kept = {s: sizes[s] for s in _grid_blocks(ir) & sizes.keys()}
-        budget = max(CHUNK_WARPS * target.warp_size * per_thread // row, budget)
-        sizes = block_sizes(ir, chunked, budget, most, kept)
-        warps, used = _warps(ir, row, sizes, per_thread, target)
     wanted |= sizes
+    used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
+    warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
+    warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = 3
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
-
-
-def _warps(ir: KernelIR, row: int, sizes: Mapping[str, int], per_thread: int, target: Target) -> tuple[int, int]:
-    """Warps by which each thread has so many elements of the largest register tile, and that tile's elements."""
-    used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
-    warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
-    return max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1), used
-
-
-def _is_alone(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> bool:
-    """Whether no two programs share a multiprocessor, and each goes through loops: only more warps of its own keep it
-    busy then."""
-    loops = any(op.kind is OpKind.FOR for op in ir.walk())
-    return loops and not chunks(ir) and programs(ir, sizes) <= target.sm_count
 
 
 def chunks(ir: KernelIR) -> dict[str, str]:
@@ -175,7 +157,8 @@ def block_sizes(
 def _limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, int]:
     """Sizes of the grid's blocks by which programs that run through loops are enough for half of the multiprocessors,
     where that leaves each block as long as a transaction of memory."""
-    limits = {symbol: size for symbol, size in sizes.items() if symbol in _grid_blocks(ir)}
+    blocks = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
+    limits = {symbol: size for symbol, size in sizes.items() if symbol in blocks}
     if not limits or chunks(ir) or not any(op.kind is OpKind.FOR for op in ir.walk()):
         return {}  # chunks are as many as it takes
     while 2 * prod(_tiles(ir, name, limits) for name in ir.grid) <= target.sm_count:
@@ -184,11 +167,6 @@ def _limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str,
             break
         limits[widest] //= 2
     return limits
-
-
-def _grid_blocks(ir: KernelIR) -> set[str]:
-    """The block symbols of the grid's tiles."""
-    return {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
 
 
 def _meetings(ir: KernelIR) -> list[frozenset[str]]:

@@ -18,6 +18,12 @@ _FUNCTIONS: dict[str, str] = {
     rest = _fmod(a, b)
     return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 """,
+    # quotient and product are exact; of a negative number so small that its quotient is zero the floor is too
+    "_remainder_by_power": """(a, b):
+    rest = a - tl.floor(a * (1.0 / b)) * b
+    rest = tl.where(rest < 0, rest + b, rest)
+    return tl.where(rest == 0, a * 0.0, rest)
+""",
     # the quotient less its remainder is a whole number but for its rounding
     "_floor_divide": """(a, b):
     rest = _fmod(a, b)

@@ -46,6 +46,8 @@ POINTWISE: dict[str, Pointwise] = {
                           lambda a, b: torch.div(a, b, rounding_mode="trunc"), integer="{0} // {1}", flops=5),
     "remainder": Pointwise("_remainder({0}, {1})", torch.remainder, flops=10,
                            integer="{0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0)"),
+    # of a constant power of two, 1 and more
+    "remainder_by_power": Pointwise("_remainder_by_power({0}, {1})", torch.remainder, flops=5),
     "fmod": Pointwise("_fmod({0}, {1})", torch.fmod, integer="{0} % {1}", flops=8),
     "pow": Pointwise("_power({0}, {1})", torch.pow, flops=14, float_only=True),
     "neg": Pointwise("-{0}", torch.neg),

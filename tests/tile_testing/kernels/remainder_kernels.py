@@ -1,0 +1,42 @@
+"""Remainders of floats by constants, at every edge: those of powers of two are written without the vendor's loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tile_testing.kernels.cases import Case
+
+CASES: dict[str, Case] = {}
+EDGES = [0.0, -0.0, 1.0, -1.0, 4096.0, -4096.0, 1e-45, -1e-45, 1e-38, -1e-38, 3e38, -3e38, math.inf, -math.inf, math.nan]
+POWERS = (1, 2, 4096, 2.0**40)
+
+
+def _add(name: str, function: Callable[[Any], Any], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(len(CASES))
+    scales = 10.0 ** torch.randint(-6, 9, (97,), generator=generator)
+    drawn = torch.randn(97, generator=generator, dtype=torch.float64) * scales
+    x = torch.cat([torch.tensor(EDGES, dtype=torch.float64), drawn]).to(dtype)
+
+    @tileflow.kernel
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = function(x[tile])
+        return out
+
+    globals()[name] = kernel
+    CASES[name] = Case(kernel, (x,), function, (("block:tile", 16),))
+
+
+for _dtype in (torch.float32, torch.float64):
+    for _power in POWERS:
+        _add(f"by_{_power:.0f}_{str(_dtype)[6:]}", lambda a, power=_power: a % power, _dtype)
+    # an infinity has its zero's sign
+    _add(f"sign_{str(_dtype)[6:]}", lambda a: 1 / torch.where(a % 4096 == 0, a % 4096, 1.0), _dtype)
+    _add(f"by_6_{str(_dtype)[6:]}", lambda a: a % 6, _dtype)
