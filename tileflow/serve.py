@@ -309,10 +309,12 @@ def _build_portable(kernel: Kernel, call: Call) -> BuiltServer:
 
     _log.warning("%s was compiled for %d shapes: variants that take any shape are built now", kernel.name, MOST_SHAPES)
     lowered = kernel.lower(kernel.positional_args(call.args, call.kwargs), target(call.live or ANY_TARGET), "dynamic")
+    # warp-specialised variants where the default is so, the pipelined ones behind them
+    config = lowered.default if lowered.default != lowered.default_pipelined else None
     made: dict[int, list[Launcher]] = {}
-    for source in portable_sources(lowered):
+    for source in portable_sources(lowered, config):
         made.setdefault(source.region, []).append(kernel.launcher(source, lowered.target, call.device))
-    return BuiltServer(portable_config(lowered), made, "compiled", "variants for any shape")
+    return BuiltServer(portable_config(lowered, config), made, "compiled", "variants for any shape")
 
 
 def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:

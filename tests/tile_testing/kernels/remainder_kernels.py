@@ -13,7 +13,23 @@ import tileflow.language as tfl
 from tile_testing.kernels.cases import Case
 
 CASES: dict[str, Case] = {}
-EDGES = [0.0, -0.0, 1.0, -1.0, 4096.0, -4096.0, 1e-45, -1e-45, 1e-38, -1e-38, 3e38, -3e38, math.inf, -math.inf, math.nan]
+EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    4096.0,
+    -4096.0,
+    1e-45,
+    -1e-45,
+    1e-38,
+    -1e-38,
+    3e38,
+    -3e38,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
 POWERS = (1, 2, 4096, 2.0**40)
 
 
