@@ -76,9 +76,9 @@ def _ragged(ir: KernelIR, found: Single, target: Target) -> dict[str, Choice]:
 def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
     """Two groups with tiles of their own, 128 x 128, where that is less work for the busiest multiprocessor than the
     pipelined blocks are (1.08 times the speed of 128 x 256 at 4224 x 4352), or no more and one group's epilogue beside
-    the other's products is worth it: sums are short (1.05 to 1.2 times), operands have 8 bits (1.02) or tiles are many
-    (1.02 at 8192 x 8192), but not both (1.04, 1.00 and 0.97 on three hosts). An epilogue that computes much is slower
-    so: 0.7 times with a GELU."""
+    the other's products is worth it: sums are short (1.05 to 1.2 times), or operands have 8 bits (1.02). Of long sums
+    and many tiles the hosts differ: 1.06 to 0.97 times at 8192 x 8192. An epilogue that computes much is slower so:
+    0.7 times with a GELU."""
     if not _is_cheap(found):
         return {}
     rows = ir.tiles[found.rows].block
@@ -94,8 +94,8 @@ def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Ta
     work = -(-tiles // target.sm_count) * CONSUMER_ROWS * CONSUMER_ROWS
     work_before = -(-programs(ir, wanted) // target.sm_count) * prod(sides)
     is_short, has_8_bits = tile_length(ir, found.keys) <= SHORT, itemsize(found.product.values[0].type.dtype) == 1
-    are_many = programs(ir, wanted) >= MANY_WAVES * target.sm_count
-    least = 1.0 if is_short or has_8_bits != are_many else FEWER
+    weighs = is_short or (has_8_bits and programs(ir, wanted) < MANY_WAVES * target.sm_count)
+    least = 1.0 if weighs else FEWER
     if tiles < 2 * target.sm_count or work_before < least * work:
         return {}
     own: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES_DEALT, PING_PONG.name(ir): True, GROUP.name(ir): BAND}

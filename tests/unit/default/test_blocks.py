@@ -179,6 +179,15 @@ def test_products_in_full_precision_are_short() -> None:
         assert config["block:tm"] * config["block:tn"] * inner <= 1 << 19, function
 
 
+def test_no_product_in_full_precision_is_left_to_multiply_adds() -> None:
+    """The second of two was, which spilled 2360 bytes a thread; and two sums of parts need eight warps."""
+    single = meta(4096, 4096)
+    config = default(gated, single, single.t(), single.t())
+    precisions = [choice for name, choice in config.items if name.endswith(".precision")]
+    assert precisions == ["tf32x3", "tf32x3"]
+    assert 2 * config["block:tm"] * config["block:tn"] <= 64 * 32 * config["num_warps"]
+
+
 def test_a_block_size_that_host_code_counts_parts_by_is_chosen_so_that_all_parts_fit() -> None:
     """14.6: a tile as wide as there are parts was held against the parts of the first block size alone."""
 

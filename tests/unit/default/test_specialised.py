@@ -43,7 +43,7 @@ def tile_of(lowered: Lowered, rows: str, columns: str) -> Tile:
     ("sizes", "expected"),
     [
         ((4096, 4096, 4096), None),  # 3.9 waves of 128 x 256: as good as it gets
-        ((8192, 8192, 8192), DEALT),  # 15.5 waves
+        ((8192, 8192, 8192), None),  # 15.5 waves: 1.04 to 0.94 of the speed
         ((64, 8192, 8192), None),
         ((1000, 1000, 1000), None),  # no two tiles for each multiprocessor
         ((4224, 4352, 4096), DEALT),  # 4.25 waves, which are 5: by halves 8.5, which are 4.5 of the large ones
@@ -67,7 +67,8 @@ def test_an_epilogue_that_computes_is_pipelined(epilogue: str) -> None:
 
 
 def test_eight_bits() -> None:
-    for sizes, expected in (((4096, 4096, 4096), DEALT), ((4224, 4352, 4096), DEALT), ((1024, 1024, 4096), None)):
+    few, many = (4096, 4096, 4096), (8192, 8192, 8192)
+    for sizes, expected in ((few, DEALT), ((4224, 4352, 4096), DEALT), ((1024, 1024, 4096), None), (many, None)):
         lowered = fp8_matmul.lower(examples.fp8_matmul.inputs(*sizes, device="meta"), H200)
         assert tile_of(lowered, "block:tile_m", "block:tile_n") == expected
 
@@ -111,6 +112,10 @@ def test_parts_of_an_inner_dimension(sizes: tuple[int, int, int], parts: int) ->
     """The author's first choice of four had 0.77, 0.31 and 0.56 of cuBLAS's speed at the first, third and fifth."""
     lowered = split_k_matmul.lower(examples.split_k.inputs(*sizes, device="meta"), H200)
     assert lowered.default["tunable:split_k"] == parts
+    # a loop whose bounds a program finds had 0.9 of a plain product's speed where it was pipelined
+    alone = sizes == (64, 8192, 8192)
+    assert not alone or tile_of(lowered, "block:tile_m", "block:tile_n") == (64, 64, True)
+    assert not alone or lowered.default["consumers"] == 1
 
 
 @pytest.mark.parametrize("device", ["nvidia-a100", "amd-mi300x"])
