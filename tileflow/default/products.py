@@ -60,8 +60,6 @@ PRECISE_INNER = 16
 TF32_PARTS: Shapes = ((128, 64, 4), (64, 64, 4))
 BF16_PARTS: Shapes = ((128, 128, 8), (128, 64, 4), (64, 64, 4))
 PARTS_INNER = 32
-PART_SUMS = 64  # registers of a thread for products: their operands' parts take as many again
-MOST_PART_WARPS = 8
 # where operands come an element at a time: few elements for each of many threads, which have registers for all of them
 BY_ELEMENT: Shapes = ((128, 64, 8), (64, 64, 8))
 LEFT_BY_ELEMENT: Shapes = ((64, 128, 8), (64, 64, 8))
@@ -245,8 +243,6 @@ def _precise(
     by_element = bool(parts) and comes_by_element(ir, b, target, unaligned)
     shapes = PARTS_BY_ELEMENT if by_element else shapes
     m, n, warps = _output_block(lengths[0], lengths[1], batch, _in_registers(ir, op, shapes, target), target)
-    while parts and warps < MOST_PART_WARPS and _sums(ir, op, m, n) > PART_SUMS * warps * target.warp_size:
-        warps *= 2
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
     dims, inner = (a.dims[-2], b.dims[-1], a.dims[-1]), PARTS_INNER if parts else PRECISE_INNER
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, inner), strict=True)}
@@ -255,9 +251,8 @@ def _precise(
     wanted[GROUP.name(ir)] = 8
     if is_whole:  # else the assembler may load all operands at once, and then gives up
         wanted[MAXNREG.name(ir)] = HALF_OF_REGISTERS
-    for other in ir.walk():
-        if other.kind is OpKind.DOT and in_full_precision(other) and in_parts(ir, other, target) and not is_whole:
-            wanted[PRECISION.name(site_of(other))] = _parts(ir, _operands(other)[1])
+    if parts:
+        wanted[PRECISION.name(site_of(op))] = parts
     boxes = parts == "tf32x3" or (parts and any(needs_box(ir, v, target) for v in (a, b)))
     return wanted | (_boxes(ir, target) if boxes and not by_element else {})
 
@@ -279,16 +274,16 @@ def _parts(ir: KernelIR, right: Value) -> str:
 def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target) -> Shapes:
     """The shapes whose programs have registers for every product and for what is alive beside it: the sums of other
     products, a product that is scaled before it is added."""
-    most = MOST_SUMS * target.warp_size
-    return tuple((m, n, warps) for m, n, warps in shapes if _sums(ir, op, m, n) <= most * warps)
-
-
-def _sums(ir: KernelIR, op: Op, m: int, n: int) -> int:
-    """The elements of all products, and of what is alive beside them, where one has a block of ``m`` x ``n``."""
     a, b = _operands(op)
-    sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
-    sizes |= {symbol(d): max(size // times(d), 1) for d, size in zip((a.dims[-2], b.dims[-1]), (m, n), strict=True)}
-    return max(sum(_elements(v, sizes) for v in tiles) for tiles in beside_products(ir))
+    together = beside_products(ir)
+
+    def fits(shape: tuple[int, int, int]) -> bool:
+        sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
+        sizes |= {symbol(d): max(n // times(d), 1) for d, n in zip((a.dims[-2], b.dims[-1]), shape, strict=False)}
+        largest = max(sum(_elements(v, sizes) for v in tiles) for tiles in together)
+        return largest <= MOST_SUMS * shape[2] * target.warp_size
+
+    return tuple(filter(fits, shapes))
 
 
 def _persistent(ir: KernelIR) -> dict[str, Choice]:
