@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 import tileflow
@@ -13,6 +15,11 @@ _LEAST = float("-inf")
 def pooled(size: int, width: int, step: int, room: int) -> int:
     """Return how many windows a dimension has, with ``room`` elements of padding at each end."""
     return (size + 2 * room - width) // step + 1
+
+
+def is_in(index: Any, size: int) -> Any:
+    """Return which of the indices are of a dimension's elements."""
+    return (index >= 0) & (index < size)
 
 
 # ---- pooling, over all but the first dimension ---------------------------------------------------------------------------
@@ -35,7 +42,8 @@ def max_pool_1d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
     for tb, tx in tfl.tile(out.shape):
         top = tfl.full([tb, tx], _LEAST, dtype=x.dtype)
         for d in tfl.static_range(width):
-            top = torch.maximum(top, tfl.load(x, [tb, tx.index * step + (d - room)], other=_LEAST))
+            at = tx.index * step + (d - room)
+            top = torch.maximum(top, tfl.load(x, [tb, at], extra_mask=is_in(at, x.size(1))[None, :], other=_LEAST))
         out[tb, tx] = top
     return out
 
@@ -61,8 +69,9 @@ def max_pool_2d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
         top = tfl.full([tb, ty, tx], _LEAST, dtype=x.dtype)
         for dy in tfl.static_range(width):
             for dx in tfl.static_range(width):
-                place = [tb, ty.index * step + (dy - room), tx.index * step + (dx - room)]
-                top = torch.maximum(top, tfl.load(x, place, other=_LEAST))
+                y, z = ty.index * step + (dy - room), tx.index * step + (dx - room)
+                inside = is_in(y, h)[None, :, None] & is_in(z, w)[None, None, :]
+                top = torch.maximum(top, tfl.load(x, [tb, y, z], extra_mask=inside, other=_LEAST))
         out[tb, ty, tx] = top
     return out
 
@@ -94,7 +103,10 @@ def max_pool_3d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
             for dy in tfl.static_range(width):
                 for dx in tfl.static_range(width):
                     z, y = tz.index * step + (dz - room), ty.index * step + (dy - room)
-                    top = torch.maximum(top, tfl.load(x, [tb, z, y, tx.index * step + (dx - room)], other=_LEAST))
+                    at = tx.index * step + (dx - room)
+                    inside = is_in(z, d)[None, :, None, None] & is_in(y, h)[None, None, :, None]
+                    inside = inside & is_in(at, w)[None, None, None, :]
+                    top = torch.maximum(top, tfl.load(x, [tb, z, y, at], extra_mask=inside, other=_LEAST))
         out[tb, tz, ty, tx] = top
     return out
 

@@ -109,7 +109,9 @@ def against(case: ModuleCase, found: Mapping[str, Any]) -> dict[str, Any]:
     us: Mapping[str, float] = found["us"]
     counted = ("compile",) if case.module == "chains" else ("eager", "compile")
     best = min((us[name], name) for name in (counted if any(n in us for n in counted) else ("eager",)) if name in us)
-    ratios = {f"of_best{'' if name == 'ours' else '_tuned'}": best[0] / us[name] for name in ("ours", "tuned") if name in us}
+    ratios = {
+        f"of_best{'' if name == 'ours' else '_tuned'}": best[0] / us[name] for name in ("ours", "tuned") if name in us
+    }
     return {**found, "best": best[1], **{name: round(ratio, 3) for name, ratio in ratios.items()}}
 
 
