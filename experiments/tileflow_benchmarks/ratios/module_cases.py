@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,7 @@ class ModuleCase:
 
 
 def _weight(n: int, k: int) -> torch.Tensor:
-    return torch.randn(n, k) * k**-0.5
+    return torch.randn(n, k) / math.sqrt(k)
 
 
 def _biased(m: int, n: int, k: int) -> Args:

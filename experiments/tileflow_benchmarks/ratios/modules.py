@@ -33,7 +33,7 @@ from tileflow.target import Target, target
 
 from .command import DRY_DEVICE, chosen, device_of
 from .module_cases import CASES, ModuleCase
-from .serving import compared, run
+from .serving import Call, compared, run
 
 _MOST_COMPILING = 12  # processes with a context on the GPU
 _OWN = {"ours": "", "tuned": "_tuned"}  # our calls in a comparison, and the ends of their ratios' names
@@ -88,7 +88,7 @@ def measured(case: ModuleCase, device: Target, tune_s: float, tables: Path) -> d
     """Check a case's values, then time it beside torch's, and once more after a search if it has any seconds."""
     kernel, args = case.loaded, case.args("cuda")
     lowered = kernel.lower(args, device)
-    calls = {"ours": kernel.compile(lowered, lowered.default, "cuda")}
+    calls: dict[str, Call] = {"ours": kernel.compile(lowered, lowered.default, "cuda")}
     reference = make_reference(case.torch, args)
     verdict = check_call(calls["ours"], args, reference)
     if not verdict.ok:
