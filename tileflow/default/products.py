@@ -60,6 +60,9 @@ PRECISE_INNER = 16
 TF32_PARTS: Shapes = ((128, 64, 4), (64, 64, 4))
 BF16_PARTS: Shapes = ((128, 128, 8), (128, 64, 4), (64, 64, 4))
 PARTS_INNER = 32
+# where a program holds more sums than those have registers for: other products', or whole rows of the result
+MANY_SUMS_IN_PARTS: Shapes = ((64, 64, 8), (32, 64, 8), (16, 64, 8))
+MOST_SUMS_IN_PARTS = 96  # registers of a thread: beside 64, operands that are split take another 146
 # where operands come an element at a time: few elements for each of many threads, which have registers for all of them
 BY_ELEMENT: Shapes = ((128, 64, 8), (64, 64, 8))
 LEFT_BY_ELEMENT: Shapes = ((64, 128, 8), (64, 64, 8))
@@ -242,17 +245,25 @@ def _precise(
     # split in registers on their way to the matrix units: elements that come one at a time need no copy before
     by_element = bool(parts) and comes_by_element(ir, b, target, unaligned)
     shapes = PARTS_BY_ELEMENT if by_element else shapes
-    m, n, warps = _output_block(lengths[0], lengths[1], batch, _in_registers(ir, op, shapes, target), target)
+    fitting = _in_registers(ir, op, shapes, target, MOST_SUMS_IN_PARTS if parts else MOST_SUMS)
+    inner = PARTS_INNER if parts else PRECISE_INNER
+    if parts and not fitting:
+        inner = PRECISE_INNER
+        wide = _in_registers(ir, op, MANY_SUMS_IN_PARTS, target, MOST_SUMS_IN_PARTS) or MANY_SUMS_IN_PARTS[-1:]
+        m, n, warps = wide[0]
+    else:
+        m, n, warps = _output_block(lengths[0], lengths[1], batch, fitting, target)
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
-    dims, inner = (a.dims[-2], b.dims[-1], a.dims[-1]), PARTS_INNER if parts else PRECISE_INNER
+    dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, inner), strict=True)}
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = 1 if by_element else 3
     wanted[GROUP.name(ir)] = 8
     if is_whole:  # else the assembler may load all operands at once, and then gives up
         wanted[MAXNREG.name(ir)] = HALF_OF_REGISTERS
-    if parts:
-        wanted[PRECISION.name(site_of(op))] = parts
+    if parts:  # of each product: multiply-adds beside the matrix units would be as long as without them
+        products = [other for other in ir.walk() if in_parts(ir, other, target)]
+        wanted |= {PRECISION.name(site_of(other)): _parts(ir, _operands(other)[1]) for other in products}
     boxes = parts == "tf32x3" or (parts and any(needs_box(ir, v, target) for v in (a, b)))
     return wanted | (_boxes(ir, target) if boxes and not by_element else {})
 
@@ -271,9 +282,9 @@ def _parts(ir: KernelIR, right: Value) -> str:
     return "tf32x3" if any(lies) else "bf16x6"
 
 
-def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target) -> Shapes:
+def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target, most: int = MOST_SUMS) -> Shapes:
     """The shapes whose programs have registers for every product and for what is alive beside it: the sums of other
-    products, a product that is scaled before it is added."""
+    products, a product that is scaled before it is added. ``most``: registers of a thread for them."""
     a, b = _operands(op)
     together = beside_products(ir)
 
@@ -281,7 +292,7 @@ def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target) -> Shape
         sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
         sizes |= {symbol(d): max(n // times(d), 1) for d, n in zip((a.dims[-2], b.dims[-1]), shape, strict=False)}
         largest = max(sum(_elements(v, sizes) for v in tiles) for tiles in together)
-        return largest <= MOST_SUMS * shape[2] * target.warp_size
+        return largest <= most * shape[2] * target.warp_size
 
     return tuple(filter(fits, shapes))
 

@@ -59,7 +59,7 @@ class ModuleCase:
             return self.make(**sizes)
 
 
-# ---- chains ------------------------------------------------------------------------------------------------------
+# ---- chains ----------------------------------------------------------------------------------------------------------
 
 
 def _weight(n: int, k: int) -> torch.Tensor:
@@ -145,9 +145,11 @@ CHAINS = (
             _mnk(1024, 1000, 2048, h=4096), _SMALL | {"h": 40}),
     *_chain("gelu_softmax", lambda x, w, b: torch.softmax(F.gelu(F.linear(x, w, b)), 1), _biased,
             _mnk(1024, 8192, 4096)),
-    *_chain("layer_norm_silu", lambda x, w, g, h: F.silu(F.layer_norm(F.linear(x, w), (w.size(0),), g, h)),
+    *_chain("layer_norm_silu", lambda x, w, gamma, beta:
+            F.silu(F.layer_norm(F.linear(x, w), (w.size(0),), gamma, beta)),
             lambda m, n, k: (torch.randn(m, k), _weight(n, k), torch.randn(n), torch.randn(n)), _mnk(8192, 512, 1024)),
-    *_chain("hardswish_rms_norm", lambda x, w, g: F.rms_norm(F.hardswish(F.linear(x, w)), (w.size(0),), g, 1e-5),
+    *_chain("hardswish_rms_norm", lambda x, w, gamma:
+            F.rms_norm(F.hardswish(F.linear(x, w)), (w.size(0),), gamma, 1e-5),
             lambda m, n, k: (torch.randn(m, k), _weight(n, k), torch.randn(n)), _mnk(4096, 1111, 777)),
     *_chain("instance_norm_residual", _instance, lambda m, n, k: (*_biased(m, n, k), torch.randn(m, n)),
             _mnk(1024, 8192, 2048)),
@@ -167,7 +169,7 @@ CHAINS = (
 )  # fmt: skip
 
 
-# ---- windows -----------------------------------------------------------------------------------------------------
+# ---- windows ---------------------------------------------------------------------------------------------------------
 
 
 def _window(kernel: str, reference: Callable[..., Any], make: Callable[..., Args], sizes: Sizes, small: Sizes,

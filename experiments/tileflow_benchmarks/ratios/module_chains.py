@@ -110,7 +110,7 @@ def mlp(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor, b
     return out
 
 
-# ---- with a reduction of rows ------------------------------------------------------------------------------------
+# ---- with a reduction of rows ----------------------------------------------------------------------------------------
 
 
 @tileflow.kernel
@@ -232,7 +232,7 @@ def avg_pool_gelu_max(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torc
     return out
 
 
-# ---- with a group norm -------------------------------------------------------------------------------------------
+# ---- with a group norm -----------------------------------------------------------------------------------------------
 
 
 def normed_group(x: Any, w: Any, b: Any, tile_m: Any, group: Any) -> Any:

@@ -22,7 +22,7 @@ def is_in(index: Any, size: int) -> Any:
     return (index >= 0) & (index < size)
 
 
-# ---- pooling, over all but the first dimension -------------------------------------------------------------------
+# ---- pooling, over all but the first dimension -----------------------------------------------------------------------
 
 
 @tileflow.kernel
@@ -111,7 +111,7 @@ def max_pool_3d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
     return out
 
 
-# ---- stencils ----------------------------------------------------------------------------------------------------
+# ---- stencils --------------------------------------------------------------------------------------------------------
 
 
 @tileflow.kernel
@@ -151,7 +151,7 @@ def causal_convolution(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> 
     return out
 
 
-# ---- the middle of three dimensions ------------------------------------------------------------------------------
+# ---- the middle of three dimensions ----------------------------------------------------------------------------------
 
 
 @tileflow.kernel

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from multiprocessing import get_context
-from os import sched_getaffinity
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -33,9 +33,10 @@ from tileflow.target import Target, target
 
 from .command import DRY_DEVICE, chosen, device_of
 from .module_cases import CASES, ModuleCase
-from .serving import compared, run
+from .serving import Call, compared, run
 
 _MOST_COMPILING = 12  # processes with a context on the GPU
+_OWN = {"ours": "", "tuned": "_tuned"}  # our calls in a comparison, and the ends of their ratios' names
 
 
 def built(number: int, device: str, is_dry: bool) -> dict[str, Any]:
@@ -72,7 +73,8 @@ def checked_small(case: ModuleCase) -> dict[str, Any]:
 def built_ahead(numbers: Sequence[int], device: str, is_dry: bool) -> dict[int, dict[str, Any]]:
     """Build all cases in several processes, which leave the binaries in the caches of Triton and Inductor."""
     found: dict[int, dict[str, Any]] = {}
-    begin, processes = time.monotonic(), min(len(sched_getaffinity(0)), _MOST_COMPILING)
+    begin, processes = time.monotonic(), min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # the processes are as many as the cores already
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         under_way = {pool.submit(run, partial(built, number, device, is_dry)): number for number in numbers}
         for done in as_completed(under_way):
@@ -86,7 +88,7 @@ def measured(case: ModuleCase, device: Target, tune_s: float, tables: Path) -> d
     """Check a case's values, then time it beside torch's, and once more after a search if it has any seconds."""
     kernel, args = case.loaded, case.args("cuda")
     lowered = kernel.lower(args, device)
-    calls: dict[str, Callable[..., Any]] = {"ours": kernel.compile(lowered, lowered.default, "cuda")}
+    calls: dict[str, Call] = {"ours": kernel.compile(lowered, lowered.default, "cuda")}
     reference = make_reference(case.torch, args)
     verdict = check_call(calls["ours"], args, reference)
     if not verdict.ok:
@@ -107,12 +109,10 @@ def against(case: ModuleCase, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a comparison with its ratios to what counts for the case: torch.compile for chains, the better of both for
     windows."""
     us: Mapping[str, float] = found["us"]
-    counted = ("compile",) if case.module == "chains" else ("eager", "compile")
-    best = min((us[name], name) for name in (counted if any(n in us for n in counted) else ("eager",)) if name in us)
-    ratios = {
-        f"of_best{'' if name == 'ours' else '_tuned'}": best[0] / us[name] for name in ("ours", "tuned") if name in us
-    }
-    return {**found, "best": best[1], **{name: round(ratio, 3) for name, ratio in ratios.items()}}
+    counted = [name for name in (("compile",) if case.module == "chains" else ("eager", "compile")) if name in us]
+    best = min(counted or ["eager"], key=us.__getitem__)
+    ratios = {f"of_best{end}": round(us[best] / us[name], 3) for name, end in _OWN.items() if name in us}
+    return {**found, "best": best, **ratios}
 
 
 def means(rows: Iterable[Mapping[str, Any]], key: str = "of_best") -> dict[str, str]:
@@ -129,7 +129,7 @@ def _brief(row: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """Run all cases. Exit code 1 where a case was wrong, failed or spilled."""
+    """Run all cases. Exit code 1 where a case was wrong or failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for module_ratio.json")
     parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
