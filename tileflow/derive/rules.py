@@ -25,6 +25,7 @@ POINTWISE_RULES: dict[str, tuple[str, ...]] = {
     "floordiv": (NONE, NONE),
     "truncdiv": (NONE, NONE),
     "remainder": ("{g}", "-{g} * torch.floor({0} / {1})"),
+    "remainder_by_power": ("{g}", "-{g} * torch.floor({0} / {1})"),
     "fmod": ("{g}", "-{g} * torch.trunc({0} / {1})"),
     "pow": ("torch.where({1} == 0, 0.0, {g} * {1} * {0} ** ({1} - 1))",
             "torch.where(({0} == 0) & ({1} >= 0), 0.0, {g} * {out} * torch.log({0}))"),

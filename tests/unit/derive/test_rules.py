@@ -13,7 +13,11 @@ from tileflow.ir.ops import POINTWISE
 # what a function is defined for, where that is not every number
 DOMAINS = {"log": (0.1, 9.0), "log2": (0.1, 9.0), "log1p": (-0.9, 9.0), "sqrt": (0.1, 9.0), "rsqrt": (0.1, 9.0)}
 # torch has no derivative of a remainder for its divisor: it is that of x - floor(x / y) * y
-BY_HAND = {("remainder", 1): lambda x, y: -torch.floor(x / y), ("fmod", 1): lambda x, y: -torch.trunc(x / y)}
+BY_HAND = {
+    ("remainder", 1): lambda x, y: -torch.floor(x / y),
+    ("remainder_by_power", 1): lambda x, y: -torch.floor(x / y),
+    ("fmod", 1): lambda x, y: -torch.trunc(x / y),
+}
 STEPS = ("floordiv", "truncdiv")  # torch has no derivative of the first: it is 0, as of the second
 SPECIAL = [0.0, 1.0, -1.0, 2.0, -0.5, 3.0]
 
@@ -69,7 +73,7 @@ def test_a_rule_is_torchs(fn: str, data: st.DataObject) -> None:
         operands[0] = operands[0] > 0
     if fn == "pow":
         operands[0] = operands[0].abs()
-    if fn in ("div", "floordiv", "truncdiv", "remainder", "fmod", "reciprocal"):
+    if fn in ("div", "floordiv", "truncdiv", "remainder", "remainder_by_power", "fmod", "reciprocal"):
         operands[-1] = torch.where(operands[-1].abs() < 0.1, 1.5, operands[-1])
     check(fn, operands)
 
