@@ -96,11 +96,9 @@ def _with_ones(source: TritonSource, names: Sequence[str]) -> str:
     jit = "@triton.jit" if source.language == "triton" else "@gluon.jit"
     head = f"{jit}\ndef {source.name}("
     assert source.text.count(head) == 1
-    return (
-        source.text.replace(head, f"{jit}(do_not_specialize={list(names)!r}){head[len(jit) :]}")
-        if names
-        else source.text
-    )
+    if not names:
+        return source.text
+    return source.text.replace(head, f"{jit}(do_not_specialize={list(names)!r}){head.removeprefix(jit)}")
 
 
 @dataclass

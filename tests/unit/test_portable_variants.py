@@ -406,3 +406,19 @@ def test_a_bundle_s_default_row_has_the_defaults_of_a_call() -> None:
     lowered = kernel("examples.matmul:matmul").lower((x, w.t()), H200, "dynamic")
     given, by_default = (portable_sources(lowered, config) for config in (lowered.default, None))
     assert [s.hash for s in given] == [s.hash for s in by_default]
+
+
+@pytest.mark.parametrize(("m", "languages"), [(4224, {"gluon", "triton"}), (64, {"triton"})])
+def test_a_process_that_compiles_for_itself_has_the_defaults_schedule(
+    m: int, languages: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variants for any shape were pipelined there until a GPU had run the warp-specialised ones."""
+    from tileflow.api import Kernel
+    from tileflow.serve import Call, _build_portable
+
+    subject, built = kernel("examples.matmul:matmul"), []
+    monkeypatch.setattr(Kernel, "launcher", lambda self, source, *rest: built.append(source))
+    args = subject.inputs(m=m, n=4352, k=4096, device="meta")
+    problem = subject.lower(args, target("nvidia-h200"), "dynamic").problem
+    _build_portable(subject, Call(args, {}, problem, torch.device("cuda"), "nvidia-h200"))
+    assert {source.language for source in built} == languages

@@ -156,9 +156,9 @@ def launches(script: str) -> Callable[[], None]:
 def _with_ones(function: Any, *names: str) -> Any:
     """A script's kernel that takes the named arguments, ints that are 1, as it takes other ints; older scripts leave
     it to Triton, which puts a Python number for them."""
-    return (
-        triton.jit(function.fn, do_not_specialize=names) if names and type(function) is triton.JITFunction else function
-    )
+    if not names or type(function) is not triton.JITFunction:
+        return function
+    return triton.jit(function.fn, do_not_specialize=names)
 
 
 def _calls(statement: ast.stmt) -> str:
