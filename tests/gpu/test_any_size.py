@@ -47,7 +47,7 @@ def test_each_variant_at_unseen_sizes(card: Target, name: str) -> None:
     subject = kernel(reference)
     lowered, config = row(name, card)
     sources = portable_sources(lowered, config)
-    launchers = {s.hash: subject.launcher(s, card, "cuda") for s in sources}
+    launchers = {s.hash: subject.launcher(s, card, torch.device("cuda")) for s in sources}
     specialised = [s for s in sources if s.language == "gluon"]
     assert specialised
     for problem in (*calls, larger(name)):

@@ -7,7 +7,6 @@ result stands for a value where it has the value's own dtype, so that nothing is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..ir.attributes import AccessAttrs
@@ -115,5 +114,3 @@ def _holds(launch: Launch, op: Op, results: dict[int, int]) -> bool:
     plain = all(isinstance(item, TileIndex | SliceIndex) for item in attrs.index)
     is_as_wide = len(value.dims) == len(attrs.index) and ONE not in value.dims
     return plain and is_as_wide and value.type.dtype == launch.ir.tensor(attrs.tensor).dtype
-
-

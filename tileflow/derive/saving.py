@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,9 +48,11 @@ class _Returns(ast.NodeTransformer):
         self.names, self.is_tuple = names, is_tuple
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        """What a function inside returns stays."""
         return node
 
     def visit_Return(self, node: ast.Return) -> Any:
+        """The result, or its parts, and the statistics."""
         assert node.value is not None
         own = ast.Starred(node.value, ast.Load()) if self.is_tuple else node.value
         elements: list[ast.expr] = [own, *(ast.Name(name, ast.Load()) for name in self.names)]
@@ -75,15 +78,17 @@ def saving(host: HostFunction, call: Call, saved: Sequence[Saved]) -> Derived:
         own = [(one, tensor) for one, tensor in kept if one.launch == number]
         lines += _launch(host, call.launches[number], loop, own, namer) if own else ast.unparse(loop).splitlines()
     returns = _Returns([tensor for _, tensor in kept], call.is_tuple)
-    lines += [line for s in text.after for line in ast.unparse(ast.fix_missing_locations(returns.visit(s))).splitlines()]
+    lines += [
+        line
+        for s in text.after
+        for line in ast.unparse(ast.fix_missing_locations(returns.visit(copy.deepcopy(s)))).splitlines()
+    ]
     head = f"def {name}({', '.join(parameter_text(p, host) for p in text.parameters)}):"
     about = f'{INDENT}"""{host.fn.__name__}, and what its gradient reads."""'
     return Derived("\n".join([head, about, *(INDENT + line for line in lines)]) + "\n", name, (), (), False)
 
 
-def _launch(
-    host: HostFunction, launch: Launch, loop: ast.For, own: list[tuple[Saved, str]], namer: Namer
-) -> list[str]:
+def _launch(host: HostFunction, launch: Launch, loop: ast.For, own: list[tuple[Saved, str]], namer: Namer) -> list[str]:
     ir, text = launch.ir, host_text(host)
     header = Header(host, loop, host.regions[ir.region].function, launch.frame)
     equal = equal_sizes(ir, {p.arg for p in text.parameters}.__contains__)

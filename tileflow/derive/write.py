@@ -50,10 +50,12 @@ class Through:
     grads: dict[str, str]
 
 
-def derive(name: str, host: HostFunction, args: Sequence[Any], wanted: Sequence[str] = ()) -> Derived:
-    """The backward kernel of one kind of call, for the arguments of the parameters ``wanted``; empty for all. Raises
-    GradientError where a gradient is not derived."""
-    return Writer(name, host, observe(name, host, args, wanted)).write()
+def derive(
+    name: str, host: HostFunction, args: Sequence[Any], wanted: Sequence[str] = (), saved: Sequence[Saved] = ()
+) -> Derived:
+    """The backward kernel of one kind of call, for the arguments of the parameters ``wanted``; empty for all.
+    ``saved``: what its forward pass saved. Raises GradientError where a gradient is not derived."""
+    return Writer(name, host, observe(name, host, args, wanted), saved).write()
 
 
 class Writer:
@@ -89,6 +91,7 @@ class Writer:
         self.reversed: list[Reversed] = []
 
     def write(self) -> Derived:
+        """The kernel. Raises GradientError where a gradient is not derived."""
         names = result_names(self.text.after)
         grads = [self.namer.fresh(self._grad_name(names, i)) for i in self.call.asked]
         pulled = self._seed(grads)
@@ -97,7 +100,8 @@ class Writer:
             self._reverse(launch, loop)
         body = self._body(pulled)
         body = [*(f"{new} = {name}" for name, new in self.given.items()), *body]
-        parameters = ", ".join([*(parameter_text(p, self.host) for p in self.text.parameters), *(n for _, n in self.saved), *grads])
+        own = [parameter_text(p, self.host) for p in self.text.parameters]
+        parameters = ", ".join([*own, *(tensor for _, tensor in self.saved), *grads])
         arguments = self.call.differentiable
         head = [
             f"def {self.name}({parameters}):",
