@@ -191,9 +191,16 @@ class SavingKernel(DerivedKernel):
         chosen = self.planned(*args).forward
         return self.forward if chosen is None else self._of_text(chosen)
 
-    def saved(self, args: Sequence[Any], results: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Of all tensors that a call returned those that :attr:`backward` takes, in order."""
-        chosen = self.planned(*args)
+    def save(self, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """What a call saves for :attr:`backward`, in order: by launches on a GPU, else by Python over tiles; of meta
+        tensors, meta tensors."""
+        chosen, kind = self.planned(*args), self.kind(*args)
+        device = next(t.device for t in tensors(args))
+        if device.type == "meta":
+            found = lower_call(kind.host, tuple(args), "static").result
+        else:
+            found = kind(*args) if device.type == "cuda" else kind.run_eagerly(*args)
+        results = tuple(tensors((found,)))
         count = len(results) - sum(one.result is None for one in chosen.saved)
         rows = iter(results[count:])
         return tuple(next(rows) if one.result is None else results[one.result] for one in chosen.saved)
@@ -301,16 +308,7 @@ class BackwardKernel(DerivedKernel):
         with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
             torch.manual_seed(seed + 1)
             grads = tuple(torch.randn(t.shape, dtype=t.dtype, device=device) for t in like)
-        return *args, *(self._saved(args, device) if self.saves else ()), *grads
-
-    def _saved(self, args: Sequence[Any], device: str) -> tuple[torch.Tensor, ...]:
-        """What a forward call saves, on the device: computed by launches on a GPU, else by Python over tiles."""
-        saving, kind = self._saving, self._saving.kind(*args)
-        if device == "meta":
-            found = lower_call(kind.host, tuple(args), "static").result
-        else:
-            found = kind(*args) if device.startswith("cuda") else kind.run_eagerly(*args)
-        return saving.saved(args, tuple(tensors((found,))))
+        return *args, *(self._saving.save(args) if self.saves else ()), *grads
 
     def reference(self, *args: Any) -> Any:
         """What torch's autograd gives for the forward kernel's reference; without one, the text's eager meaning."""
