@@ -303,6 +303,13 @@ class Kernel:
         made: Kernel = importlib.import_module("tileflow.derive.kernel").BackwardKernel(self)
         return made
 
+    @cached_property
+    def saving(self) -> Kernel:
+        """The forward pass that also writes what its derived backward, ``saving.backward``, reads."""
+        _need_compiler("deriving a forward pass", self.name)
+        made: Kernel = importlib.import_module("tileflow.derive.kernel").SavingKernel(self)
+        return made
+
     def tracing(self) -> contextlib.AbstractContextManager[None]:
         """The context in which the kernel is traced; another dialect brings its own rules by it."""
         return contextlib.nullcontext()

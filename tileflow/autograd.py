@@ -15,6 +15,7 @@ from .frontend.meaning import digest
 from .lazy_dataclass import dataclass
 from .runtime.argtree import (
     Leaf,
+    bind_call,
     flatten,
     flatten_call,
     is_traced,
@@ -57,7 +58,8 @@ def differentiable(
     hidden: Sequence[str] = (),
 ) -> Differentiable:
     """Join a forward kernel and its backward into one differentiable function. Without a backward, one is derived
-    (:func:`tileflow.derive_backward`), which reads the arguments alone and computes the rest again.
+    (:func:`tileflow.derive_backward`), which reads the arguments and what the forward pass saved where that moves less
+    than computing it again.
 
     ``backward(ctx, *grads)``: ``ctx`` is a :class:`BackwardContext`; ``grads`` holds the gradient of each visible
     output, zeros where nothing depends on it. It returns one gradient for each parameter of ``forward``, in order:
@@ -78,15 +80,16 @@ def differentiable(
                 where=forward.name,
                 hint="give the backward that reads what they name",
             )
-        backward, save = Derived(forward), tuple(forward.host.signature.parameters)
+        return DerivedDifferentiable(forward)
     return Differentiable(forward, Pairing(forward, backward, tuple(save), tuple(outputs), tuple(hidden)))
 
 
 class Derived:
     """A derived backward, called as one that an author writes."""
 
-    def __init__(self, forward: Kernel) -> None:
-        backward = forward.backward  # which asks for the compiler where only the runtime is installed
+    def __init__(self, forward: Kernel, saves: bool = False) -> None:
+        # which asks for the compiler where only the runtime is installed
+        backward = forward.saving.backward if saves else forward.backward
         from .derive.kernel import BackwardKernel, DerivedRule
 
         assert isinstance(backward, BackwardKernel)
@@ -129,11 +132,15 @@ class Differentiable:
 
             return trace_call(self._handle, args, kwargs)
         found = [*tensors((*args, *kwargs.values()))]
+        is_recorded = torch.is_grad_enabled() and any(t.requires_grad for t in found)
         if any(map(is_traced, found)):
-            return self._pairing.visible(self._operators(*args, **kwargs))
-        if torch.is_grad_enabled() and any(t.requires_grad for t in found):
+            return self._traced(args, kwargs, is_recorded)
+        if is_recorded:
             return self._recorded(args, kwargs)
         return self._pairing.visible(self.forward(*args, **kwargs))
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_recorded: bool) -> Any:
+        return self._pairing.visible(self._operators(*args, **kwargs))
 
     def _recorded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         template, leaves = flatten_call(self.forward.host, args, kwargs)
@@ -143,6 +150,52 @@ class Differentiable:
         call = _Call(self.forward, self._pairing, template)
         found = _Function.apply(call, *leaves)  # type: ignore[no-untyped-call]
         return self._pairing.visible(unflatten(call.results, found))
+
+
+class DerivedDifferentiable(Differentiable):
+    """A kernel with the backward that is derived of it. A call that autograd records saves what its plan says (see
+    ``tileflow.derive.plan``), by a pair of kernels that its kind of calls has."""
+
+    def __init__(self, forward: Kernel) -> None:
+        parameters = tuple(forward.host.signature.parameters)
+        super().__init__(forward, Pairing(forward, Derived(forward), parameters, (), ()))
+        self._saving: dict[Kernel, Differentiable] = {}
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_recorded: bool) -> Any:
+        if not is_recorded or torch.compiler.is_exporting():  # an exported program names kernels of one text
+            return super()._traced(args, kwargs, is_recorded)
+        whole = self._whole(args, kwargs)
+        chosen = self._chosen(whole)
+        return Differentiable._traced(chosen, whole, {}, is_recorded)
+
+    def _recorded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        whole = self._whole(args, kwargs)
+        return Differentiable._recorded(self._chosen(whole), whole, {})
+
+    def _whole(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        bound = bind_call(self.forward.host.signature, self.name, args, kwargs)
+        return tuple(bound.values())
+
+    def _chosen(self, args: tuple[Any, ...]) -> Differentiable:
+        """The pair that serves a call; this one, where nothing is saved."""
+        from .derive.kernel import SavingKernel
+
+        saving = self.forward.saving
+        assert isinstance(saving, SavingKernel)
+        saved = saving.planned(*args).saved
+        if not saved:
+            return self
+        kernel = saving.kind(*args)
+        if kernel not in self._saving:
+            parameters = tuple(self.forward.host.signature.parameters)
+            results = [f"result {i}" for i in range(saving.planned(*args).results)]
+            rows = [f"saved {i}" for i, one in enumerate(saved) if one.result is None]
+            names = [f"saved {i}" if one.result is None else f"result {one.result}" for i, one in enumerate(saved)]
+            pairing = Pairing(
+                kernel, Derived(self.forward, saves=True), (*parameters, *names), (*results, *rows), tuple(rows)
+            )
+            self._saving[kernel] = Differentiable(kernel, pairing)
+        return self._saving[kernel]
 
 
 @dataclass(slots=True)

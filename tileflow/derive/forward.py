@@ -81,7 +81,8 @@ class Env:
 
 class Speller:
     """Spells the ops of one region. ``bound``: text of the outermost loop's bounds. ``knobs``: the variables that hold
-    block sizes, by symbol. ``equal``: of sizes that are the same the one to write."""
+    block sizes, by symbol. ``equal``: of sizes that are the same the one to write. ``saved``: the text of the load of
+    each value that was saved, to write in place of its computation."""
 
     def __init__(
         self,
@@ -90,8 +91,10 @@ class Speller:
         bound: Callable[[str, int], str],
         knobs: Mapping[str, str],
         equal: Mapping[str, Expr],
+        saved: Mapping[Value, Callable[[Env], str]] | None = None,
     ) -> None:
         self.ir, self.namer, self.bound, self.knobs, self.equal = ir, namer, bound, knobs, equal
+        self.saved = saved or {}
 
     # ---- operands -------------------------------------------------------------------------------
 
@@ -197,6 +200,12 @@ class Speller:
     def op(self, op: Op, env: Env, lines: list[Statement]) -> None:
         """Append the lines of one op to ``lines``. What was computed before under the same text is named again
         instead."""
+        self._computed(op, env, lines)
+        for value in op.outputs:
+            if value in self.saved:  # what computes it has no reader then
+                lines.append(f"{env.names[value]} = {self.saved[value](env)}")
+
+    def _computed(self, op: Op, env: Env, lines: list[Statement]) -> None:
         if op.kind is OpKind.FOR:
             self.loop(op, env, lines)
         elif op.kind is OpKind.IF:

@@ -16,10 +16,13 @@ from .. import language
 from ..api import Kernel, ToMeta
 from ..config import Choice, Config
 from ..errors import CallError
+from ..frontend.lower import lower_call
 from ..frontend.meaning import digest
+from ..frontend.split import HostFunction, split
 from ..library import Example
 from ..runtime.argtree import flatten_call, is_traced, leaves, replace, tensors, unflatten_call
 from .observe import Call, observe
+from .plan import Plan, plan
 from .pull_back import pull_back
 from .write import Derived, derive
 
@@ -31,13 +34,13 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]
 
 SEPARATOR = "+"  # of the parameters in the name of a backward pass that computes some gradients
-VERSION = 2  # of what is derived from a kernel's code: another one is another kernel to tables
+VERSION = 3  # of what is derived from a kernel's code: another one is another kernel to tables
 
 
 class _OneKind(Kernel):
     """A derived kernel for one kind of call, whose text is ``derived``."""
 
-    def __init__(self, parent: BackwardKernel, derived: Derived) -> None:
+    def __init__(self, parent: DerivedKernel, derived: Derived) -> None:
         self.derived, self._parent = derived, parent
         super().__init__(_function(parent.forward, derived))
         self.name = parent.name
@@ -74,119 +77,51 @@ def _function(forward: Kernel, derived: Derived) -> FunctionType:
     return made
 
 
-class BackwardKernel(Kernel):
-    """What :func:`derive_backward` returns.
+class DerivedKernel(Kernel):
+    """A kernel that is derived of ``forward``: a text for each kind of call, under one name."""
 
-    ``backward(*args, *grads)``: the arguments of the forward kernel, all of them by position, and the gradient of each
-    floating-point result that its launches wrote, in order. It returns the gradient of each floating-point tensor
-    among the arguments, in order: several as a tuple, one alone. ``wanted``: of the arguments of these parameters
-    alone; empty for all.
-    """
-
-    def __init__(self, forward: Kernel, wanted: tuple[str, ...] = ()) -> None:
-        self.forward, self.wanted = forward, wanted
-        self._chosen: dict[tuple[str, ...], BackwardKernel] = {}
+    def __init__(self, forward: Kernel, name: str) -> None:
+        self.forward = forward
         self._kinds: dict[tuple[str, str], _OneKind] = {}
-        self._known: dict[Key, _OneKind] = {}
+        self._known: dict[Key, Any] = {}
         self._by_value: set[Key] = set()
         super().__init__(forward.scope)
-        chosen = f"({SEPARATOR.join(wanted)})" if wanted else ""
-        self.name = f"{forward.name}.backward{chosen}"
-        self.__name__ = "_".join((forward.__name__, "backward", *wanted))
-        self.__doc__ = f"The gradients of the arguments of {forward.__name__}."
-
-    def _meaning(self) -> tuple[str, str]:
-        text = f"backward {VERSION}{self._wanted_text} of {self.forward._meaning()[0]}"
-        return text, digest(text)
-
-    @property
-    def _wanted_text(self) -> str:
-        return f" for {SEPARATOR.join(self.wanted)}" if self.wanted else ""
-
-    def of(self, *parameters: str) -> BackwardKernel:
-        """The backward pass that computes the gradients of the arguments of ``parameters`` alone, a kernel of its own.
-        Raises CallError for a name that the forward kernel does not have."""
-        known = tuple(self.forward.host.signature.parameters)
-        if wrong := [name for name in parameters if name not in known]:
-            raise CallError(
-                f"the gradients that are asked for are of parameters of the kernel: {', '.join(known)}",
-                got=", ".join(wrong),
-                where=self.forward.name,
-            )
-        wanted = tuple(name for name in known if name in parameters)
-        if wanted in ((), known, self.wanted):
-            return self if wanted else self._all
-        return self._all._chosen.setdefault(wanted, BackwardKernel(self.forward, wanted))
-
-    @property
-    def _all(self) -> BackwardKernel:
-        found = self.forward.backward
-        assert isinstance(found, BackwardKernel)
-        return found
-
-    @cached_property
-    def identity(self) -> str:
-        """What graphs know the kernel by: the forward kernel's identity and the version of the derivation."""
-        return digest(f"backward {VERSION}{self._wanted_text} of {self.forward.identity}")
-
-    # ---- kinds of calls -------------------------------------------------------------------------
-
-    def kind(self, *args: Any) -> Kernel:
-        """The kernel that takes a call's arguments, with the gradients or without them."""
-        return self._kind(args[: self._count])
+        self.name = name
 
     @property
     def _count(self) -> int:
         return len(self.forward.host.signature.parameters)
 
-    def _kind(self, args: Sequence[Any]) -> _OneKind:
-        if any(map(is_traced, tensors(args))):
-            return self._kind_of_traced(args)
-        code = self.forward.semantic_hash
-        key: Key = self.forward.describe(*args).key, code
+    def _remembered(self, args: Sequence[Any], make: Callable[[Sequence[Any]], tuple[Any, bool]]) -> Any:
+        """What ``make`` gives for a call, once for its kind; with it, whether the values of ints were asked."""
+        if any(map(is_traced, tensors(args))):  # the compiler's modes belong to its thread
+            template, values = flatten_call(self.forward.host, args, {})
+            examples = [Example.of(value) for value in values]
+            with ThreadPoolExecutor(1) as thread:
+                given = thread.submit(lambda: [example.make() for example in examples]).result()
+                whole = unflatten_call(self.forward.host, template, given)
+                return thread.submit(self._remembered, whole, make).result()
+        key: Key = self.forward.describe(*args).key, self.forward.semantic_hash
         numbers = tuple(v for a in args for v in leaves(a) if type(v) is int)
         found = self._known.get((*key, numbers) if key in self._by_value else key)
         if found is None:
             with self.forward.tracing():
-                derived = derive(self.forward.name, self.forward.host, _on_meta(args), self.wanted)
-            own = derived.text, code  # what the text reads besides arguments is as it was when it was derived
-            found = self._kinds.get(own)
-            if found is None:
-                found = self._kinds[own] = _OneKind(self, derived)
-            if derived.by_value:
+                found, by_value = make(_on_meta(args))
+            if by_value:
                 self._by_value.add(key)
-            self._known[(*key, numbers) if derived.by_value else key] = found
+            self._known[(*key, numbers) if by_value else key] = found
         return found
 
-    def _kind_of_traced(self, args: Sequence[Any]) -> _OneKind:
-        """The kind of a call that a compiler records, found in a thread of its own: the compiler's modes belong to this
-        thread."""
-        template, values = flatten_call(self.forward.host, args, {})
-        examples = [Example.of(value) for value in values]
-        with ThreadPoolExecutor(1) as thread:
-            made = thread.submit(lambda: [example.make() for example in examples]).result()
-            return thread.submit(self._kind, unflatten_call(self.forward.host, template, made)).result()
-
-    def source(self, *args: Any) -> str:
-        """The text that is derived for a call: a kernel in the language, to read or to go on from by hand."""
-        return self._kind(args[: self._count]).derived.text
-
-    def arguments(self, *args: Any) -> tuple[str, ...]:
-        """The arguments whose gradients a call returns, in order."""
-        return self._kind(args[: self._count]).derived.arguments
-
-    def results(self, *args: Any) -> tuple[int, ...]:
-        """Which of the forward kernel's results a call takes the gradients of, in order."""
-        return self._kind(args[: self._count]).derived.results
-
-    # ---- a kernel as any other ------------------------------------------------------------------
+    def _of_text(self, derived: Derived) -> _OneKind:
+        own = derived.text, self.forward.semantic_hash  # what the text reads is as it was when it was derived
+        if own not in self._kinds:
+            self._kinds[own] = _OneKind(self, derived)
+        return self._kinds[own]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The gradients of the forward call that ``args`` say. Raises CallError for keywords."""
+        """The call that ``args`` say. Raises CallError for keywords."""
         if kwargs:
-            raise CallError(
-                "a derived backward takes its arguments by position", got=", ".join(kwargs), where=self.name
-            )
+            raise CallError("a derived kernel takes its arguments by position", got=", ".join(kwargs), where=self.name)
         return self.kind(*args)(*args)
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:
@@ -205,14 +140,175 @@ class BackwardKernel(Kernel):
         """The call as Python over real tiles, by the kernel of its kind."""
         return self.kind(*args).run_eagerly(*args, config=config, **kwargs)
 
+    def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
+        """The forward kernel's problem at small odd sizes."""
+        return self.forward.small(problem)
+
+
+class SavingKernel(DerivedKernel):
+    """A forward pass that also writes what its derived backward reads: ``kernel.saving``.
+
+    It takes all arguments of the forward kernel by position, and returns its results and behind them row statistics,
+    as many as :meth:`planned` says. Where nothing but results is saved it is the forward kernel. ``backward`` is the
+    backward that reads what is saved.
+    """
+
+    def __init__(self, forward: Kernel) -> None:
+        super().__init__(forward, f"{forward.name}.saving")
+        self.__name__ = f"{forward.__name__}_saving"
+        self.__doc__ = f"{forward.__name__}, and what its gradient reads."
+
+    def _meaning(self) -> tuple[str, str]:
+        text = f"saving {VERSION} of {self.forward._meaning()[0]}"
+        return text, digest(text)
+
+    @cached_property
+    def identity(self) -> str:
+        """What graphs know the kernel by: the forward kernel's identity and the version of the derivation."""
+        return digest(f"saving {VERSION} of {self.forward.identity}")
+
+    @cached_property
+    def backward(self) -> BackwardKernel:
+        """The derived backward that reads what is saved: ``backward(*args, *saved, *grads)``."""
+        return BackwardKernel(self.forward, saves=True)
+
+    def planned(self, *args: Any) -> Plan:
+        """What a call saves: the choice that moves the least."""
+
+        def made(derived: Derived) -> HostFunction:
+            return split(_function(self.forward, derived))
+
+        def make(given: Sequence[Any]) -> tuple[Plan, bool]:
+            found = plan(self.forward.name, self.forward.host, given, made)
+            return found, found.backward.by_value
+
+        found = self._remembered(args, make)
+        assert isinstance(found, Plan)
+        return found
+
+    def kind(self, *args: Any) -> Kernel:
+        """The kernel that takes a call's arguments: the forward kernel, where it writes no statistics."""
+        chosen = self.planned(*args).forward
+        return self.forward if chosen is None else self._of_text(chosen)
+
+    def save(self, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """What a call saves for :attr:`backward`, in order: by launches on a GPU, else by Python over tiles; of meta
+        tensors, meta tensors."""
+        chosen, kind = self.planned(*args), self.kind(*args)
+        device = next(t.device for t in tensors(args))
+        if device.type == "meta":
+            found = lower_call(kind.host, tuple(args), "static").result
+        else:
+            found = kind(*args) if device.type == "cuda" else kind.run_eagerly(*args)
+        results = tuple(tensors((found,)))
+        count = len(results) - sum(one.result is None for one in chosen.saved)
+        rows = iter(results[count:])
+        return tuple(next(rows) if one.result is None else results[one.result] for one in chosen.saved)
+
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
-        """The forward kernel's arguments for a problem, and random gradients of its results."""
+        """The forward kernel's arguments for a problem."""
+        return self.forward.positional_args(self.forward.inputs(device=device, seed=seed, **problem), {})
+
+
+class BackwardKernel(DerivedKernel):
+    """What :func:`derive_backward` returns.
+
+    ``backward(*args, *grads)``: the arguments of the forward kernel, all of them by position, and the gradient of each
+    floating-point result that its launches wrote, in order. It returns the gradient of each floating-point tensor
+    among the arguments, in order: several as a tuple, one alone. ``wanted``: of the arguments of these parameters
+    alone; empty for all. ``saves``: it is ``backward(*args, *saved, *grads)``, and reads what the forward pass saved
+    (:class:`SavingKernel`).
+    """
+
+    def __init__(self, forward: Kernel, wanted: tuple[str, ...] = (), saves: bool = False) -> None:
+        self.wanted, self.saves = wanted, saves
+        self._chosen: dict[tuple[str, ...], BackwardKernel] = {}
+        chosen = f"({SEPARATOR.join(wanted)})" if wanted else ""
+        super().__init__(forward, f"{forward.name}{'.saving' if saves else ''}.backward{chosen}")
+        self.__name__ = "_".join((forward.__name__, *(["saving"] if saves else []), "backward", *wanted))
+        self.__doc__ = f"The gradients of the arguments of {forward.__name__}."
+
+    def _meaning(self) -> tuple[str, str]:
+        text = f"backward {VERSION}{self._wanted_text} of {self.forward._meaning()[0]}"
+        return text, digest(text)
+
+    @property
+    def _wanted_text(self) -> str:
+        saved = " from what is saved" if self.saves else ""
+        return saved + (f" for {SEPARATOR.join(self.wanted)}" if self.wanted else "")
+
+    def of(self, *parameters: str) -> BackwardKernel:
+        """The backward pass that computes the gradients of the arguments of ``parameters`` alone, a kernel of its own.
+        Raises CallError for a name that the forward kernel does not have."""
+        known = tuple(self.forward.host.signature.parameters)
+        if wrong := [name for name in parameters if name not in known]:
+            raise CallError(
+                f"the gradients that are asked for are of parameters of the kernel: {', '.join(known)}",
+                got=", ".join(wrong),
+                where=self.forward.name,
+            )
+        wanted = tuple(name for name in known if name in parameters)
+        if wanted in ((), known, self.wanted):
+            return self if wanted else self._all
+        return self._all._chosen.setdefault(wanted, BackwardKernel(self.forward, wanted, self.saves))
+
+    @property
+    def _all(self) -> BackwardKernel:
+        found = self.forward.saving.backward if self.saves else self.forward.backward
+        assert isinstance(found, BackwardKernel)
+        return found
+
+    @property
+    def _saving(self) -> SavingKernel:
+        found = self.forward.saving
+        assert isinstance(found, SavingKernel)
+        return found
+
+    @cached_property
+    def identity(self) -> str:
+        """What graphs know the kernel by: the forward kernel's identity and the version of the derivation."""
+        return digest(f"backward {VERSION}{self._wanted_text} of {self.forward.identity}")
+
+    # ---- kinds of calls -------------------------------------------------------------------------
+
+    def kind(self, *args: Any) -> Kernel:
+        """The kernel that takes a call's arguments, with the gradients or without them."""
+        return self._kind(args[: self._count])
+
+    def _kind(self, args: Sequence[Any]) -> _OneKind:
+        saved = self._saving.planned(*args).saved if self.saves else ()
+
+        def make(given: Sequence[Any]) -> tuple[_OneKind, bool]:
+            derived = derive(self.forward.name, self.forward.host, given, self.wanted, saved)
+            return self._of_text(derived), derived.by_value
+
+        found = self._remembered(args, make)
+        assert isinstance(found, _OneKind)
+        return found
+
+    def source(self, *args: Any) -> str:
+        """The text that is derived for a call: a kernel in the language, to read or to go on from by hand."""
+        return self._kind(args[: self._count]).derived.text
+
+    def arguments(self, *args: Any) -> tuple[str, ...]:
+        """The arguments whose gradients a call returns, in order."""
+        return self._kind(args[: self._count]).derived.arguments
+
+    def results(self, *args: Any) -> tuple[int, ...]:
+        """Which of the forward kernel's results a call takes the gradients of, in order."""
+        return self._kind(args[: self._count]).derived.results
+
+    # ---- a kernel as any other ------------------------------------------------------------------
+
+    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
+        """The forward kernel's arguments for a problem, what a call saved, and random gradients of its results."""
         args = self.forward.positional_args(self.forward.inputs(device=device, seed=seed, **problem), {})
         call = self._observed(args)
         like = [call.results[i] for i in call.asked]
         with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
             torch.manual_seed(seed + 1)
-            return *args, *(torch.randn(t.shape, dtype=t.dtype, device=device) for t in like)
+            grads = tuple(torch.randn(t.shape, dtype=t.dtype, device=device) for t in like)
+        return *args, *(self._saving.save(args) if self.saves else ()), *grads
 
     def reference(self, *args: Any) -> Any:
         """What torch's autograd gives for the forward kernel's reference; without one, the text's eager meaning."""
@@ -225,17 +321,13 @@ class BackwardKernel(Kernel):
         asked = [a for a, name in zip(given, parameters, strict=True) if not self.wanted or name in self.wanted]
         inputs = [t for t in tensors(asked) if t.requires_grad]
         results = [found[i] for i in self._observed(args[: self._count]).asked]  # of dtypes that may not be derived
-        grads = [g.to(r.dtype) for r, g in zip(results, args[self._count :], strict=True)]
+        grads = [g.to(r.dtype) for r, g in zip(results, args[len(args) - len(results) :], strict=True)]
         made = torch.autograd.grad(results, inputs, grads, allow_unused=True)
         made = tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, made, strict=True))
         return made if len(made) > 1 else made[0]
 
     def _observed(self, args: Sequence[Any]) -> Call:
         return observe(self.forward.name, self.forward.host, _on_meta(args))
-
-    def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        """The forward kernel's problem at small odd sizes."""
-        return self.forward.small(problem)
 
 
 def _most_arguments(function: Callable[..., Any]) -> int | None:
@@ -266,7 +358,7 @@ def derive_backward(kernel: Any, *wanted: str) -> BackwardKernel:
     GradientError where a gradient is not derived; CallError for a name that the kernel does not have.
     """
     found = getattr(kernel, "__tileflow_kernel__", kernel)
-    if not isinstance(found, Kernel) or isinstance(found, BackwardKernel | _OneKind):
+    if not isinstance(found, Kernel) or isinstance(found, DerivedKernel | _OneKind):
         raise CallError("a backward is derived of a @tileflow.kernel function", got=repr(kernel))
     backward = found.backward
     assert isinstance(backward, BackwardKernel)
@@ -287,14 +379,15 @@ class DerivedRule:
     def __call__(self, saved: Sequence[Any], grads: Sequence[torch.Tensor], needed: Sequence[bool]) -> tuple[Any, ...]:
         """One gradient for each parameter of the forward kernel; None where it is not ``needed``."""
         parameters = self.backward.forward.host.signature.parameters
-        able = [any(t.is_floating_point() for t in tensors((value,))) for value in saved]
+        args = saved[: len(parameters)]
+        able = [any(t.is_floating_point() for t in tensors((value,))) for value in args]
         wanted = [name for name, can, need in zip(parameters, able, needed, strict=True) if can and need]
         backward = self.backward if len(wanted) == sum(able) else self.backward.of(*wanted)
         results = backward.results(*saved)
         found = backward(*saved, *(grads[i].contiguous() for i in results))
         several = iter(found if isinstance(found, tuple) else (found,))
         return tuple(
-            _gradients(v, several) if name in wanted else None for name, v in zip(parameters, saved, strict=True)
+            _gradients(v, several) if name in wanted else None for name, v in zip(parameters, args, strict=True)
         )
 
 

@@ -72,6 +72,8 @@ class Call:
     launches: list[Launch] = field(default_factory=list)
     written: dict[int, torch.Tensor] = field(default_factory=dict)
     results: tuple[torch.Tensor, ...] = ()
+    is_tuple: bool = False  # of the result
+    is_plain: bool = False  # one tensor is returned, or a tuple of several
 
     def leaf(self, tensor: torch.Tensor) -> str | None:
         """The text of the argument that is ``tensor``."""
@@ -156,6 +158,9 @@ def observe(
                 hint=hint,
             ) from error
         call.results = tuple(tensors((result,)))
+        several = result if type(result) is tuple else (result,)
+        call.is_tuple = type(result) is tuple
+        call.is_plain = all(isinstance(one, torch.Tensor) for one in several) and len(several) > call.is_tuple
     return call
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import GradientError
-from ..ir.attributes import AccessAttrs, AtomicAttrs, LoopAttrs
+from ..ir.attributes import AccessAttrs, AtomicAttrs, AxisAttrs, FoldAttrs, LoopAttrs, PointwiseAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, Value
@@ -301,6 +301,28 @@ class RegionReverse:
         if not given:
             return None
         return given[0] if len(given) == 1 else self.name(f"d_{self.scope.env.names[value]}", " + ".join(given))
+
+    def normalised(self, op: Op) -> tuple[Value, int] | None:
+        """Of a quotient of ``exp(x)`` and its own sum over one axis: ``x`` and the axis. Its gradient needs the
+        quotient alone."""
+        numerator, denominator = op.inputs
+        top = self._made(numerator, OpKind.POINTWISE)
+        if top is None or PointwiseAttrs.of(top).fn not in ("exp", "exp_gradual"):
+            return None
+        kept = self._made(denominator, OpKind.EXPAND)
+        kept = self._made(kept.inputs[0] if kept else denominator, OpKind.UNSQUEEZE)
+        total = self._made(kept.inputs[0], OpKind.REDUCE) if kept else None
+        (exponent,) = top.inputs
+        if kept is None or total is None or not isinstance(exponent, Value):
+            return None
+        attrs = FoldAttrs.of(total)
+        is_own = attrs.fn == "sum" and total.inputs[0] == numerator and AxisAttrs.of(kept).axis == attrs.axis
+        return (exponent, attrs.axis) if is_own and exponent.type == op.output.type else None
+
+    def _made(self, x: Operand, kind: OpKind) -> Op | None:
+        """The op of a kind that gives an operand."""
+        op = self.ir.definitions.get(x) if isinstance(x, Value) else None
+        return op if op is not None and op.kind is kind else None
 
     def carries(self, value: Operand, other: Operand) -> bool:
         """Whether ``value`` is ``other``, which the innermost loop carries, plus something else."""

@@ -80,6 +80,9 @@ class Reverse(Protocol):
     def name(self, base: str, text: str) -> str:
         """A line that computes ``text``; its name."""
 
+    def normalised(self, op: Op) -> tuple[Value, int] | None:
+        """Of a quotient of ``exp(x)`` and its own sum over one axis: ``x`` and the axis."""
+
     def carries(self, value: Operand, other: Operand) -> bool:
         """Whether a value adds to ``other``, which a loop carries."""
 
@@ -95,6 +98,11 @@ def is_differentiable(x: Operand) -> bool:
 def pointwise(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
     """Each differentiable operand gets what its row of POINTWISE_RULES says, summed where it was broadcast."""
     fn, (g,) = PointwiseAttrs.of(op).fn, grads
+    if fn == "div" and (found := r.normalised(op)) is not None:
+        exponent, axis = found
+        part = r.name("d_part", f"{g} * {r.text(op.output)}")
+        r.give(exponent, f"{part} - {r.text(op.output)} * {part}.sum({axis}, keepdim=True)", op.output.type.dtype)
+        return
     names = [r.text(x) for x in op.inputs]
     for operand, rule in zip(op.inputs, POINTWISE_RULES[fn], strict=True):
         if rule != NONE and is_differentiable(operand):

@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import GradientError
@@ -21,6 +22,7 @@ from .named_elements import asked, disjoint, exclusive, is_overwritten
 from .observe import Call, Launch, observe
 from .program import INDENT, Branch, Gradient, Loop, Namer, Statement, prune, render, walk
 from .reverse import RegionReverse
+from .saved import Saved
 from .sizes import equal_sizes, path_text
 from .sums import Reversed, Sum, accumulation_lines, partial_lines, plan_partials, summed, whole_first
 
@@ -48,18 +50,24 @@ class Through:
     grads: dict[str, str]
 
 
-def derive(name: str, host: HostFunction, args: Sequence[Any], wanted: Sequence[str] = ()) -> Derived:
-    """The backward kernel of one kind of call, for the arguments of the parameters ``wanted``; empty for all. Raises
-    GradientError where a gradient is not derived."""
-    return _Writer(name, host, observe(name, host, args, wanted)).write()
+def derive(
+    name: str, host: HostFunction, args: Sequence[Any], wanted: Sequence[str] = (), saved: Sequence[Saved] = ()
+) -> Derived:
+    """The backward kernel of one kind of call, for the arguments of the parameters ``wanted``; empty for all.
+    ``saved``: what its forward pass saved. Raises GradientError where a gradient is not derived."""
+    return Writer(name, host, observe(name, host, args, wanted), saved).write()
 
 
-class _Writer:
-    def __init__(self, name: str, host: HostFunction, call: Call) -> None:
+class Writer:
+    """Writes one backward kernel. ``saved``: what the forward pass saved, parameters between the forward kernel's and
+    the gradients."""
+
+    def __init__(self, name: str, host: HostFunction, call: Call, saved: Sequence[Saved] = ()) -> None:
         self.where, self.host, self.call = name, host, call
         self.text: HostText = host_text(host)
         self.name = f"{host.fn.__name__}_backward"
         self.namer = Namer({*map(str, self.text.names), *PRELUDE, self.name, self._helper_name})
+        self.saved = [(one, self.namer.fresh(f"saved_{i}")) for i, one in enumerate(saved)]
         if len(call.launches) != len(self.text.launches):
             raise GradientError(
                 "each launch of a kernel whose backward is derived happens once",
@@ -83,6 +91,7 @@ class _Writer:
         self.reversed: list[Reversed] = []
 
     def write(self) -> Derived:
+        """The kernel. Raises GradientError where a gradient is not derived."""
         names = result_names(self.text.after)
         grads = [self.namer.fresh(self._grad_name(names, i)) for i in self.call.asked]
         pulled = self._seed(grads)
@@ -91,7 +100,8 @@ class _Writer:
             self._reverse(launch, loop)
         body = self._body(pulled)
         body = [*(f"{new} = {name}" for name, new in self.given.items()), *body]
-        parameters = ", ".join([*(parameter_text(p, self.host) for p in self.text.parameters), *grads])
+        own = [parameter_text(p, self.host) for p in self.text.parameters]
+        parameters = ", ".join([*own, *(tensor for _, tensor in self.saved), *grads])
         arguments = self.call.differentiable
         head = [
             f"def {self.name}({parameters}):",
@@ -211,7 +221,13 @@ class _Writer:
         header = Header(self.host, loop, region.function, launch.frame)
         knobs = dict(knob_variables(self.host, self.text.before))
         arguments = {p.arg for p in self.text.parameters}
-        speller = Speller(ir, self.namer, header.bound, knobs, equal_sizes(ir, arguments.__contains__))
+        equal = equal_sizes(ir, arguments.__contains__)
+        speller = Speller(ir, self.namer, header.bound, knobs, equal)
+        speller.saved = {
+            one.value: partial(one.loaded, tensor, speller)
+            for one, tensor in self.saved
+            if self.call.launches[one.launch] is launch
+        }
         self._check(launch)
         env = Env(tiles={t: TileName(self.namer.fresh(variable_name(t)), header.is_grid) for t in ir.grid})
 
@@ -393,28 +409,40 @@ class _Writer:
     def _loop(self, done: Reversed, lines_of: dict[int, str]) -> list[str]:
         if not done.lines:
             return []
-        ir, header, partial = done.launch.ir, done.header, done.partial
+        ir, header, own = done.launch.ir, done.header, done.partial
         variables = [done.env.tiles[t].variable for t in ir.grid]
         axes = range(len(variables))
         begins, ends = ([header.bound(which, a) for a in axes] for which in ("begin", "end"))
         blocks = [header.block_size(a) for a in axes]
         body = done.lines
-        if partial is not None:
-            axis = ir.grid.index(partial.tile)
+        if own is not None:
+            axis = ir.grid.index(own.tile)
             given = f", block_size={blocks[axis]}" if blocks[axis] else ""
-            inner = Loop(variables[axis], f"tfl.tile({partial.rows}.begin, {partial.rows}.end{given})", body)
-            variables[axis], blocks[axis] = partial.rows, partial.block
-            body = summed(done, partial, inner, lines_of)
-        over = [_several(begins)] if set(begins) != {"0"} else []
-        over.append(_several(ends))
-        if any(blocks):
-            over.append(f"{'step' if header.is_grid else 'block_size'}={_several([str(b) for b in blocks])}")
-        loop = Loop(", ".join(variables), f"tfl.{'grid' if header.is_grid else 'tile'}({', '.join(over)})", body)
+            inner = Loop(variables[axis], f"tfl.tile({own.rows}.begin, {own.rows}.end{given})", body)
+            variables[axis], blocks[axis] = own.rows, own.block
+            body = summed(done, own, inner, lines_of)
+        loop = launch_loop(header.is_grid, variables, begins, ends, blocks, body)
         before, after = partial_lines(done)
         return [*before, *render([_placed(loop, lines_of)], ""), *after]
 
 
-def _several(texts: list[str]) -> str:
+def launch_loop(
+    is_grid: bool,
+    variables: Sequence[str],
+    begins: Sequence[str],
+    ends: Sequence[str],
+    blocks: Sequence[str | None],
+    body: list[Statement],
+) -> Loop:
+    """The loop of a launch."""
+    over = [_several(begins)] if set(begins) != {"0"} else []
+    over.append(_several(ends))
+    if any(blocks):
+        over.append(f"{'step' if is_grid else 'block_size'}={_several([str(b) for b in blocks])}")
+    return Loop(", ".join(variables), f"tfl.{'grid' if is_grid else 'tile'}({', '.join(over)})", body)
+
+
+def _several(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 from ..expr import Expr
 from .attributes import AccessAttrs, DotAttrs, TileAttrs
-from .graph import Block, KernelIR, Op, TileIndex
+from .graph import Block, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
 from .kinds import OpKind
 from .op_table import ACCESSES, OPS
 from .traffic import Traffic
@@ -85,6 +85,53 @@ def _bytes(ir: KernelIR) -> int:
             sizes = [ir.hint(n) for n, s in zip(tensor.shape, tensor.strides, strict=True) if s.constant != 0]
             total += prod(sizes) * itemsize(tensor.dtype)
     return total
+
+
+def moved(regions: Iterable[KernelIR]) -> int:
+    """Bytes that the launches of one call ask for, access by access: what two loops read counts twice, of a gather what
+    its lanes name. Programs that read the same elements count once."""
+    return sum(
+        _asked(ir, op) * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) * (2 if op.kind is OpKind.ATOMIC else 1)
+        for ir in regions
+        for op in ir.walk()
+        if op.kind in ACCESSES
+    )
+
+
+def reduced(regions: Iterable[KernelIR]) -> int:
+    """Elements that the launches of one call reduce, reduction by reduction."""
+    found = 0
+    for ir in regions:
+        lengths = {d.tile: tile_length(ir, d.tile) for op in ir.walk() for v in op.values for d in v.dims if d.tile}
+        for op in ir.walk():
+            if op.kind is OpKind.REDUCE:
+                found += prod(lengths[d.tile] if d.tile else _size(ir, (d,)) for d in op.values[0].dims)
+    return found
+
+
+def _asked(ir: KernelIR, op: Op) -> int:
+    """The elements of its tensor that an access names, over all programs and turns of loops."""
+    attrs = AccessAttrs.of(op)
+    tensor = ir.tensor(attrs.tensor)
+    named, scattered, lanes = 1, 1, 1
+    axes: set[int] = set()
+    for size, stride, item in zip(tensor.shape, tensor.strides, attrs.index, strict=True):
+        if stride.constant == 0:
+            continue
+        if isinstance(item, ValueIndex) and item.axes:
+            scattered *= ir.hint(size)
+            index = op.inputs[item.input]
+            dims = index.dims if isinstance(index, Value) else ()
+            fresh = [d for a, d in zip(item.axes, dims, strict=False) if a not in axes]
+            lanes *= prod(tile_length(ir, d.tile) if d.tile else _size(ir, (d,)) for d in fresh)
+            axes.update(item.axes)
+        elif isinstance(item, TileIndex):
+            named *= min(tile_length(ir, item.tile), ir.hint(size))
+        elif isinstance(item, SliceIndex):
+            named *= min(_size(ir, (item.dim,)), ir.hint(size))
+        elif isinstance(item, ValueIndex):
+            named *= ir.hint(size)
+    return named * min(scattered, lanes)
 
 
 def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:

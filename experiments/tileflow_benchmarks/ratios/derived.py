@@ -6,11 +6,13 @@
 Each kernel runs under its default config. Values are checked first, against torch's autograd of the reference in higher
 precision. Then times are taken in turns, in a process of its own that is watched as those of the other comparisons.
 
-- *derived* and *compile* start from the arguments and compute again what the forward pass computed.
-- *hand* and *eager* start from what the forward pass saved, which was done beforehand.
+- *derived*, *hand* and *eager* start from what the forward pass saved, which was done beforehand. *derived* is as
+  autograd calls it; where its plan saves nothing it starts from the arguments.
+- *recomputing*, where it is another kernel, and *compile* start from the arguments and compute again what the forward
+  pass computed.
 
-torch.compile is asked where no gradient is written by hand. ``bytes`` is what the launches must move, each input read
-once and each output written once: more than by hand is what the derivation wastes.
+torch.compile is asked where no gradient is written by hand. ``bytes`` is what the launches ask for, access by access:
+what two loops read counts twice, of a gather the lanes count. More than by hand is what the derivation wastes.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ import torch
 from examples import cross_entropy, layer_norm, rms_norm
 from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
-from tileflow.derive.kernel import BackwardKernel, derive_backward
+from tileflow.derive.kernel import BackwardKernel, SavingKernel, derive_backward
 from tileflow.errors import TileflowError
+from tileflow.ir.analysis import moved
 from tileflow.measure.check import check_call, reference_of
 from tileflow.measure.timing import DeviceSampler
 from tileflow.target import Target, target
@@ -37,7 +40,7 @@ from .in_turns import medians
 from .watched import Job, say_about, say_begins, say_found
 
 _ROUNDS = 15
-DERIVED, HAND, EAGER, COMPILE = "derived", "hand", "eager", "compile"
+DERIVED, RECOMPUTING, HAND, EAGER, COMPILE = "derived", "recomputing", "hand", "eager", "compile"
 
 Args = tuple[Any, ...]
 Call = Callable[..., Any]
@@ -74,12 +77,30 @@ class DerivedCase:
         """Return the forward kernel's arguments and the gradients of its results."""
         return self.backward.inputs(device=device, **self.problem)
 
+    def saves(self, args: Args) -> bool:
+        """Whether the forward pass of a call saves something for the derived gradient."""
+        forward = load_kernel(self.kernel)
+        return bool(saving_of(forward).planned(*args[: len(forward.host.signature.parameters)]).saved)
+
     def called(self, name: str, args: Args) -> tuple[Kernel, Args]:
         """Return the kernel of a row, and its arguments for those of the derived one."""
-        if name == DERIVED:
+        if name == DERIVED and self.saves(args):
+            forward = load_kernel(self.kernel)
+            count = len(forward.host.signature.parameters)
+            saved = saving_of(forward).save(args[:count])
+            backward = saving_of(forward).backward.of(*self.wanted)
+            return backward.kind(*args), (*args[:count], *saved, *args[count:])
+        if name in (DERIVED, RECOMPUTING):
             return self.backward.kind(*args), args
         assert self.hand is not None
         return load_kernel(self.hand.kernel), self.hand.args(*args)
+
+
+def saving_of(forward: Kernel) -> SavingKernel:
+    """Return the forward pass that saves what the derived gradient of a kernel reads."""
+    found = forward.saving
+    assert isinstance(found, SavingKernel)
+    return found
 
 
 def _norm(args: Args) -> Args:
@@ -139,7 +160,8 @@ CASES = (
 
 def names(case: DerivedCase) -> tuple[str, ...]:
     """Return the rows of a case that are kernels of ours."""
-    return (DERIVED, HAND) if case.hand is not None else (DERIVED,)
+    recomputing = (RECOMPUTING,) if case.saves(case.args("meta")) else ()
+    return (DERIVED, *recomputing, *((HAND,) if case.hand is not None else ()))
 
 
 # ---- building ------------------------------------------------------------------------------------------------
@@ -157,7 +179,7 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
         return found | {"status": type(error).__name__, "reason": str(error)}
     return found | {
         "status": "built",
-        "bytes": lowered.traffic.bytes,
+        "bytes": moved(lowered.regions),
         "registers": [t.registers for t in taken],
         "spills": [t.spills for t in taken],
         "shared": [t.shared for t in taken],
