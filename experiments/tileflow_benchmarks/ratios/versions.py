@@ -6,7 +6,8 @@
 The first builds each cell's default config, and ``N`` configs drawn from the old version's space, in both versions,
 each in processes of its own that import that checkout. It needs no GPU. The second reads what the first wrote, and runs
 the scripts that both versions gave for a changed cell (``Kernel.repro``) in one process, in turns: launches on random
-memory of the call's sizes, without host code. What is equal:
+memory of the call's sizes, without host code. Both have the same memory: what a kernel reads may be what it wrote a
+launch ago, and how long gathers and atomics take depends on the values. What is equal:
 
 - *equal*: the text without its comments, the launch options and the grid.
 - *same code*: another text of the same instructions (names of variables, a ``static_assert``).
@@ -131,8 +132,28 @@ def count(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 # ---- timing the changed ones ---------------------------------------------------------------------------------
 
 
-def launches(script: str) -> Callable[[], None]:
-    """Run a script's definitions and allocations; return what repeats its launches."""
+class Memory:
+    """Allocations that scripts share: the n-th of a size and type in one script is the n-th in all."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Any, ...], Any] = {}
+
+    def of_a_script(self, allocate: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what allocates in the place of a script's own function."""
+        asked = Counter[tuple[Any, ...]]()
+
+        def shared(*args: Any) -> Any:
+            asked[args] += 1
+            key = (*args, asked[args])
+            if key not in self._made:
+                self._made[key] = allocate(*args)
+            return self._made[key]
+
+        return shared
+
+
+def launches(script: str, memory: Memory) -> Callable[[], None]:
+    """Run a script's definitions and allocations, these in ``memory``; return what repeats its launches."""
     tree = ast.parse(script)
     again = [s for s in tree.body if _calls(s) == "_launch"]
     begin, end = tree.body.index(again[0]), tree.body.index(again[-1])
@@ -143,7 +164,11 @@ def launches(script: str) -> Callable[[], None]:
     assert all(not isinstance(s, ast.If | ast.For) for s in before[begin:]), (
         "what follows the launches looks at results"
     )
-    exec(_compiled(before, file), namespace)
+    allocations = next((n for n, s in enumerate(before) if _calls(s) == "_memory"), len(before))
+    exec(_compiled(before[:allocations], file), namespace)
+    if allocations < len(before):
+        namespace["_memory"] = memory.of_a_script(namespace["_memory"])
+    exec(_compiled(before[allocations:], file), namespace)
     launch = namespace["_launch"]
     namespace["_launch"] = lambda function, grid, arguments, *rest: launch(
         _with_ones(function, *(n for n, v in arguments.items() if type(v) is int and v == 1)), grid, arguments, *rest
@@ -162,7 +187,7 @@ def _with_ones(function: Any, *names: str) -> Any:
 
 
 def _calls(statement: ast.stmt) -> str:
-    value = statement.value if isinstance(statement, ast.Expr) else None
+    value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
     return value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
 
 
@@ -204,10 +229,10 @@ def measure(rows: Sequence[Row], rounds: int, keep: Callable[[Row], None]) -> No
 
 def _timed(scripts: Mapping[str, str], rounds: int) -> Row:
     """Both versions' times; why there are none where a script does not run, which is no reason to end the others."""
-    samplers = {}
+    samplers, memory = {}, Memory()
     for version in VERSIONS:
         try:
-            samplers[version] = DeviceSampler(launches(scripts[version]), ())
+            samplers[version] = DeviceSampler(launches(scripts[version], memory), ())
         except Exception as error:
             return {"time": "failed", "why": f"{version}: {type(error).__name__}: {error}"}
     return in_turns(samplers, rounds, sample_in_turn)

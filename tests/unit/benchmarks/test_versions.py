@@ -113,13 +113,34 @@ def test_only_changed_cells_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_script_s_launches_are_repeated_without_its_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a version gives for a call (``Kernel.repro``) is cut into what is done once and what is timed."""
-    seen: list[str] = []
+    seen: list[tuple[str, Any]] = []
     monkeypatch.setattr(builtins, "SEEN", seen, raising=False)
     kernel = load_kernel("examples.rms_norm:rms_norm_bwd")
     script = kernel.repro(*kernel.inputs(device="meta", m=32, n=64))
     script = script.replace('"cpu" if INTERPRETED else "cuda"', '"cpu"')
-    call = versions.launches(script.replace("function[grid](", "SEEN.append(function.__name__) or dict("))
+    script = script.replace("function[grid](", "SEEN.append((function.__name__, arguments)) or dict(")
+    memory = versions.Memory()
+    both = [versions.launches(script, memory), versions.launches(script.replace("rms_norm_bwd", "bwd"), memory)]
     assert seen == []
-    call()
-    call()
-    assert seen == ["rms_norm_bwd_0"] * 2
+    for call in (*both, both[0]):
+        call()
+    assert [name for name, _ in seen] == ["rms_norm_bwd_0", "bwd_0", "rms_norm_bwd_0"]
+
+
+def test_both_versions_work_on_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a kernel moves what it reads next, each launch finds what the other version's left."""
+    seen: list[dict[str, list[int]]] = []
+    monkeypatch.setattr(builtins, "SEEN", seen, raising=False)
+    script = (
+        "def _memory(count):\n    return [0] * count\n"
+        "def _launch(function, grid, arguments):\n    arguments['x'][0] += 1\n    SEEN.append(arguments)\n"
+        "x, y = 1, 2\n"
+        "x_memory = _memory(3)\ny_memory = _memory(3)\n"
+        "_launch(None, (1,), {'x': x_memory, 'y': y_memory})\n"
+    )
+    memory = versions.Memory()
+    old, new = versions.launches(script, memory), versions.launches(script, memory)
+    for call in (old, new, old):
+        call()
+    assert all(one["x"] is seen[0]["x"] and one["y"] is seen[0]["y"] for one in seen)
+    assert seen[0] == {"x": [3, 0, 0], "y": [0, 0, 0]}
