@@ -4,16 +4,21 @@ scripts/pretuned tune OUT [--seconds N] [--only WORDS]   on a GPU: a sweep, then
 scripts/pretuned model [--only WORDS] [--stale]          without one: default configs with modelled times
 scripts/pretuned check [--json]                          which kernels the rows are still rows of; 1 where one is not
 scripts/pretuned wheel DEST [--only WORDS]               binaries from the tables, and the wheel tileflow-pretuned
+scripts/pretuned dispatch WHEEL... [--out FILE] [--most N]
+                                                         on a GPU: that wheel and the runtime's installed by themselves,
+                                                         called from a process without a compiler; 1 where no row serves
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tileflow.errors import SpecError, TileflowError
@@ -42,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, run in (("tune", tune), ("model", model), ("check", check), ("wheel", wheel)):
+    for name, run in (("tune", tune), ("model", model), ("check", check), ("wheel", wheel), ("dispatch", dispatch)):
         command = commands.add_parser(name, help=(run.__doc__ or "").splitlines()[0])
         command.set_defaults(run=run)
         command.add_argument("--only", default="", help="kernels whose name holds one of these words, by commas")
@@ -57,6 +62,10 @@ def _parser() -> argparse.ArgumentParser:
                 command.add_argument("--json", action="store_true")
             case "wheel":
                 command.add_argument("dest", type=Path, help="the folder for the wheel")
+            case "dispatch":
+                command.add_argument("wheels", type=Path, nargs="+", help="of tileflow-runtime and tileflow-pretuned")
+                command.add_argument("--out", type=Path, help="a file for the calls, JSON")
+                command.add_argument("--most", type=int, default=0, help="problems of each kernel; 0: all")
     return parser
 
 
@@ -120,6 +129,24 @@ def wheel(options: argparse.Namespace) -> int:
         raise SpecError("a wheel must have kernels", got=f"none with {options.only}", where="--only")
     print(write_wheel(found, options.dest, options.processes))
     return 0
+
+
+def dispatch(options: argparse.Namespace) -> int:
+    """Call the wheel's kernels from a process without a compiler."""
+    from . import dispatch as installed
+
+    specs, found = _named(read(stored.PROBLEMS), options.only), []
+    with tempfile.TemporaryDirectory(prefix="tileflow-pretuned-") as folder:
+        packages = Path(folder) / "packages"
+        installed.installed([wheel.absolute() for wheel in options.wheels], packages)
+        with installed.started(packages, Path(folder)) as there:
+            for call in installed.dispatched(there, specs, options.most):
+                found.append(call)
+                print(call, flush=True)
+    if options.out is not None:
+        options.out.write_text(json.dumps([asdict(call) for call in found], indent=1))
+    print(f"{sum(call.is_ok for call in found)} of {len(found)} calls by a row of their problem, and right")
+    return int(not all(call.is_ok for call in found))
 
 
 def _named(spec: SweepSpec, words: str) -> tuple[KernelSpec, ...]:

@@ -21,9 +21,9 @@ from tileflow_experiments import sweep
 from tileflow_experiments.exchange import vllm_moe
 from tileflow_experiments.portable import BuiltRow, Failure, Order, build_rows, require_built
 from tileflow_experiments.pretuned import __main__ as command
-from tileflow_experiments.pretuned import package
+from tileflow_experiments.pretuned import dispatch, package
 from tileflow_experiments.pretuned import tables as stored
-from tileflow_experiments.spec import read
+from tileflow_experiments.spec import KernelSpec, read
 
 from tileflow import runtime
 from tileflow.api import load_kernel
@@ -223,6 +223,12 @@ torch.testing.assert_close(out.float(), wanted, rtol=2e-2, atol=2e-2)
 """
 
 
+_SMALL = {
+    "tileflow.kernels.rms:rms_norm_forward": (("m", 3), ("n", 64), ("dtype", "bfloat16")),
+    "examples.serving_rope_cache:rope_cache_write": (("tokens", 2), ("h", 2), ("hk", 1), ("d", 16)),
+}
+
+
 @pytest.mark.slow
 def test_the_wheel_serves_where_there_is_no_compiler(tmp_path: Path) -> None:
     """Built of one kernel's H200 rows, installed beside the runtime's files alone."""
@@ -246,3 +252,10 @@ def test_the_wheel_serves_where_there_is_no_compiler(tmp_path: Path) -> None:
         [sys.executable, "-c", _ALONE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    specs = [KernelSpec(name, (small,)) for name, small in _SMALL.items()]
+    with dispatch.started(tmp_path / "alone", tmp_path, {"TILEFLOW_NATIVE": "0"}) as there:
+        right, missing = dispatch.dispatched(there, specs, 0, device="cpu")
+    assert (right.step, right.wrong, right.is_ok) == ("eager", "", False)  # no row is a CPU's
+    assert "no attribute 'rope_cache_write'" in missing.wrong and not missing.is_ok
+    with pytest.raises(BuildError, match="the installed runtime alone"), dispatch.started(TREE, tmp_path):
+        pass
