@@ -350,8 +350,20 @@ class Kernel:
         return tuple(made)
 
     def reference(self, *args: Any) -> Any:
-        """What the kernel must return for ``args``."""
-        return self._reference(*args) if self._reference is not None else self.run_eagerly(*args)
+        """What the kernel must return for ``args``: what its author's reference gives, else its own text as plain
+        Python, over blocks as large as their values allow."""
+        if self._reference is not None:
+            return self._reference(*args)
+        return self.run_eagerly(*args, config=self._eager_blocks(args))
+
+    def _eager_blocks(self, args: Sequence[Any]) -> dict[str, int] | None:
+        """None for a text that takes these arguments as Python alone, as one whose operations are for other dtypes."""
+        from .ir.eager_blocks import eager_blocks
+
+        try:
+            return eager_blocks(self.lower(args, target(ANY_TARGET)).regions)
+        except KernelError:
+            return None
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
         """The problem at small odd sizes, for the interpreter; a recorded call itself, of which there are none."""

@@ -313,7 +313,7 @@ class BackwardKernel(DerivedKernel):
     def reference(self, *args: Any) -> Any:
         """What torch's autograd gives for the forward kernel's reference; without one, the text's eager meaning."""
         if self.forward._reference is None:
-            return self.run_eagerly(*args)
+            return super().reference(*args)
         with torch.enable_grad():
             given = tuple(replace(a, _detached) for a in args[: self._count])
             found = [*tensors((self.forward._reference(*given[: _most_arguments(self.forward._reference)]),))]

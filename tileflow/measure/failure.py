@@ -19,7 +19,8 @@ from .check import Verdict
 from .types import Outcome, Status
 
 MESSAGE_CHARS = 2000
-NO_ROOM = "NoRoomForTheProblem"  # the error class where a problem's own data does not fit, whatever the config
+# the error classes where a problem's own data does not fit, or is not made in time, whatever the config
+NO_ROOM, NO_TIME = "NoRoomForTheProblem", "NoTimeForTheProblem"
 
 # What CUDA and HIP say when the context is lost for good, and when the card is; drivers say it by the names of their
 # enumerations, which are matched with spaces for underscores.
@@ -92,6 +93,11 @@ def checked(verdict: Verdict) -> Outcome:
     error = verdict.max_err if math.isfinite(verdict.max_err) else None
     outcome = Outcome(Status.OK) if verdict.ok else failed(verdict.status, verdict.reason)
     return replace(outcome, max_err=error)
+
+
+def no_time(error: str) -> Outcome:
+    """The outcome where a problem's inputs and reference take longer than they may."""
+    return replace(failed(Status.WORKER_LOST, error), error_class=NO_TIME)
 
 
 def no_room(error: Exception | str) -> Outcome:

@@ -11,7 +11,7 @@ from ..build.process import Answer, Died, Done, Failed, TimedOut
 from ..build.warm_process import WarmProcess
 from ..errors import ClusterError, SlowProblem, SpecError
 from .device import DeviceInfo
-from .failure import NO_ROOM, failed, no_room
+from .failure import NO_ROOM, NO_TIME, failed, no_room, no_time
 from .input_cache import Key, key
 from .request import Limits, MeasureRequest, ReferenceOn
 from .types import Outcome, Status
@@ -87,15 +87,17 @@ class MeasureProcess(WarmProcess):
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
 
         Memory that is short is tried once more in a clean process, alone on the card, unless others wait for it. A
-        reference that has no room there is made on the CPU, and by witnesses where it cannot be made there, for all
-        further requests as well.
+        reference that has no room there is made on the CPU, and by witnesses where it cannot be made there, or takes
+        too long anywhere, for all further requests as well.
         Raises what the kernel's author or the caller must mend: an unknown kernel, inputs or a reference that raise,
         witnesses that disagree, inputs that do not fit the card even then, and SlowProblem for those that are not made
         in time or, while others wait, have no room, so that it is decided once for all configs.
         """
+        request = self._placed(request)
+        if self._is_slow(request) and request.reference_on in _FURTHER and not request.limits.others_wait:
+            request = self._moved_on(request, no_time("they took longer when they were made ahead"))
         self._require_quick(request)
         self._keep_spare()
-        request = self._placed(request)
         outcome = self._run(request)
         if outcome.error_class == NO_ROOM and request.limits.others_wait:
             raise SlowProblem(
@@ -107,7 +109,7 @@ class MeasureProcess(WarmProcess):
         if outcome.status is Status.OOM:
             self._replace()
             outcome = self._run(request)
-        while outcome.error_class == NO_ROOM and request.reference_on in _FURTHER:
+        while outcome.error_class in (NO_ROOM, NO_TIME) and request.reference_on in _FURTHER:
             request = self._moved_on(request, outcome)
             outcome = self._run(request)
         if outcome.error_class == NO_ROOM:
@@ -121,7 +123,9 @@ class MeasureProcess(WarmProcess):
 
     def _moved_on(self, request: MeasureRequest, outcome: Outcome) -> MeasureRequest:
         """The request with its reference made where it is tried next, in a clean process. That is said once."""
-        further = self._reference_on[key(request)] = _FURTHER[request.reference_on]
+        further = "witnesses" if outcome.error_class == NO_TIME else _FURTHER[request.reference_on]
+        self._reference_on[key(request)] = further
+        self._slow.pop(key(request), None)
         problem = dict(request.problem)
         log.warning("the reference of %s %s %s: %s", request.kernel, problem, _MADE[further], outcome.error_digest)
         self._replace()
@@ -148,8 +152,8 @@ class MeasureProcess(WarmProcess):
                 raise error
             case TimedOut(limit, phase):
                 text = f"phase {phase!r} took longer than {limit:g} s"
-                if phase == "prepare" and request.reference_on == "cpu" and not request.limits.others_wait:
-                    return no_room(text)
+                if phase == "prepare" and request.reference_on in _FURTHER and not request.limits.others_wait:
+                    return no_time(text)  # witnesses need no reference
                 self._note_slow(request, answer)
                 self._require_quick(request)
                 return failed(_timed_out(phase), text)
@@ -165,9 +169,12 @@ class MeasureProcess(WarmProcess):
         if isinstance(answer, TimedOut) and answer.phase == "prepare":
             self._slow[key(request)] = max(answer.limit_s, self._slow.get(key(request), 0.0))
 
+    def _is_slow(self, request: MeasureRequest) -> bool:
+        return self._slow.get(key(request), 0.0) >= request.limits.prepare
+
     def _require_quick(self, request: MeasureRequest) -> None:
         """Raises SlowProblem where a problem was not made in as much time as the request gives it."""
-        if self._slow.get(key(request), 0.0) >= request.limits.prepare:
+        if self._is_slow(request):
             raise SlowProblem(
                 f"a problem's inputs and its reference must be made in {request.limits.prepare:g} s",
                 got="longer",

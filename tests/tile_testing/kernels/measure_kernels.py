@@ -138,7 +138,7 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     report("device")
     report("prepare")
     what = request.candidates[0].config.get("what", "ok")
-    if what == "slow_inputs":
+    if what == "slow_inputs" or (what == "slow_reference" and request.reference_on != "witnesses"):
         time.sleep(30)
     if what == "no_room" or (what == "no_room_for_reference" and request.reference_on == "device"):
         return Outcome(Status.OOM, error_class=NO_ROOM, error_digest="planted: 300 GiB")

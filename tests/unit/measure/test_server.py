@@ -125,6 +125,20 @@ def test_where_the_cpu_has_none_either_there_are_witnesses(
     assert f"with a second config and the interpreter as its witnesses: {why}" in said[1]
 
 
+@pytest.mark.slow
+def test_where_a_reference_takes_too_long_there_are_witnesses(
+    process: MeasureProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A kernel that has no reference but its own text as Python could not be tuned: it took more than 180 s."""
+    for _ in range(2):
+        assert ask(process, "slow_reference", n=14).status is Status.OK
+    (said,) = [r.getMessage() for r in caplog.records if "the reference of" in r.getMessage()]
+    assert "as its witnesses: phase 'prepare' took longer than 0.5 s" in said
+    with pytest.raises(SlowProblem):  # nothing waits for it while others do
+        ask(process, "slow_reference", n=15, limits=LIMITS.while_others_wait())
+    assert ask(process, "slow_reference", n=15).status is Status.OK
+
+
 def test_a_problem_without_room_goes_last_while_others_wait(process: MeasureProcess) -> None:
     """Issue 15: its further tries, a process each, held up the others."""
     before = served_by(ask(process, "ok"))
