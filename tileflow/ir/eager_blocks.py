@@ -1,5 +1,5 @@
-"""Block sizes for a kernel's text as plain Python: as large as its values allow, since each turn of a loop takes Python's
-time, whatever it computes."""
+"""Block sizes for a kernel's text as plain Python: as large as its values allow, since each turn of a loop takes
+Python's time, whatever it computes."""
 
 from __future__ import annotations
 
