@@ -14,8 +14,6 @@ import sys
 from collections import Counter
 from typing import Any
 
-sys.modules["triton"] = None  # type: ignore[assignment]  # torch may have brought it
-
 
 def served(kernel: str) -> Counter[str]:
     """Return how often each dispatch step served calls of a kernel."""
@@ -43,6 +41,7 @@ def called(asked: dict[str, str]) -> dict[str, Any]:
 
 def main() -> None:
     """Say which tileflow was found, and whether it has a compiler; then answer calls until no more are asked for."""
+    sys.modules["triton"] = None  # type: ignore[assignment]  # torch may have brought it
     import tileflow
 
     has_compiler = importlib.util.find_spec("tileflow.emit") is not None
