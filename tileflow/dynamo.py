@@ -65,6 +65,8 @@ def pack(value: Any, outer: Any = None) -> Any:
     of the graph, and numbers are guarded. ``outer``: the function whose part it is."""
     if outer is not None and (value is outer or isinstance(value, (ModuleType, type))):
         return _KEPT
+    if value is None:  # of whose class torch 2.11 cannot trace what is_dataclass asks
+        return None
     if isinstance(value, FunctionType):
         return _pack_function(value)
     if isinstance(value, partial):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -52,7 +53,7 @@ class RotaryForward:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         kind, self.module, self.turned = state
-        self.function = _with_globals(kind.forward, {ROTARY: self.turned})
+        self.function = _with_rotary(kind.forward, self.turned)
         self.__signature__ = _signature(kind)
 
 
@@ -66,8 +67,12 @@ def _signature(kind: Any) -> inspect.Signature:
     return own.replace(parameters=[*own.parameters.values()][1:])
 
 
-def _with_globals(function: Any, changed: Mapping[str, Any]) -> FunctionType:
-    made = FunctionType(function.__code__, {**function.__globals__, **changed}, function.__name__)
+@cache
+def _with_rotary(function: Any, turned: Callable[..., Any]) -> FunctionType:
+    """A function with globals of its own, one for all modules of a class. Its code object is its own too: torch.compile
+    keeps what it compiled by code object, and looks names of its own up in the globals of the first function."""
+    code = function.__code__.replace()
+    made = FunctionType(code, {**function.__globals__, ROTARY: turned}, function.__name__)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     made.__annotations__, made.__doc__ = function.__annotations__, function.__doc__
     return made

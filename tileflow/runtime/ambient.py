@@ -54,14 +54,18 @@ def draw_seed() -> int:
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """What products of the device are cast to now; None outside of autocast, and for devices that have none (meta)."""
     kind = device.type
-    is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    is_on = _has_autocast(kind) and torch.is_autocast_enabled(kind)
     return torch.get_autocast_dtype(kind) if is_on else None
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Inside, torch casts nothing on the device. Devices that have no autocast need nothing."""
-    known = torch.amp.is_autocast_available(device.type)
-    return torch.autocast(device.type, enabled=False) if known else nullcontext()
+    return torch.autocast(device.type, enabled=False) if _has_autocast(device.type) else nullcontext()
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11 cannot trace the question
+def _has_autocast(kind: str) -> bool:
+    return torch.amp.is_autocast_available(kind)
 
 
 def _autocast() -> Hashable:
