@@ -181,6 +181,8 @@ def _fitting(order: Order, kernel: Kernel, args: Sequence[Any], lowered: Lowered
     from tileflow.default import smaller_config
 
     config = lowered.space.repair(lowered.default) if order.config is None else order.config
+    if order.kind == "dynamic" and order.config is not None:  # which may have knobs that constant sizes settle
+        config = lowered.space.complete(order.config.to_dict())
     for shrinks in range(MOST_SHRINKS + 1):
         try:
             if order.kind == "portable":

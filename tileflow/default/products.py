@@ -38,9 +38,9 @@ from ..space.knobs import (
 from ..space.precisions import in_parts
 from ..target import Target
 from .operands import comes_by_element, needs_box
-from .sizes import programs, symbol, times
+from .sizes import pow2, programs, symbol, times
 from .specialised import specialised_config
-from .streaming import chunk_sizes, extent_length, pow2
+from .streaming import chunk_sizes, extent_length
 
 FEW_ROWS = 64
 HALF_OF_REGISTERS = 128
@@ -69,6 +69,8 @@ LEFT_BY_ELEMENT: Shapes = ((64, 128, 8), (64, 64, 8))
 PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)
 AS_MANY_AS_IT_TAKES = 168  # registers: with a limit ptxas uses those below it for loads in flight, without one it saves
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
+FEWEST_ROWS = 64  # of a block that a warp group multiplies
+LONG = 16  # turns from which on they may be twice as long
 PART_LENGTH = 512  # least numbers that a part of the inner dimension sums over
 
 
@@ -156,7 +158,9 @@ def _boxes(ir: KernelIR, target: Target) -> dict[str, Choice]:
 
 
 def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, Choice]:
-    """One product: an output block as large as leaves every multiprocessor a program."""
+    """One product: an output block as large as leaves every multiprocessor a program. A multiprocessor with one small
+    block waits for memory, so that its turns are twice as long: at 1.3 to 1.4 times the speed for 128 x 4096 x 4096 and
+    128 x 8192 x 8192 in bfloat16."""
     a, b = _operands(op)
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     lengths = [extent_length(ir, d.tile, d.extent) for d in dims]
@@ -179,6 +183,10 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     shapes = _in_registers(ir, op, DIRECT if direct else TURNED if turned else COMPUTED, target)
     m, n, warps = _output_block(lengths[0], lengths[1], batch, shapes, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
+    tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
+    is_lone = tiles <= target.sm_count and symbol(dims[1]) and lengths[2] >= LONG * k
+    if direct and target.has_wgmma and m == FEWEST_ROWS and is_lone:
+        k *= 2
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
     sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, sizes, strict=True)}

@@ -11,6 +11,11 @@ from ..ir.graph import KernelIR
 from ..ir.types import Dim
 
 
+def pow2(n: int) -> int:
+    """The power of two that covers ``n``."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
 def symbol(dim: Dim) -> str:
     """The block symbol of a dimension, perhaps times a constant; empty where no knob changes it alone."""
     symbols = dim.extent.symbols()

@@ -20,8 +20,7 @@ from ..schedule.structure import find_structure
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PERSISTENT, PING_PONG, SCHEDULE
 from ..space.schedules import refusal
 from ..target import Target
-from .sizes import programs, symbol, times
-from .streaming import pow2
+from .sizes import pow2, programs, symbol, times
 
 K = OpKind
 GROUP_ROWS = 64  # of a consumer group

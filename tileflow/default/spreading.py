@@ -13,7 +13,7 @@ from ..passes.spread import spreadable
 from ..space.knobs import SPREAD
 from ..space.names import loop_site
 from ..target import Target
-from .streaming import pow2
+from .sizes import pow2
 
 
 def spread_config(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) -> dict[str, Choice]:

@@ -20,6 +20,8 @@ from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
+from .sizes import pow2
+from .windows import window_config, window_loads
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
 LIVE_ELEMENTS = 1 << 17  # that it keeps in all: what is not used at once shares registers
@@ -32,9 +34,11 @@ CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fe
 MIN_WARPS = 4
 RUN = 32  # neighbours that a block takes although another one was first
 SECTOR = 32  # bytes that memory moves at least
+WORD = 4  # bytes of a register
 TRANSACTION = 128  # bytes of a warp's narrowest whole one
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 AS_LONG = 4  # runs count as equal up to this ratio
+LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 
 def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
@@ -44,17 +48,23 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     live = max(live_tiles(ir), 1)
     wanted |= _rows(ir, live)
     row = _whole(ir, wanted)
+    if row == 1 and not chunked and window_loads(ir) >= LEAST_WINDOW:
+        return wanted | window_config(ir, target, [(b.symbol, b.length) for b in _blocks(ir)])
     registers = ROW_REGISTERS if row > 1 or _reduces_runs(ir) else LIVE_REGISTERS
     per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
+    scans = any(op.kind is OpKind.SCAN for op in ir.walk())
+    is_summed = row > 1 and live * _element(ir) <= WORD and not scans  # what a thread loads is summed at once
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
     most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir)) // row  # one may be turned around there
-    sizes = block_sizes(ir, chunked, budget, most)
+    run = RUN if is_summed else max(SECTOR // _element(ir), 1)
+    sizes = block_sizes(ir, chunked, budget, most, run)
     limits = _limits(ir, sizes, target)
     if any(sizes[symbol] > limit for symbol, limit in limits.items()):
-        sizes = block_sizes(ir, chunked, budget, most, limits)
+        sizes = block_sizes(ir, chunked, budget, most, run, limits)
     wanted |= sizes
     used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
-    warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
+    share = per_thread * (2 if is_summed else 1)
+    warps = max(min(used // (target.warp_size * share), 1024 // target.warp_size), 1)
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = 3
@@ -129,12 +139,12 @@ def _whole(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
 
 
 def block_sizes(
-    ir: KernelIR, chunked: Collection[str], budget: int, most: int, limits: Mapping[str, int] = NO_LIMITS
+    ir: KernelIR, chunked: Collection[str], budget: int, most: int, run: int, limits: Mapping[str, int] = NO_LIMITS
 ) -> dict[str, int]:
     """Blocks such that no register tile has more than ``budget`` elements, those first along which most bytes lie next
     to each other. Where some tensors run along one block and others, of the same size, along another, as when a matrix
-    is turned, each keeps a run. ``most``: the elements up to which a block is a sector long whatever the budget.
-    ``limits``: of blocks."""
+    is turned, each keeps a run. ``most``: the elements up to which a block along memory has at least ``run``, whatever
+    the budget. ``limits``: of blocks."""
     tiles, blocks, longest = _meetings(ir), [b for b in _blocks(ir) if b.symbol not in chunked], _runs(ir).total()
     sizes: dict[str, int] = {}
     for block in blocks:
@@ -148,8 +158,8 @@ def block_sizes(
         ]
         size = min(max(budget // (taken * prod(kept)), 1), pow2(block.length))
         if longest <= AS_LONG * block.run and block.run:
-            sector = min(max(SECTOR // _element(ir), 1), pow2(block.length))
-            size = max(size, sector) if taken * sector <= most else size
+            least = min(run, pow2(block.length))
+            size = max(size, least) if taken * least <= most else size
         sizes[block.symbol] = min(size, limits.get(block.symbol, size))
     return sizes
 
@@ -225,11 +235,6 @@ def _accesses(ir: KernelIR) -> Iterator[tuple[str, int, Expr]]:
                 yield block.args[0], size, stride
             elif isinstance(item, SliceIndex):
                 yield "", size, stride
-
-
-def pow2(n: int) -> int:
-    """The power of two that covers ``n``."""
-    return 1 << max(n - 1, 0).bit_length()
 
 
 def extent_length(ir: KernelIR, tile: str | None, extent: Expr) -> int:

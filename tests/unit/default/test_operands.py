@@ -85,7 +85,7 @@ def test_rows_that_begin_aligned_and_end_anywhere_have_boxes() -> None:
         ("TN", ODD, (128, 64, 64, 8, 4, None, None)),
         ("NN", (4096, 4095, 4096), (128, 64, 64, 8, 4, "pointer", None)),
         ("TT", (4095, 4096, 4096), (64, 128, 64, 8, 4, None, "pointer")),
-        ("NT", ODD, (64, 128, 64, 4, 4, "descriptor", "descriptor")),
+        ("NT", ODD, (64, 128, 128, 4, 4, "descriptor", "descriptor")),
     ],
 )
 def test_blocks_of_operands_by_element(

@@ -259,3 +259,13 @@ def test_the_wheel_serves_where_there_is_no_compiler(tmp_path: Path) -> None:
     assert "no attribute 'rope_cache_write'" in missing.wrong and not missing.is_ok
     with pytest.raises(BuildError, match="the installed runtime alone"), dispatch.started(TREE, tmp_path):
         pass
+
+
+def test_a_row_whose_constant_sizes_settle_knobs_is_built_for_any_size() -> None:
+    """Measured rows let a table serve near sizes, and the wheel did not build: a modelled row beside them had no choice
+    for knobs that only sizes as parameters leave open."""
+    whole = load_table(FOLDER / "examples.serving_paged_attention.paged_attention.json")
+    modelled = [e for e in whole.entries if not any(k.startswith("row:") for k in e.config.to_dict())]
+    wanted = [o for o in package.orders([Table.of(whole.kernel, modelled[:1])]) if o.kind == "static"]
+    (built,) = require_built(build_rows([replace(wanted[0], kind="dynamic")], processes=1))
+    assert any(knob.startswith("row:") for knob in built.config.to_dict())

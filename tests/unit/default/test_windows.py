@@ -1,0 +1,77 @@
+"""Defaults of windows, of rows that are summed over a middle dimension, and of products with a tile a multiprocessor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tileflow_benchmarks.ratios.module_cases import CASES
+
+from tileflow.default.windows import fitting, window_loads
+from tileflow.lowered import Lowered
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+
+
+def lowered(name: str) -> Lowered:
+    (case,) = (case for case in CASES if case.name.startswith(name))
+    return case.loaded.lower(case.args("meta"), H200)
+
+
+def chosen(found: Lowered) -> dict[str, Any]:
+    """The blocks of more than one element, and the warps."""
+    config = found.default.to_dict()
+    blocks = {k.partition(":")[2]: v for k, v in config.items() if k.startswith("block:") and v != 1}
+    return blocks | {"warps": config["num_warps"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "loads", "expected"),
+    [
+        ("windows avg_pool_1d float32", 4, {"tx": 2048, "warps": 4}),  # few loads of each
+        ("windows max_pool_1d float32", 8, {"tx": 256, "warps": 4}),
+        ("windows avg_pool_2d bfloat16", 9, {"tx": 256, "warps": 4}),
+        ("windows max_pool_2d float32", 9, {"tx": 64, "ty": 4, "warps": 4}),  # 129 columns: few idle lanes
+        ("windows avg_pool_3d float32", 27, {"tx": 64, "ty": 2, "warps": 4}),
+        ("windows five_points float32", 0, {"tx": 512, "ty": 4, "warps": 4}),  # neighbours, which are no elements apart
+    ],
+)
+def test_a_thread_has_few_elements_of_a_window(name: str, loads: int, expected: dict[str, int]) -> None:
+    """Each had 16: nine of ten loads of a warp touched 32 sectors."""
+    found = lowered(name)
+    assert window_loads(found.regions[0]) == loads
+    assert chosen(found) == expected
+
+
+def test_a_gather_is_no_window() -> None:
+    """How far apart a loaded index is, nobody knows."""
+    (case,) = (c for c in CASES if c.name.startswith("chains bias_relu bfloat16"))
+    assert window_loads(case.loaded.lower(case.args("meta"), H200).regions[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("length", "most", "size"), [(129, 256, 64), (256, 256, 256), (2731, 256, 256), (33, 512, 64), (7, 256, 8), (1, 256, 1)]
+)
+def test_a_block_that_fits(length: int, most: int, size: int) -> None:
+    assert fitting(length, most) == size
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "warps"),
+    [
+        ("windows middle_sum float32", 32, 16),
+        ("windows middle_sum bfloat16", 32, 8),
+        ("windows middle_softmax float32", 8, 8),  # which holds its rows
+        ("windows middle_cumsum bfloat16", 16, 8),
+    ],
+)
+def test_rows_that_are_only_summed_have_32_columns(name: str, columns: int, warps: int) -> None:
+    """Sectors of 8 took 1.3 times as long."""
+    assert chosen(lowered(name)) == {"tc": columns, "warps": warps}
+
+
+def test_a_lone_tile_of_64_rows_has_turns_twice_as_long() -> None:
+    """With turns of 64 each multiprocessor waited for memory: 24.0 us, not 17.4."""
+    assert chosen(lowered("chains minimum_subtract bfloat16"))["tile_k"] == 128
+    assert chosen(lowered("chains bias_relu bfloat16"))["tile_k"] == 64

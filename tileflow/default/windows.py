@@ -1,0 +1,71 @@
+"""First block sizes of regions that read windows: several loads whose lanes are some elements apart in memory.
+
+A block of many elements gives each thread neighbours, stored as one vector. Loads of every second element then touch as
+many sectors as there are lanes, and each of a window's loads touches them anew. So a thread has few elements, fewer the
+more loads there are of each. Measured on an H200 for windows of 4 to 27 elements, two and three apart: pooling in two
+and three dimensions at 2.1 to 9 times the speed that vectors of the store had.
+"""
+
+from __future__ import annotations
+
+from ..config import Choice
+from ..ir.attributes import AccessAttrs, PointwiseAttrs
+from ..ir.graph import KernelIR, Operand, ValueIndex
+from ..ir.kinds import OpKind
+from ..ir.types import Value
+from ..space.knobs import NUM_STAGES, NUM_WARPS
+from ..target import Target
+from .sizes import pow2
+
+LOADS_IN_FLIGHT = 24  # of a thread: 8 loads of each of 2 or 3 elements, 27 of one
+WARPS = 4
+LEAST_RUN = 32  # lanes of a block along memory: a warp
+MOST_IDLE = 1.25  # lanes of all tiles of an axis, to those of the best size
+_MOVED = ("add", "sub", "mul")
+
+
+def window_config(ir: KernelIR, target: Target, axes: list[tuple[str, int]]) -> dict[str, Choice]:
+    """The knobs of a region of windows. ``axes``: the block symbols and how far each runs, along memory first."""
+    each = max(pow2(LOADS_IN_FLIGHT // window_loads(ir) + 1) // 2, 1)
+    left = each * WARPS * target.warp_size
+    wanted: dict[str, Choice] = {NUM_WARPS.name(ir): WARPS, NUM_STAGES.name(ir): 3}
+    for symbol, length in axes:
+        size = fitting(length, left)
+        wanted[symbol] = size
+        left = max(left // size, 1)
+    return wanted
+
+
+def window_loads(ir: KernelIR) -> int:
+    """How many loads take elements some places apart along memory, by an index that the kernel multiplies."""
+    return sum(_is_apart(ir, op.inputs, AccessAttrs.of(op)) for op in ir.walk() if op.kind is OpKind.LOAD)
+
+
+def fitting(length: int, most: int) -> int:
+    """The largest power of two, at most ``most``, whose tiles over ``length`` have few idle lanes."""
+    sizes = [1 << n for n in range(min(most, pow2(length)).bit_length())]
+    sizes = [size for size in sizes if size >= LEAST_RUN] or sizes[-1:]
+    lanes = {size: -(-length // size) * size for size in sizes}
+    return max(size for size in sizes if lanes[size] <= MOST_IDLE * min(lanes.values()))
+
+
+def _is_apart(ir: KernelIR, inputs: tuple[Operand, ...], attrs: AccessAttrs) -> bool:
+    strides = ir.tensor(attrs.tensor).strides
+    return any(
+        isinstance(item, ValueIndex) and item.axes and stride.constant == 1 and _is_multiple(ir, inputs[item.input])
+        for item, stride in zip(attrs.index, strides, strict=True)
+    )
+
+
+def _is_multiple(ir: KernelIR, index: Operand) -> bool:
+    """Whether an index is a tile's, multiplied, and perhaps moved."""
+    found = False
+    while isinstance(index, Value):
+        op = ir.definitions.get(index)
+        if op is None or op.kind is OpKind.TILE_INDEX:
+            return found and op is not None
+        if op.kind is not OpKind.POINTWISE or PointwiseAttrs.of(op).fn not in _MOVED:
+            return False
+        found |= PointwiseAttrs.of(op).fn == "mul"
+        index = next((x for x in op.inputs if isinstance(x, Value) and x.dims), op.inputs[0])
+    return False
