@@ -180,8 +180,9 @@ def _fitting(order: Order, kernel: Kernel, args: Sequence[Any], lowered: Lowered
     from tileflow.build.compile import build
     from tileflow.default import smaller_config
 
-    config = lowered.space.repair(lowered.default) if order.config is None else order.config
-    if order.kind == "dynamic" and order.config is not None:  # which may have knobs that constant sizes settle
+    if order.config is None:
+        config = lowered.space.repair(lowered.default)
+    else:  # a row may be older than a knob, which then has the default that it had without one
         config = lowered.space.complete(order.config.to_dict())
     for shrinks in range(MOST_SHRINKS + 1):
         try:
