@@ -51,7 +51,8 @@ def test_a_gather_is_no_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "most", "size"), [(129, 256, 64), (256, 256, 256), (2731, 256, 256), (33, 512, 64), (7, 256, 8), (1, 256, 1)]
+    ("length", "most", "size"),
+    [(129, 256, 64), (256, 256, 256), (2731, 256, 256), (33, 512, 64), (7, 256, 8), (1, 256, 1)],
 )
 def test_a_block_that_fits(length: int, most: int, size: int) -> None:
     assert fitting(length, most) == size
