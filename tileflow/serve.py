@@ -119,6 +119,22 @@ class Call:
     live: str | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """What outlives a call with its plan: nothing of its arguments, whose memory would live as long. ``ints``: the
+    names of those with ints."""
+
+    problem: Problem
+    device: torch.device
+    live: str | None
+    ints: frozenset[str]
+
+
+def planned(kernel: Kernel, call: Call) -> Planned:
+    """What is kept of a call."""
+    return Planned(call.problem, call.device, call.live, kernel.cache.with_ints(call.args, call.kwargs))
+
+
 def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
     """What may serve a call, in order. Raises MissError at its end where nothing may."""
     if call.device.type == "meta":
@@ -132,7 +148,7 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
         )
         yield Direct(kernel.run_eagerly, counter)
         return
-    policy = on_miss(kernel.name)
+    policy, kept = on_miss(kernel.name), planned(kernel, call)
     asked = asked_of(kernel.host.sites.values())
     rows = partial(
         servers_of_rows,
@@ -158,7 +174,7 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
                     asked,
                     partial(_servers, rows),
                     partial(_counter, kernel.name, call.problem, call.live),
-                    partial(_further, kernel, call, server.config, False) if policy in COMPILING else None,
+                    partial(_further, kernel, kept, server.config, False) if policy in COMPILING else None,
                 )
             tried.append("the guards of the rows decline")
         elif hit.bundle is None and may_compile(policy):
@@ -227,23 +243,25 @@ def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) ->
     """The call compiled now, or found compiled: threads that meet it at once wait for one of them. What was found may
     decline what host code makes now, or what a global holds now, and is compiled anew."""
 
+    kept = planned(kernel, call)
+
     def counter(server: Server) -> Any:
-        served = _counter(kernel.name, call.problem, call.live, server)
+        served = _counter(kernel.name, kept.problem, kept.live, server)
         return served if missed is None else MissedCalls(served, missed)
 
     key = (kernel.cache.number, kernel.cache.key(call.args, dict(call.kwargs)), None if hit is None else hit.config.key)
     was_there = _built.get(key) is not None
     server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
-    further = partial(_further, kernel, call, server.config, True)
+    further = partial(_further, kernel, kept, server.config, True)
     yield Attempt(server, lambda config: (), lambda: iter(()), counter, further)
     if was_there:
         _built.drop(key)
         server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
-        further = partial(_further, kernel, call, server.config, True)
+        further = partial(_further, kernel, kept, server.config, True)
         yield Attempt(server, lambda config: (), lambda: iter(()), counter, further)
 
 
-def _further(kernel: Kernel, call: Call, config: Config, is_last: bool, declined: Declined) -> BuiltServer | None:
+def _further(kernel: Kernel, kept: Planned, config: Config, is_last: bool, declined: Declined) -> BuiltServer | None:
     """A launch that no variant takes, compiled out of what it captures: host code made, or a container or a global
     holds, another int or constant than when the variants were made. Ints that vary become run-time values.
 
@@ -255,15 +273,15 @@ def _further(kernel: Kernel, call: Call, config: Config, is_last: bool, declined
     changed = Counter(path for variant in declined.variants for path in _changed_ints(kernel, variant, declined))
     # an argument is a run-time value from the start, what is in one from its first change on
     selecting = {path for path, count in changed.items() if count > 1 or path in kernel.host.signature.parameters}
-    loose = kernel.cache.loose_ints(call.args, call.kwargs)
+    loose = kept.ints - kernel.cache.by_value
     begins_anew = not declined.region and kernel.host.restartable
     if begins_anew and (not is_last or {path.partition(".")[0] for path in selecting} & loose):
         return None
     kernel.host.varying.update(changed)
     mode = "static" if len(declined.variants) < MOST_VARIANTS else "dynamic"
-    device = target(call.live or ANY_TARGET)
-    lowered = kernel.lower_launch(declined.region, declined.frame, declined.given, call.problem, device, mode)
-    launchers = kernel.launchers(lowered, lowered.space.adapt(config.to_dict()), call.device)
+    device = target(kept.live or ANY_TARGET)
+    lowered = kernel.lower_launch(declined.region, declined.frame, declined.given, kept.problem, device, mode)
+    launchers = kernel.launchers(lowered, lowered.space.adapt(config.to_dict()), kept.device)
     return BuiltServer(config, launchers, "compiled", "a launch that no variant took")
 
 
@@ -297,9 +315,10 @@ def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Atte
             layouts.append(layout)
         layout = layout if layout in layouts else layouts[0]  # whose variants serve all, not all as fast
     server = _built.get_or_make((*key, layout), lambda: _build_portable(kernel, call))
+    counted = partial(_counter, kernel.name, call.problem, call.live)
 
     def counter(server: Server) -> Any:
-        return MissedCalls(_counter(kernel.name, call.problem, call.live, server), missed)
+        return MissedCalls(counted(server), missed)
 
     yield Attempt(server, lambda config: (), lambda: iter(()), counter)
 

@@ -254,15 +254,15 @@ class CallCache:
     def specialize_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Make the ints of these arguments part of the key from now on, for they select code. False where they already
         were."""
-        ints = self.loose_ints(args, kwargs)
+        ints = self.with_ints(args, kwargs) - self.by_value
         if ints:
             self.invalidate(self.by_value | ints)
         return bool(ints)
 
-    def loose_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> frozenset[str]:
-        """The names of the arguments with ints whose values do not tell calls apart so far."""
+    def with_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> frozenset[str]:
+        """The names of the arguments with ints."""
         given = self._owner.host.signature.bind(*args, **kwargs).arguments
-        return frozenset(name for name, value in given.items() if _ints(value)) - self.by_value
+        return frozenset(name for name, value in given.items() if _ints(value))
 
     def invalidate(self, by_value: frozenset[str] | None = None) -> None:
         """Forget all keys. No call is warm any more, and running calls are not remembered."""
