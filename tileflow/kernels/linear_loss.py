@@ -181,6 +181,7 @@ def _chunked(
         logits = part @ weight.T if bias is None else torch.addmm(bias, part, weight.T)
         if not any(needs):
             loss += cross_entropy_forward(logits, labels[begin : begin + rows], *options)[0].sum() * scale
+            del logits  # or they would be there while the next chunk's are made
             continue
         loss += losses_and_gradient(logits, labels[begin : begin + rows], scale, *options).sum()
         if grad_x is not None:
@@ -189,6 +190,7 @@ def _chunked(
             grad_weight.addmm_(logits.T, part, beta=int(begin > 0))
         if grad_bias is not None:
             grad_bias += logits.sum(dim=0)
+        del logits
     return loss, (grad_x, grad_weight, grad_bias)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -176,6 +177,24 @@ def test_a_linear_loss_reads_no_memory_that_nothing_wrote(rows: int) -> None:
     finally:
         torch.use_deterministic_algorithms(False)
     assert weight.grad is not None and weight.grad.isfinite().all() and bool(weight.grad.any()) == bool(rows)
+
+
+@pytest.mark.parametrize("needs", [True, False])
+def test_one_chunk_of_a_linear_loss_is_there_at_a_time(needs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two were: the last one's while the next one's were made."""
+    there: list[weakref.ref[torch.Tensor]] = []
+    most = []
+
+    def product(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        most.append(sum(one() is not None for one in there))
+        made = torch.mm(self, other)
+        there.append(weakref.ref(made))
+        return made
+
+    x, weight = torch.randn(12, 6, requires_grad=needs), torch.randn(11, 6)
+    monkeypatch.setattr(torch.Tensor, "__matmul__", product)
+    ours.linear_cross_entropy(x, weight, torch.arange(12) % 11, rows_of_chunk=4)
+    assert len(most) >= 3 and set(most) == {0}
 
 
 def test_a_linear_loss_goes_backward_once() -> None:
