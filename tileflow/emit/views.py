@@ -75,9 +75,19 @@ def sort(e: Context, op: Op) -> None:
 def gather(e: Context, op: Op) -> None:
     """Write ``tl.gather``; bools travel as int8, the least that moves between threads."""
     value, index = op.inputs
-    assert isinstance(value, Value)
-    held, places = e.held(value), e.as_dtype(index, "int32")
-    if held == "bool":  # a byte is the least that moves between threads
-        e.define(op.output, f"tl.gather({e.name(value)}.to(tl.int8), {places}, {AxisAttrs.of(op).axis}) != 0", held)
-    else:
-        e.define(op.output, f"tl.gather({e.name(value)}, {places}, {AxisAttrs.of(op).axis})", held)
+    assert isinstance(value, Value) and isinstance(index, Value)
+    axis, held, places = AxisAttrs.of(op).axis, e.held(value), e.as_dtype(index, "int32")
+    name = f"{e.name(value)}.to(tl.int8)" if held == "bool" else e.name(value)
+    found = f"tl.gather({_as_long_as(e, name, value, index, axis)}, {places}, {axis})"
+    e.define(op.output, f"{found} != 0" if held == "bool" else found, held)
+
+
+def _as_long_as(e: Context, name: str, value: Value, index: Value, axis: int) -> str:
+    """``value``, repeated along the axis where it is shorter than the index. Triton (3.6 and 3.7) ends with an error at
+    a gather of fewer elements than there are threads into more."""
+    if e.extent(value.dims[axis]) >= e.extent(index.dims[axis]):
+        return name
+    own, long = ([e.plan.extent_text(d.extent) for d in v.dims] for v in (value, index))
+    repeated = [*own[:axis], f"{long[axis]} // {own[axis]}", *own[axis:]]
+    spread = f"tl.broadcast_to({e.lanes_except(name, axis, len(own) + 1)}, [{', '.join(repeated)}])"
+    return f"tl.reshape({spread}, [{', '.join([*own[:axis], long[axis], *own[axis + 1 :]])}])"
