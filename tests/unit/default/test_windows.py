@@ -1,4 +1,4 @@
-"""Defaults of windows, of rows that are summed over a middle dimension, and of products with a tile a multiprocessor."""
+"""Defaults of windows, of rows that are summed over a middle dimension, of products with a tile a multiprocessor."""
 
 from __future__ import annotations
 
