@@ -18,6 +18,7 @@ TORCH_SEED = "__tileflow__.attr:seed"
 _SEEDS = 1 << 62
 
 _IEEE = ("ieee", "none")
+_CASTING = ("cuda", "cpu")
 _GIVEN: ContextVar[str | None] = ContextVar("tileflow_float32_precision", default=None)
 
 
@@ -63,14 +64,13 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, enabled=False) if _has_autocast(device.type) else nullcontext()
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11 cannot trace the question
 def _has_autocast(kind: str) -> bool:
-    return torch.amp.is_autocast_available(kind)
+    """Whether torch casts on devices of a kind at all; torch 2.11 cannot trace its own question."""
+    return kind in _CASTING or torch.amp.is_autocast_available(kind)
 
 
 def _autocast() -> Hashable:
-    kinds = ("cuda", "cpu")
-    return tuple(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in kinds)
+    return tuple(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in _CASTING)
 
 
 READERS: Mapping[str, Callable[[], Hashable]] = {
