@@ -184,7 +184,8 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     m, n, warps = _output_block(lengths[0], lengths[1], batch, shapes, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
-    is_lone = tiles <= target.sm_count and symbol(dims[1]) and lengths[2] >= LONG * k
+    has_blocks = symbol(dims[1]) in {block.name for block in ir.blocks}
+    is_lone = tiles <= target.sm_count and has_blocks and lengths[2] >= LONG * k
     if direct and target.has_wgmma and m == FEWEST_ROWS and is_lone:
         k *= 2
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}

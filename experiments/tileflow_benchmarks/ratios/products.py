@@ -69,10 +69,34 @@ _SMALL: Mapping[str, Shape] = {
 }
 # the same of the pipelined schedule: what differs from its default
 _SMALL_PIPELINED: Configs = {
-    "pipelined, 128x128": {"block:tile_m": 128, "block:tile_n": 128, "num_warps": 8, "num_stages": 4},
-    "pipelined, 128x128, 6 stages": {"block:tile_m": 128, "block:tile_n": 128, "num_warps": 8, "num_stages": 6},
-    "pipelined, 64x128, 6 stages": {"block:tile_m": 64, "block:tile_n": 128, "num_warps": 4, "num_stages": 6},
-    "pipelined, 128x64, 6 stages": {"block:tile_m": 128, "block:tile_n": 64, "num_warps": 4, "num_stages": 6},
+    "pipelined, 128x128": {
+        "block:tile_m": 128,
+        "block:tile_n": 128,
+        "num_warps": 8,
+        "num_stages": 4,
+        "block:tile_k": 64,
+    },
+    "pipelined, 128x128, 6 stages": {
+        "block:tile_m": 128,
+        "block:tile_n": 128,
+        "num_warps": 8,
+        "num_stages": 6,
+        "block:tile_k": 64,
+    },
+    "pipelined, 64x128, 6 stages": {
+        "block:tile_m": 64,
+        "block:tile_n": 128,
+        "num_warps": 4,
+        "num_stages": 6,
+        "block:tile_k": 64,
+    },
+    "pipelined, 128x64, 6 stages": {
+        "block:tile_m": 128,
+        "block:tile_n": 64,
+        "num_warps": 4,
+        "num_stages": 6,
+        "block:tile_k": 64,
+    },
 }
 _FEW = 1024  # rows and columns of a product whose tiles are fewer than multiprocessors
 # of packed weights: rows of x and columns of weights of a tile, bytes of a column in a turn, stages, consumer groups,
