@@ -357,7 +357,10 @@ class Kernel:
         return self.run_eagerly(*args, config=self._eager_blocks(args))
 
     def _eager_blocks(self, args: Sequence[Any]) -> dict[str, int] | None:
-        """None for a text that takes these arguments as Python alone, as one whose operations are for other dtypes."""
+        """None without a compiler, and for a text that takes these arguments as Python alone, as one whose operations
+        are for other dtypes."""
+        if not _has_compiler():
+            return None
         from .ir.eager_blocks import eager_blocks
 
         try:

@@ -30,8 +30,8 @@ BYTES_OF_A_REDUCTION = 0.5  # for each element that is reduced
 @dataclass(frozen=True, slots=True)
 class Plan:
     """``saved``: empty where everything is computed again. ``results``: how many tensors the forward kernel returns
-    without it. ``forward``: the kernel that writes the statistics; None
-    where nothing but results is saved. ``backward``: the kernel that reads what is saved. ``cost``: in bytes."""
+    without it. ``forward``: the kernel that writes the statistics; None where nothing but results is saved.
+    ``backward``: the kernel that reads what is saved. ``cost``: in bytes."""
 
     saved: tuple[Saved, ...]
     results: int

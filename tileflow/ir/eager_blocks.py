@@ -9,6 +9,7 @@ from math import prod
 from ..expr import Expr
 from .analysis import tile_length
 from .graph import KernelIR, Tile
+from .kinds import OpKind
 from .types import ONE
 
 MOST_ELEMENTS = 1 << 24  # of a value: 128 MiB in float64
@@ -19,7 +20,8 @@ Extents = tuple[Expr, ...]
 
 def eager_blocks(regions: Sequence[KernelIR]) -> dict[str, int]:
     """The block size of each block symbol, under which no value has more than :data:`MOST_ELEMENTS`, or as few as it
-    can. Powers of two within the author's bounds, and none longer than its loops."""
+    can. Powers of two within the author's bounds, and none longer than its loops. A block that the text reshapes
+    divides its loops: their last tile would be shorter than it says."""
     found: dict[str, int] = {}
     for ir in regions:
         found |= _of_region(ir, found)
@@ -28,8 +30,10 @@ def eager_blocks(regions: Sequence[KernelIR]) -> dict[str, int]:
 
 def _of_region(ir: KernelIR, known: dict[str, int]) -> dict[str, int]:
     values = {tuple(d.extent for d in v.dims if d != ONE) for op in ir.walk() for v in op.outputs}
-    sizes = {b.name: known.get(b.name, max(b.low, min(_LEAST, b.high))) for b in ir.blocks}
-    limits = {b.name: min(b.high, _longest(ir, b.name)) for b in ir.blocks if b.name not in known}
+    reshaped = _reshaped(ir)
+    longest = {b.name: (_divisor if b.name in reshaped else _longest)(ir, b.name) for b in ir.blocks}
+    limits = {b.name: max(min(b.high, longest[b.name]), b.low) for b in ir.blocks if b.name not in known}
+    sizes = {b.name: known.get(b.name, max(b.low, min(_LEAST, limits.get(b.name, _LEAST)))) for b in ir.blocks}
     growing = [name for name in sizes if name in limits]
     while growing:
         name = min(growing, key=sizes.__getitem__)
@@ -56,6 +60,18 @@ def _longest(ir: KernelIR, block: str) -> int:
     as long as its author lets it."""
     loops = [tile_length(ir, name) for name, tile in ir.tiles.items() if _is_of(tile, block)]
     return max(loops, default=1 << 30)
+
+
+def _divisor(ir: KernelIR, block: str) -> int:
+    """The largest power of two that divides all loops of a block symbol."""
+    lengths = [tile_length(ir, name) for name, tile in ir.tiles.items() if _is_of(tile, block)]
+    return min((length & -length for length in lengths if length), default=_LEAST)
+
+
+def _reshaped(ir: KernelIR) -> set[str]:
+    """The symbols in the sizes that the text reshapes from or to."""
+    values = (v for op in ir.walk() if op.kind is OpKind.RESHAPE for v in (*op.values, *op.outputs))
+    return {symbol for v in values for d in v.dims for symbol in d.extent.symbols()}
 
 
 def _is_of(tile: Tile, block: str) -> bool:

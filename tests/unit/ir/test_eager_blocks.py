@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 import tileflow
 import tileflow.language as tfl
+from tileflow import api
 from tileflow.ir import eager_blocks as blocks_of
 from tileflow.ir.eager_blocks import MOST_ELEMENTS, eager_blocks
 from tileflow.measure.check import check_call, reference_of
@@ -110,6 +111,29 @@ def test_a_reference_of_the_kernel_s_text_takes_few_steps(kernel: Any, args: tup
         reference = reference_of(kernel, args)
     assert counting.calls[step] == 1
     assert check_call(kernel.run_eagerly, args, reference).ok
+
+
+@tileflow.kernel
+def centred_pairs(x):
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        pairs = x[tile].reshape(tile.block_size // 2, 2)
+        out[tile] = (pairs - pairs.mean(1, keepdim=True)).reshape(tile.block_size)
+    return out
+
+
+@pytest.mark.parametrize(("n", "block"), [(96, 32), (160, 32), (5000, 8), (4096, 4096)])
+def test_a_block_that_is_reshaped_divides_its_loop(n: int, block: int) -> None:
+    """A last tile of 96 elements is none of 128."""
+    x = torch.randn(n)
+    assert chosen(centred_pairs, x) == {"block:tile": block}
+    pairs = x.double().view(-1, 2)
+    torch.testing.assert_close(centred_pairs.reference(x.double()), (pairs - pairs.mean(1, keepdim=True)).view(-1))
+
+
+def test_a_reference_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_has_compiler", lambda: False)
+    assert torch.equal(scaled.reference(torch.ones(70), 2.0), torch.full((70,), 2.0))
 
 
 def test_what_no_loop_can_divide_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
