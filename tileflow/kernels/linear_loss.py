@@ -180,10 +180,12 @@ def _chunked(
         part = x[begin : begin + rows]
         logits = part @ weight.T if bias is None else torch.addmm(bias, part, weight.T)
         if not any(needs):
-            loss += cross_entropy_forward(logits, labels[begin : begin + rows], *options)[0].sum() * scale
+            loss = loss + cross_entropy_forward(logits, labels[begin : begin + rows], *options)[0].sum() * scale
             del logits  # or they would be there while the next chunk's are made
             continue
-        loss += losses_and_gradient(logits, labels[begin : begin + rows], scale, *options).sum()
+        # not in place: torch 2.11's tracer has what a forward pass returns, and what was added to it in place, for two
+        # results of one place in memory, and hands the backward pass a gradient of 0
+        loss = loss + losses_and_gradient(logits, labels[begin : begin + rows], scale, *options).sum()
         if grad_x is not None:
             torch.mm(logits, weight, out=grad_x[begin : begin + rows])
         if grad_weight is not None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
+from tileflow import kernels
 
 Tensor = torch.Tensor
 EPS = 1e-5
@@ -124,6 +125,44 @@ def gradients(device: str) -> str:
     return "as torch's"
 
 
+def models(device: str) -> str:
+    """Check the differentiable functions of ``tileflow.kernels``: results and gradients are as without a compiler."""
+    rows, n = (2, 24, 64), (64,)
+    labels = torch.arange(48, device=device).view(2, 24) % 40
+    angles = torch.randn(1, 24, 16, device=device)
+    heads = (1, 2, 24, 32)
+    cases: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+        "rms_norm": (kernels.rms_norm, (rows, n)),
+        "add_rms_norm": (kernels.add_rms_norm, (rows, rows, n)),
+        "layer_norm": (kernels.layer_norm, (rows, n, n)),
+        "swiglu": (kernels.swiglu, (rows, rows)),
+        "geglu": (kernels.geglu, (rows, rows)),
+        "rope": (lambda q, k: kernels.rope(q, k, angles.cos(), angles.sin()), (heads, heads)),
+        "attention": (lambda *qkv: kernels.attention(*qkv, causal=True, backend="tileflow"), (heads,) * 3),
+        "cross_entropy": (lambda x: kernels.cross_entropy(x, labels), ((*rows[:2], 40),)),
+        "linear_cross_entropy": (
+            lambda x, w: kernels.linear_cross_entropy(x, w, labels, rows_of_chunk=16),
+            (rows, (40, 64)),
+        ),
+    }
+    for name, (function, shapes) in cases.items():
+        torch.compiler.reset()
+        leaves = [torch.randn(*shape, device=device, requires_grad=True) for shape in shapes]
+        plain = _with_gradients(function, leaves)
+        compiled = _with_gradients(torch.compile(function, fullgraph=True, backend=_backend(device)), leaves)
+        torch.testing.assert_close(compiled, plain, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+    return ", ".join(cases)
+
+
+def _with_gradients(function: Callable[..., Any], leaves: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """What a function returns, and the gradients of its sum with weights of a seed."""
+    found = function(*leaves)
+    results: tuple[Tensor, ...] = found if isinstance(found, tuple) else (found,)
+    generator = torch.Generator().manual_seed(0)
+    weights = [torch.randn(r.shape, generator=generator).to(r.device) for r in results]
+    return *(r.detach() for r in results), *torch.autograd.grad(results, leaves, weights)
+
+
 def launches(device: str) -> str:
     """Check what a compiled call launches: the kernel, and one of Inductor's on either side of it."""
     if device != "cuda":
@@ -185,6 +224,7 @@ CHECKS: tuple[Callable[[str], str], ...] = (
     stores,
     cuda_graphs,
     gradients,
+    models,
     launches,
     exported,
     ahead_of_time,
