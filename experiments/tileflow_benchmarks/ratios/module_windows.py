@@ -9,8 +9,6 @@ import torch
 import tileflow
 import tileflow.language as tfl
 
-_LEAST = float("-inf")
-
 
 def pooled(size: int, width: int, step: int, room: int) -> int:
     """Return how many windows a dimension has, with ``room`` elements of padding at each end."""
@@ -26,7 +24,7 @@ def is_in(index: Any, size: int) -> Any:
 
 
 @tileflow.kernel
-def avg_pool_1d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tensor:
+def avg_pool_1d(x: torch.Tensor, width: tfl.constexpr, step: tfl.constexpr, room: tfl.constexpr) -> torch.Tensor:
     out = torch.empty(x.size(0), pooled(x.size(1), width, step, room), dtype=x.dtype, device=x.device)
     for tb, tx in tfl.tile(out.shape):
         total = tfl.zeros([tb, tx])
@@ -37,19 +35,21 @@ def avg_pool_1d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
 
 
 @tileflow.kernel
-def max_pool_1d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tensor:
+def max_pool_1d(x: torch.Tensor, width: tfl.constexpr, step: tfl.constexpr, room: tfl.constexpr) -> torch.Tensor:
     out = torch.empty(x.size(0), pooled(x.size(1), width, step, room), dtype=x.dtype, device=x.device)
     for tb, tx in tfl.tile(out.shape):
-        top = tfl.full([tb, tx], _LEAST, dtype=x.dtype)
+        top = tfl.full([tb, tx], float("-inf"), dtype=x.dtype)
         for d in tfl.static_range(width):
             at = tx.index * step + (d - room)
-            top = torch.maximum(top, tfl.load(x, [tb, at], extra_mask=is_in(at, x.size(1))[None, :], other=_LEAST))
+            top = torch.maximum(
+                top, tfl.load(x, [tb, at], extra_mask=is_in(at, x.size(1))[None, :], other=float("-inf"))
+            )
         out[tb, tx] = top
     return out
 
 
 @tileflow.kernel
-def avg_pool_2d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tensor:
+def avg_pool_2d(x: torch.Tensor, width: tfl.constexpr, step: tfl.constexpr, room: tfl.constexpr) -> torch.Tensor:
     b, h, w = x.shape
     out = torch.empty(b, pooled(h, width, step, room), pooled(w, width, step, room), dtype=x.dtype, device=x.device)
     for tb, ty, tx in tfl.tile(out.shape):
@@ -62,22 +62,22 @@ def avg_pool_2d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
 
 
 @tileflow.kernel
-def max_pool_2d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tensor:
+def max_pool_2d(x: torch.Tensor, width: tfl.constexpr, step: tfl.constexpr, room: tfl.constexpr) -> torch.Tensor:
     b, h, w = x.shape
     out = torch.empty(b, pooled(h, width, step, room), pooled(w, width, step, room), dtype=x.dtype, device=x.device)
     for tb, ty, tx in tfl.tile(out.shape):
-        top = tfl.full([tb, ty, tx], _LEAST, dtype=x.dtype)
+        top = tfl.full([tb, ty, tx], float("-inf"), dtype=x.dtype)
         for dy in tfl.static_range(width):
             for dx in tfl.static_range(width):
                 y, z = ty.index * step + (dy - room), tx.index * step + (dx - room)
                 inside = is_in(y, h)[None, :, None] & is_in(z, w)[None, None, :]
-                top = torch.maximum(top, tfl.load(x, [tb, y, z], extra_mask=inside, other=_LEAST))
+                top = torch.maximum(top, tfl.load(x, [tb, y, z], extra_mask=inside, other=float("-inf")))
         out[tb, ty, tx] = top
     return out
 
 
 @tileflow.kernel
-def avg_pool_3d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tensor:
+def avg_pool_3d(x: torch.Tensor, width: tfl.constexpr, step: tfl.constexpr, room: tfl.constexpr) -> torch.Tensor:
     b, d, h, w = x.shape
     sizes = [b, *(pooled(size, width, step, room) for size in (d, h, w))]
     out = torch.empty(sizes, dtype=x.dtype, device=x.device)
@@ -93,12 +93,12 @@ def avg_pool_3d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
 
 
 @tileflow.kernel
-def max_pool_3d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tensor:
+def max_pool_3d(x: torch.Tensor, width: tfl.constexpr, step: tfl.constexpr, room: tfl.constexpr) -> torch.Tensor:
     b, d, h, w = x.shape
     sizes = [b, *(pooled(size, width, step, room) for size in (d, h, w))]
     out = torch.empty(sizes, dtype=x.dtype, device=x.device)
     for tb, tz, ty, tx in tfl.tile(out.shape):
-        top = tfl.full([tb, tz, ty, tx], _LEAST, dtype=x.dtype)
+        top = tfl.full([tb, tz, ty, tx], float("-inf"), dtype=x.dtype)
         for dz in tfl.static_range(width):
             for dy in tfl.static_range(width):
                 for dx in tfl.static_range(width):
@@ -106,7 +106,7 @@ def max_pool_3d(x: torch.Tensor, width: int, step: int, room: int) -> torch.Tens
                     at = tx.index * step + (dx - room)
                     inside = is_in(z, d)[None, :, None, None] & is_in(y, h)[None, None, :, None]
                     inside = inside & is_in(at, w)[None, None, None, :]
-                    top = torch.maximum(top, tfl.load(x, [tb, z, y, at], extra_mask=inside, other=_LEAST))
+                    top = torch.maximum(top, tfl.load(x, [tb, z, y, at], extra_mask=inside, other=float("-inf")))
         out[tb, tz, ty, tx] = top
     return out
 

@@ -27,6 +27,14 @@ def test_a_case_computes_what_torch_does_and_has_a_default_at_its_sizes(case: Mo
     assert lowered.emit(lowered.default)
 
 
+@pytest.mark.parametrize("case", [case for case in WINDOWS if "pool" in case.kernel], ids=lambda case: case.name)
+def test_sizes_strides_paddings_and_fills_of_windows_are_constants(case: ModuleCase) -> None:
+    """As they are to torch.compile. As run-time numbers they make every address a product and every mask its own."""
+    lowered = case.loaded.lower(case.args("meta"), H200)
+    (source,) = lowered.emit(lowered.default)
+    assert {arg.kind for arg in source.args} == {"tensor"}
+
+
 def test_there_are_forty_chains_half_of_them_in_float32_and_no_name_is_there_twice() -> None:
     assert len(CHAINS) == 40
     assert sum(case.dtype == "float32" for case in CHAINS) == 20
