@@ -1,9 +1,10 @@
 """Sampling a token per row of logits among the k largest and the most probable, without sorting.
 
-The k-th largest logit is found by its bits, four at a time from the highest: float bits are in the order of the numbers
-once those of negative ones are flipped. Each pass over a row counts the logits above each of sixteen thresholds. The
-least likely token to keep is found in the same way, by the probability above. A row stays in the L2 cache meanwhile.
-The token is where the sum of the kept probabilities passes the row's own uniform number.
+The k-th largest logit is found by its bits, about eleven at a time from the highest: float bits are in the order of the
+numbers once those of negative ones are flipped. All programs count a row's logits by those bits, and a program a row
+finds the bin of the k-th in the counts; the next bits are counted within that bin. The least likely token to keep is
+found in the same way, by the probability in each bin. The token is where the sum of the kept probabilities passes the
+row's own uniform number. Probabilities are added up as whole numbers, so that no order of programs changes a result.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def sample_top_k_top_p(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, u
                     total = amounts.sum(dim=0)
                     wanted = torch.clamp(torch.ceil(share(p[row], total)).long(), min=1, max=total)
                 else:
-                    wanted = k[row].long()
+                    wanted = min(k[row].long(), v)
                 above = tfl.cumsum(amounts, dim=0, reverse=True)
                 digit = (above >= wanted).int().sum(dim=0) - 1
                 bounds[by, row] = bounds[by, row] + (digit << shift)
