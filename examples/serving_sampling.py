@@ -42,6 +42,7 @@ def reference(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, uniform: t
     return (running > uniform[:, None] * running[:, -1:]).int().argmax(1)
 
 
+BINS = 1 << 11  # as many as a level tells apart
 ONE = 1 << 40  # the largest logit's weight: sums of whole numbers do not depend on their order
 
 
@@ -67,7 +68,7 @@ def sample_top_k_top_p(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, u
     from 0 up to 1, one number a row. The same arguments give the same tokens."""
     m, v = logits.shape
     device = logits.device
-    shifts = {torch.float32: [32, 21, 10, 0], torch.float16: [32, 22, 13], torch.bfloat16: [32, 24, 16]}[logits.dtype]
+    shifts = {torch.float32: [32, 21, 10, 0], torch.float16: [32, 21, 13], torch.bfloat16: [32, 21, 16]}[logits.dtype]
     block_v = tfl.register_block_size(1024, 8192)
     peaks = torch.full((m,), float("-inf"), device=device)
     for row, tile_v in tfl.tile([m, v], block_size=[1, block_v]):
@@ -75,19 +76,19 @@ def sample_top_k_top_p(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, u
         tfl.atomic_max(peaks, [row.begin], torch.amax(values, dim=0))
     bounds = torch.full((2, m), -0x80000000, dtype=torch.int32, device=device)  # of the k largest, of the probable
     missing = torch.zeros(2, m, dtype=torch.int64, device=device)  # how much is wanted of the bin of the bound
+    bins = torch.zeros(2, len(shifts) - 1, m, BINS, dtype=torch.int64, device=device)
     for by in range(2):
         for level in range(len(shifts) - 1):
             shift, size = shifts[level + 1], 1 << (shifts[level] - shifts[level + 1])
-            bins = torch.zeros(m, size, dtype=torch.int64, device=device)
             for row, tile_v in tfl.tile([m, v], block_size=[1, block_v]):
                 values = logits[row.begin, tile_v].float()
                 keys = in_order(values)
                 place = (keys.long() - bounds[by, row.begin].long()) >> shift
                 is_here = (place >= 0) & (place < size) & (keys >= bounds[0, row.begin])
                 amount = weighed(values, peaks[row.begin]) if by else torch.ones_like(place)
-                tfl.atomic_add(bins, [row.begin, torch.where(is_here, place, 0)], amount, extra_mask=is_here)
+                tfl.atomic_add(bins, [by, level, row.begin, torch.where(is_here, place, 0)], amount, extra_mask=is_here)
             for row in tfl.grid(m):
-                amounts = bins[row, :]
+                amounts = bins[by, level, row, :]
                 if level:
                     wanted = missing[by, row]
                 elif by:
