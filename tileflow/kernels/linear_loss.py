@@ -172,7 +172,8 @@ def _chunked(
 ) -> tuple[torch.Tensor, Grads]:
     """The sum of the scaled losses, and the gradients that are needed."""
     grad_x = torch.empty_like(x) if needs[0] else None
-    grad_weight = torch.zeros_like(weight) if needs[1] else None
+    allocated = torch.empty_like if x.size(0) else torch.zeros_like  # the first chunk overwrites what the others add to
+    grad_weight = allocated(weight) if needs[1] else None
     grad_bias = torch.zeros_like(bias) if bias is not None and needs[2] else None
     loss = torch.where(scale.isinf(), float("nan"), 0.0)  # 0 / 0 where no row counts, as torch's
     for begin in range(0, x.size(0), rows):
@@ -185,7 +186,7 @@ def _chunked(
         if grad_x is not None:
             torch.mm(logits, weight, out=grad_x[begin : begin + rows])
         if grad_weight is not None:
-            grad_weight.addmm_(logits.T, part)
+            grad_weight.addmm_(logits.T, part, beta=int(begin > 0))
         if grad_bias is not None:
             grad_bias += logits.sum(dim=0)
     return loss, (grad_x, grad_weight, grad_bias)

@@ -166,6 +166,18 @@ def test_a_linear_loss_without_gradients() -> None:
     torch.testing.assert_close(ours.linear_cross_entropy(x, weight, LABELS.flatten(), rows_of_chunk=4), wanted)
 
 
+@pytest.mark.parametrize("rows", [8, 0])
+def test_a_linear_loss_reads_no_memory_that_nothing_wrote(rows: int) -> None:
+    """Deterministic algorithms fill such memory with NaN."""
+    x, weight = torch.randn(rows, 6), torch.randn(11, 6, requires_grad=True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        ours.linear_cross_entropy(x, weight, torch.arange(rows), rows_of_chunk=4, reduction="sum").backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert weight.grad is not None and weight.grad.isfinite().all() and bool(weight.grad.any()) == bool(rows)
+
+
 def test_a_linear_loss_goes_backward_once() -> None:
     """Its gradients are made in the forward pass: a second multiplication in place would be wrong."""
     x, weight = leaf(6, 9), leaf(37, 9)
