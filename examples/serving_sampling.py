@@ -1,9 +1,10 @@
 """Sampling a token per row of logits among the k largest and the most probable, without sorting.
 
-The k-th largest logit is found by its bits, four at a time from the highest: float bits are in the order of the numbers
-once those of negative ones are flipped. Each pass over a row counts the logits above each of sixteen thresholds. The
-least likely token to keep is found in the same way, by the probability above. A row stays in the L2 cache meanwhile.
-The token is where the sum of the kept probabilities passes the row's own uniform number.
+The k-th largest logit is found by its bits, about eleven at a time from the highest: float bits are in the order of the
+numbers once those of negative ones are flipped. All programs count a row's logits by those bits, and a program a row
+finds the bin of the k-th in the counts; the next bits are counted within that bin. The least likely token to keep is
+found in the same way, by the probability in each bin. The token is where the sum of the kept probabilities passes the
+row's own uniform number. Probabilities are added up as whole numbers, so that no order of programs changes a result.
 """
 
 from __future__ import annotations
@@ -41,71 +42,80 @@ def reference(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, uniform: t
     return (running > uniform[:, None] * running[:, -1:]).int().argmax(1)
 
 
-DIGITS = 16  # that four bits tell apart
+BINS = 1 << 11  # as many as a level tells apart
+ONE = 1 << 40  # the largest logit's weight: sums of whole numbers do not depend on their order
 
 
 def in_order(values):  # type: ignore[no-untyped-def]
-    """The bits of float32 numbers as ints in the order of the numbers."""
-    bits = values.float().view(torch.int32)
+    """The bits of float32 numbers as ints in the order of the numbers; both zeros are 0."""
+    bits = torch.where(values == 0, 0, values.view(torch.int32))
     return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
-def guesses(found, step):  # type: ignore[no-untyped-def]
-    """``found`` with each digit that may come next; sums past the largest int wrap to where they belong."""
-    return found + (tfl.arange(0, DIGITS) << (28 - 4 * step))
+def weighed(values, peak):  # type: ignore[no-untyped-def]
+    """exp(values - peak) as whole numbers, of which ``ONE`` is 1."""
+    return (torch.exp(values - peak).double() * ONE).long()
 
 
-def chosen(found, step, is_enough):  # type: ignore[no-untyped-def]
-    """``found`` with the largest digit of which there is enough above; of the first there always is."""
-    digit = torch.clamp(is_enough.int().sum(dim=0) - 1, min=0)
-    return found + (digit << (28 - 4 * step))
+def share(portion, whole):  # type: ignore[no-untyped-def]
+    """The part of a whole number that the float ``portion`` from 0 to 1 says, not rounded."""
+    return portion.double() * whole.double()
 
 
 @tileflow.kernel(inputs=inputs, reference=reference)
 def sample_top_k_top_p(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     """A token for each row. ``k``: at least 1; ``p``: the share of the k largest's probability to keep; ``uniform``:
-    from 0 up to 1, one number a row."""
+    from 0 up to 1, one number a row. The same arguments give the same tokens."""
     m, v = logits.shape
-    out = torch.empty(m, dtype=torch.int64, device=logits.device)
-    steps = {torch.float32: 8, torch.float16: 5, torch.bfloat16: 4}[logits.dtype]  # further bits are all alike
-    block_v = tfl.register_block_size(1024, 8192)  # shorter ones wait for each other more than they count
-    for row in tfl.grid(m):
-        peak = tfl.full([], float("-inf"))
-        for tile_v in tfl.tile(v, block_size=block_v):
-            peak = torch.maximum(peak, torch.amax(logits[row, tile_v].float(), dim=0))
-        least = tfl.full([], -0x80000000, dtype=torch.int32)
-        for step in tfl.grid(steps):
-            above = guesses(least, step)
-            counts = tfl.zeros([DIGITS], dtype=torch.int32)
-            for tile_v in tfl.tile(v, block_size=block_v):
-                keys = in_order(logits[row, tile_v])
-                counts += (keys[None, :] >= above[:, None]).int().sum(dim=1)
-            least = chosen(least, step, counts >= k[row])
-        total = 0.0
-        for tile_v in tfl.tile(v, block_size=block_v):
-            values = logits[row, tile_v].float()
-            total += torch.where(in_order(values) >= least, torch.exp(values - peak), 0.0).sum(dim=0)
-        last = tfl.full([], -0x80000000, dtype=torch.int32)
-        for step in tfl.grid(steps):
-            above = guesses(last, step)
-            masses = tfl.zeros([DIGITS])
-            for tile_v in tfl.tile(v, block_size=block_v):
-                values = logits[row, tile_v].float()
+    device = logits.device
+    shifts = {torch.float32: [32, 21, 10, 0], torch.float16: [32, 21, 13], torch.bfloat16: [32, 21, 16]}[logits.dtype]
+    block_v = tfl.register_block_size(1024, 8192)
+    peaks = torch.full((m,), float("-inf"), device=device)
+    for row, tile_v in tfl.tile([m, v], block_size=[1, block_v]):
+        values = logits[row.begin, tile_v].float()
+        tfl.atomic_max(peaks, [row.begin], torch.amax(values, dim=0))
+    bounds = torch.full((2, m), -0x80000000, dtype=torch.int32, device=device)  # of the k largest, of the probable
+    missing = torch.zeros(2, m, dtype=torch.int64, device=device)  # how much is wanted of the bin of the bound
+    bins = torch.zeros(2, len(shifts) - 1, m, BINS, dtype=torch.int64, device=device)
+    for by in range(2):
+        for level in range(len(shifts) - 1):
+            shift, size = shifts[level + 1], 1 << (shifts[level] - shifts[level + 1])
+            for row, tile_v in tfl.tile([m, v], block_size=[1, block_v]):
+                values = logits[row.begin, tile_v].float()
                 keys = in_order(values)
-                weights = torch.where(keys >= least, torch.exp(values - peak), 0.0)
-                masses += torch.where(keys[None, :] >= above[:, None], weights[None, :], 0.0).sum(dim=1)
-            last = chosen(last, step, masses >= p[row] * total)
-        last = torch.maximum(least, last)
-        kept = 0.0
-        for tile_v in tfl.tile(v, block_size=block_v):
+                place = (keys.long() - bounds[by, row.begin].long()) >> shift
+                is_here = (place >= 0) & (place < size) & (keys >= bounds[0, row.begin])
+                amount = weighed(values, peaks[row.begin]) if by else torch.ones_like(place)
+                tfl.atomic_add(bins, [by, level, row.begin, torch.where(is_here, place, 0)], amount, extra_mask=is_here)
+            for row in tfl.grid(m):
+                amounts = bins[by, level, row, :]
+                if level:
+                    wanted = missing[by, row]
+                elif by:
+                    total = amounts.sum(dim=0)
+                    wanted = torch.clamp(torch.ceil(share(p[row], total)).long(), min=1, max=total)
+                else:
+                    wanted = min(k[row].long(), v)
+                above = tfl.cumsum(amounts, dim=0, reverse=True)
+                digit = (above >= wanted).int().sum(dim=0) - 1
+                bounds[by, row] = bounds[by, row] + (digit << shift)
+                missing[by, row] = wanted - torch.amax(torch.where(above < wanted, above, 0), dim=0)
+    masses = torch.zeros(m, -(-v // block_v), dtype=torch.int64, device=device)
+    for row, tile_v in tfl.tile([m, v], block_size=[1, block_v]):
+        values = logits[row.begin, tile_v].float()
+        is_kept = in_order(values) >= torch.maximum(bounds[0, row.begin], bounds[1, row.begin])
+        masses[row.begin, tile_v.id] = torch.where(is_kept, weighed(values, peaks[row.begin]), 0).sum(dim=0)
+    out = torch.empty(m, dtype=torch.int64, device=device)
+    for row in tfl.grid(m):
+        parts = masses[row, :]
+        total = parts.sum(dim=0)
+        goal = min(share(uniform[row], total).long(), total - 1)
+        is_before = torch.cumsum(parts, dim=0) <= goal
+        part = is_before.int().sum(dim=0)
+        goal = goal - torch.where(is_before, parts, 0).sum(dim=0)
+        for tile_v in tfl.tile(part * block_v, min(part * block_v + block_v, v), block_size=block_v):
             values = logits[row, tile_v].float()
-            kept += torch.where(in_order(values) >= last, torch.exp(values - peak), 0.0).sum(dim=0)
-        running, token = 0.0, 0
-        for tile_v in tfl.tile(v, block_size=block_v):
-            values = logits[row, tile_v].float()
-            weights = torch.where(in_order(values) >= last, torch.exp(values - peak), 0.0)
-            sums = running + torch.cumsum(weights, dim=0)
-            token += (sums <= uniform[row] * kept).int().sum(dim=0)
-            running += weights.sum(dim=0)
-        out[row] = min(token, v - 1)
+            is_kept = in_order(values) >= torch.maximum(bounds[0, row], bounds[1, row])
+            running = torch.cumsum(torch.where(is_kept, weighed(values, peaks[row]), 0), dim=0)
+            out[row] = tile_v.begin + (running <= goal).int().sum(dim=0)
     return out
