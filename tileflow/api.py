@@ -356,6 +356,11 @@ class Kernel:
             return self._reference(*args)
         return self.run_eagerly(*args, config=self._eager_blocks(args))
 
+    @property
+    def has_reference(self) -> bool:
+        """Whether its author wrote a reference or a baseline; else its own text as plain Python stands for one."""
+        return self._reference is not None or self.baseline is not None
+
     def _eager_blocks(self, args: Sequence[Any]) -> dict[str, int] | None:
         """None without a compiler, and for a text that takes these arguments as Python alone, as one whose operations
         are for other dtypes."""

@@ -215,7 +215,7 @@ class TrialRecord:
 _CHECKED_AGAINST = {
     "": "eager",
     "cpu": "eager on the CPU",
-    "witnesses": "default config + second config + interpreter at a small size",
+    "witnesses": "default config + second config + interpreter where there is a small size",
 }
 
 

@@ -57,6 +57,10 @@ class _OneKind(Kernel):
             hint=f"load_kernel({self.name!r})",
         )
 
+    @property
+    def has_reference(self) -> bool:
+        return self._parent.has_reference
+
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         return self._parent.inputs(device=device, seed=seed, **problem)
 
@@ -309,6 +313,11 @@ class BackwardKernel(DerivedKernel):
             torch.manual_seed(seed + 1)
             grads = tuple(torch.randn(t.shape, dtype=t.dtype, device=device) for t in like)
         return *args, *(self._saving.save(args) if self.saves else ()), *grads
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the forward kernel's author wrote one, which autograd differentiates."""
+        return self.forward._reference is not None
 
     def reference(self, *args: Any) -> Any:
         """What torch's autograd gives for the forward kernel's reference; without one, the text's eager meaning."""

@@ -77,13 +77,19 @@ def _mean_length(ir: KernelIR, name: str) -> int:
 
 
 def _bytes(ir: KernelIR) -> int:
-    """Each tensor's elements once for reading and once for writing, broadcast dimensions not counted."""
+    """Each tensor's elements once for reading and once for writing, broadcast dimensions not counted; no more of them
+    than its accesses name, as few of a large tensor may be gathered."""
     total = 0
     for kinds in ((OpKind.LOAD, OpKind.ATOMIC), (OpKind.STORE, OpKind.ATOMIC)):
-        for path in {AccessAttrs.of(op).tensor for op in ir.walk() if op.kind in kinds}:
+        named: dict[str, int] = {}
+        for op, executions in _with_counts(ir):
+            if op.kind in kinds:
+                path = AccessAttrs.of(op).tensor
+                named[path] = named.get(path, 0) + _asked(ir, op, executions)
+        for path, asked in named.items():
             tensor = ir.tensor(path)
             sizes = [ir.hint(n) for n, s in zip(tensor.shape, tensor.strides, strict=True) if s.constant != 0]
-            total += prod(sizes) * itemsize(tensor.dtype)
+            total += min(prod(sizes), asked) * itemsize(tensor.dtype)
     return total
 
 
@@ -109,8 +115,9 @@ def reduced(regions: Iterable[KernelIR]) -> int:
     return found
 
 
-def _asked(ir: KernelIR, op: Op) -> int:
-    """The elements of its tensor that an access names, over all programs and turns of loops."""
+def _asked(ir: KernelIR, op: Op, executions: int = 1) -> int:
+    """The elements of its tensor that an access names, over all programs and turns of loops; of a gather those of as
+    many ``executions``, over whose tiles its indices have no lanes."""
     attrs = AccessAttrs.of(op)
     tensor = ir.tensor(attrs.tensor)
     named, scattered, lanes = 1, 1, 1
@@ -131,7 +138,7 @@ def _asked(ir: KernelIR, op: Op) -> int:
             named *= min(_size(ir, (item.dim,)), ir.hint(size))
         elif isinstance(item, ValueIndex):
             named *= ir.hint(size)
-    return named * min(scattered, lanes)
+    return named * min(scattered, lanes * executions)
 
 
 def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:

@@ -16,11 +16,13 @@ with care, NaN by NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..tolerances import UNSAID, Tolerances
+from .deadline import deadline
 from .deviation import by_chunk, chunks, judge, row_scales
 from .deviation import worst as worst_of
 from .inputs import clone, leaves, map_tensors, poisoned, same_bits, tensors
@@ -103,13 +105,19 @@ def upcast(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def reference_of(
-    kernel: MeasurableKernel, args: Sequence[Any], measured: Measured | None = None, keep: Keep | None = None
+    kernel: MeasurableKernel,
+    args: Sequence[Any],
+    measured: Measured | None = None,
+    keep: Keep | None = None,
+    text_s: float = math.inf,
 ) -> Reference:
     """What a call of ``kernel`` on ``args`` must give. ``measured``: what is known of the problem's noise, added to.
-    ``keep``: as of :func:`make_reference`."""
+    ``keep``: as of :func:`make_reference`. Raises OutOfTime where nobody wrote a reference, and the kernel's own
+    text as plain Python, which stands for one, takes longer than ``text_s`` seconds."""
     baseline = kernel.baseline
+    function = kernel.reference if baseline is None else baseline
     return make_reference(
-        kernel.reference if baseline is None else baseline,
+        function if kernel.has_reference else _within(text_s, function),
         args,
         kernel.tolerances,
         meaning=kernel.run_eagerly,
@@ -117,6 +125,14 @@ def reference_of(
         as_given=baseline is not None,
         keep=keep,
     )
+
+
+def _within(seconds: float, text: Callable[..., Any]) -> Callable[..., Any]:
+    def limited(*args: Any) -> Any:
+        with deadline(seconds):
+            return text(*args)
+
+    return limited
 
 
 def make_reference(

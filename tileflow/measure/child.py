@@ -20,7 +20,8 @@ from . import device as device_facts
 from . import input_cache
 from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
-from .failure import NO_ROOM, checked, launch_failure, no_room
+from .deadline import OutOfTime
+from .failure import NO_ROOM, checked, launch_failure, no_room, no_time
 from .input_cache import CachedInputs
 from .kernel import MeasurableKernel, unload_kernels
 from .monitor import open_monitor
@@ -67,11 +68,20 @@ def rest() -> None:
     unload_kernels()
 
 
-def prepare(request: MeasureRequest, device_index: int) -> None:
-    """Make the request's data; no config is needed. Raises what the kernel author's functions raise."""
+def prepare(request: MeasureRequest, device_index: int) -> Outcome | None:
+    """Make the request's data; no config is needed. Returns why the kernel's own text is no reference for it, if that
+    takes too long. Raises what the kernel author's functions raise."""
     identified_device(device_index)
     report("prepare")
-    input_cache.prepare(request)
+    try:
+        input_cache.prepare(request)
+    except OutOfTime as error:
+        return _no_text(error)
+    return None
+
+
+def _no_text(error: OutOfTime) -> Outcome:
+    return no_time(f"the kernel's own text as plain Python {error}")
 
 
 def run(request: MeasureRequest, device_index: int) -> Outcome:
@@ -109,6 +119,8 @@ def _run(request: MeasureRequest, device_index: int) -> Outcome:
     started = time.perf_counter()
     try:
         kernel, data = input_cache.prepare(request)
+    except OutOfTime as error:
+        return _no_text(error)
     except (RuntimeError, MemoryError) as error:
         if not _out_of_memory(error):
             raise

@@ -4,8 +4,8 @@ Making them takes longer than measuring a config (a reference in higher precisio
 turns on a GPU, so those of several problems are kept, the latest ones, while they leave most of the card free.
 
 A reference that the card has no room for is made on the CPU, once a host (:mod:`.host_share`), and stays in host
-memory, from which checks copy it piece by piece. Where the CPU has no room for it either, it is the default config's
-output, as far as its witnesses agree (:mod:`.witnesses`).
+memory, from which checks copy it piece by piece. Where the CPU has no room for it either, or a kernel's own text has to
+stand for it and takes long, it is the default config's output, as far as its witnesses agree (:mod:`.witnesses`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def cached() -> frozenset[Key]:
 
 
 def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInputs]]:
-    """The kernel, and the data of each of the request's seeds. Raises what the kernel's author's functions raise."""
+    """The kernel, and the data of each of the request's seeds. Raises what the kernel's author's functions raise, and
+    OutOfTime where its own text has to stand for a reference and takes longer than it may."""
     problem = _cache.pop(key(request), None)
     if problem is None:
         problem = _Problem(load(request.loader, request.kernel, request.sys_path))
@@ -96,7 +97,7 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
     with poisoned():
         args = kernel.inputs(device="cuda", seed=seed, **dict(request.problem))
     if request.reference_on == "device":
-        return CachedInputs(args, reference_of(kernel, args, measured))
+        return CachedInputs(args, reference_of(kernel, args, measured, text_s=request.limits.text))
     if request.reference_on == "witnesses":
         if key(request) not in _witnesses:
             _witnesses[key(request)] = witnesses_on_device(kernel.kind(*args), request)
@@ -111,7 +112,7 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
 
         return host_share.shared(name, pinned)
 
-    return CachedInputs(args, reference_of(kernel, there, measured, keep))
+    return CachedInputs(args, reference_of(kernel, there, measured, keep, request.limits.text))
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ from ..tolerances import Tolerances
 _before: tuple[frozenset[str], tuple[str, ...]] | None = None
 
 API_LOADER = "tileflow.api:load_kernel"
-_NEEDED = ("scope", "tolerances", "baseline", "inputs", "reference", "run_eagerly", "kind", "bind")
+_NEEDED = ("scope", "tolerances", "baseline", "has_reference", "inputs", "reference", "run_eagerly", "kind", "bind")
 
 
 class MeasurableKernel(Protocol):
@@ -37,6 +37,10 @@ class MeasurableKernel(Protocol):
     @property
     def baseline(self) -> Callable[..., Any] | None:
         """What results are held against where it is not the reference; None where it is."""
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether its author wrote a reference or a baseline; else its own text as plain Python stands for one."""
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """The arguments of a problem, by the author's own function."""

@@ -18,12 +18,12 @@ off by more than that, so right kernels of ordinary problems pay nothing.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .deadline import deadline
 from .deviation import by_chunk, chunks, row_scales, wide_dtype
 from .inputs import clone, leaves, map_tensors
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MARGIN = 2.0
 DOUBT = 0.5
 MOST_SHARE = 0.25
-WITNESS_S = 10.0  # that one of them may take
+WITNESS_S = 4.0  # that one of them may take
 BLOCKS = (32, 128)  # of the kernel's text
 MOVES = 2  # of the inputs
 _STEPS = 4  # bins of distances for each factor of two
@@ -111,7 +111,7 @@ class Noise:
         """Count what a witness shows; False where it shows nothing, which is noted."""
         found = self.measured
         try:
-            with _deadline()(WITNESS_S):
+            with deadline(WITNESS_S):
                 spreads = witness()
         except Exception as error:  # the author's functions under other roundings: a witness less
             found.missing.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
@@ -180,25 +180,6 @@ class _EveryBlock(Mapping[str, "Choice"]):
 
     def __bool__(self) -> bool:
         return True
-
-
-@cache
-def _deadline() -> Any:
-    """A context that ends what calls torch inside once so many seconds are over; made late, because it needs torch."""
-    from torch.overrides import TorchFunctionMode
-
-    class Deadline(TorchFunctionMode):
-        def __init__(self, seconds: float) -> None:
-            super().__init__()
-            self._until = time.monotonic() + seconds
-            self._seconds = seconds
-
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if time.monotonic() > self._until:
-                raise TimeoutError(f"took longer than {self._seconds:g} s")
-            return func(*args, **(kwargs or {}))
-
-    return Deadline
 
 
 def _spreads(left: Mapping[str, Any], right: Mapping[str, Any], *, exact: bool) -> dict[str, Spread]:

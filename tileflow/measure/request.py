@@ -22,12 +22,14 @@ class Limits:
 
     ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code;
     ``prepare_others_waiting``: the same while other problems wait for the device, as they do where ``others_wait``.
+    ``text``: a kernel's own text as plain Python, which stands for a reference where nobody wrote one.
     Running the kernel may take ``floor`` and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
     """
 
     device: float = 60.0
     prepare: float = 180.0
     prepare_others_waiting: float = 20.0
+    text: float = 4.0
     floor: float = 4.0
     factor: float = 2000.0
     unknown: float = 30.0

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _FURTHER: Mapping[ReferenceOn, ReferenceOn] = {"device": "cpu", "cpu": "witnesses"}
 _MADE: Mapping[ReferenceOn, str] = {
     "cpu": "is made on the CPU",
-    "witnesses": "is the default config's output, with a second config and the interpreter as its witnesses",
+    "witnesses": "is the default config's output; a second config and the interpreter are its witnesses",
 }
 _CALL_LIMIT_S = 60.0  # between the start of a call and its first phase
 _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
@@ -80,7 +80,10 @@ class MeasureProcess(WarmProcess):
 
     def prepare(self, request: MeasureRequest) -> None:
         """Let the child make the request's data ahead. What goes wrong is told by :meth:`run`, which meets it again."""
-        answer = self._ahead(_PREPARES, (self._placed(request), self._device_index), request.limits)
+        request = self._placed(request)
+        answer = self._ahead(_PREPARES, (request, self._device_index), request.limits)
+        if isinstance(answer, Done) and isinstance(answer.value, Outcome):  # of the kernel's own text: others are quick
+            self._moved_on(request, answer.value)
         self._note_slow(request, answer)
 
     def run(self, request: MeasureRequest) -> Outcome:
@@ -88,7 +91,8 @@ class MeasureProcess(WarmProcess):
 
         Memory that is short is tried once more in a clean process, alone on the card, unless others wait for it. A
         reference that has no room there is made on the CPU, and by witnesses where it cannot be made there, or takes
-        too long anywhere, for all further requests as well.
+        too long anywhere, for all further requests as well. A kernel's own text, which stands for a reference that
+        nobody wrote, has a limit of its own, whoever waits.
         Raises what the kernel's author or the caller must mend: an unknown kernel, inputs or a reference that raise,
         witnesses that disagree, inputs that do not fit the card even then, and SlowProblem for those that are not made
         in time or, while others wait, have no room, so that it is decided once for all configs.
@@ -122,13 +126,15 @@ class MeasureProcess(WarmProcess):
         return outcome
 
     def _moved_on(self, request: MeasureRequest, outcome: Outcome) -> MeasureRequest:
-        """The request with its reference made where it is tried next, in a clean process. That is said once."""
+        """The request with its reference made where it is tried next, in a process with all memory to itself if that
+        was short. It is said once."""
         further = "witnesses" if outcome.error_class == NO_TIME else _FURTHER[request.reference_on]
         self._reference_on[key(request)] = further
         self._slow.pop(key(request), None)
         problem = dict(request.problem)
         log.warning("the reference of %s %s %s: %s", request.kernel, problem, _MADE[further], outcome.error_digest)
-        self._replace()
+        if outcome.error_class == NO_ROOM:
+            self._replace()
         return self._placed(request)
 
     def rest(self, limits: Limits | None = None) -> None:

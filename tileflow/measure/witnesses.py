@@ -6,7 +6,9 @@ config on inputs moved by an ulp. The third is Triton's interpreter, which runs 
 there is room for the reference. A mistake in the kernel's text, or one that both configs share, is found there; one of
 the full size alone (an overflow, a tail) by the other config, unless it has the same mistake.
 
-Where one of the three says otherwise, or has nothing to say, the problem has no reference: a SpecError that names all.
+The interpreter may have nothing to say: a call that is tuned where it stands has one size, and authors refuse sizes
+that are made up. Where one of the three says otherwise, or there is no second config, the problem has no reference: a
+SpecError that names all.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from ..target import target
 from ..tolerances import Tolerances
 from .check import Reference, Verdict, check_call, make_reference
 from .device import identity
+from .failure import failed
 from .host_share import shared
 from .inputs import poisoned
 from .interpret import InterpretRequest, check_interpreted
@@ -32,6 +35,8 @@ from .request import MeasureRequest
 from .types import Outcome, Status
 
 CANDIDATES = 16  # for the second config: most spaces give one at once
+INTERPRETED_S = 30.0  # at most, for one config
+_SILENT = (Status.CANCELLED, Status.INVALID_STATIC, Status.BENCH_TIMEOUT)  # of an interpreter: no size or time for it
 _SEED = 0
 _HINT = "take smaller sizes, or give the kernel a reference= or baseline= that needs less memory"
 
@@ -94,7 +99,7 @@ class Witnesses:
         except TileflowError as error:
             verdict = Verdict(Status.INCORRECT, float("inf"), f"{type(error).__name__}: {error}")
         interpreted = (self.first.interpreted, self.second.interpreted)
-        if verdict.ok and all(outcome.status is Status.OK for outcome in interpreted):
+        if verdict.ok and all(outcome.status in (Status.OK, *_SILENT) for outcome in interpreted):
             return reference
         raise SpecError(
             "the witnesses of a problem without room for a reference must agree",
@@ -192,8 +197,23 @@ def witnesses_on_device(kernel: Any, request: MeasureRequest) -> Witnesses:
             launchers.setdefault(source.region, []).append(launcher)
         return cast(Call, kernel.bind(config, launchers))
 
-    tools = Tools(built, lambda config: _at_small_size(request, config, device.name))
+    def interpreted(config: Config) -> Outcome:
+        return silent or _at_small_size(request, config, device.name)
+
+    silent = _no_small_size(kernel, request)
+    tools = Tools(built, interpreted)
     return find_witnesses(lowered, tools, kernel.tolerances, f"{request.kernel} {dict(request.problem)}")
+
+
+def _no_small_size(kernel: Any, request: MeasureRequest) -> Outcome | None:
+    """Why an interpreter need not be asked: it would start to find that the smallest call is too large for it."""
+    try:
+        kernel.inputs(device="meta", **kernel.small(dict(request.problem)))
+    except ValueError as error:
+        return failed(Status.CANCELLED, f"no small size: {error}")
+    except Exception:  # an author's own, at sizes that are made up: others are tried
+        return None
+    return None
 
 
 def _at_small_size(request: MeasureRequest, config: Config, device_class: str) -> Outcome:
@@ -205,7 +225,7 @@ def _at_small_size(request: MeasureRequest, config: Config, device_class: str) -
         device_class,
         sys_path=request.sys_path,
         seed=request.seeds[0],
-        limit_s=request.limits.prepare / 2,
+        limit_s=min(request.limits.prepare / 2, INTERPRETED_S),
         loader=request.loader,
     )
     return shared(repr(asked), lambda: check_interpreted(asked))

@@ -15,7 +15,7 @@ from tileflow.build.serve import report
 from tileflow.config import Config
 from tileflow.emit.source import TritonSource
 from tileflow.errors import ConfigError, SpecError
-from tileflow.measure.failure import NO_ROOM
+from tileflow.measure.failure import NO_ROOM, no_time
 from tileflow.measure.request import MeasureRequest
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.launch import Launcher
@@ -58,7 +58,7 @@ VARIANTS = {
 class Add:
     """``out = x * scale + y`` over ``n`` elements."""
 
-    scope, baseline, tolerances = None, None, UNSAID
+    scope, baseline, tolerances, has_reference = None, None, UNSAID, True
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, n: int = 1000) -> tuple[Any, ...]:
         generator = torch.Generator(device).manual_seed(seed)
@@ -140,6 +140,8 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     what = request.candidates[0].config.get("what", "ok")
     if what == "slow_inputs" or (what == "slow_reference" and request.reference_on != "witnesses"):
         time.sleep(30)
+    if what == "slow_text" and request.reference_on != "witnesses":
+        return no_time("planted: the text")
     if what == "no_room" or (what == "no_room_for_reference" and request.reference_on == "device"):
         return Outcome(Status.OOM, error_class=NO_ROOM, error_digest="planted: 300 GiB")
     if what in _ON_CPU:

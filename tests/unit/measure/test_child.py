@@ -17,10 +17,10 @@ from tileflow.errors import LaunchError
 from tileflow.measure import child, input_cache
 from tileflow.measure.canary import Canary, NoiseGuard
 from tileflow.measure.device import DeviceInfo
-from tileflow.measure.failure import NO_ROOM
+from tileflow.measure.failure import NO_ROOM, NO_TIME
 from tileflow.measure.monitor import NullMonitor
 from tileflow.measure.racing import Rules
-from tileflow.measure.request import Candidate, MeasureRequest
+from tileflow.measure.request import Candidate, Limits, MeasureRequest
 from tileflow.measure.types import DeviceFacts, Status
 from tileflow.tolerances import UNSAID
 
@@ -30,7 +30,7 @@ made: Counter[tuple[int, int]] = Counter()  # inputs by (n, seed)
 class Twice:
     """``x * 2``; the config says what goes wrong, and how long it takes."""
 
-    scope, baseline, tolerances = None, None, UNSAID
+    scope, baseline, tolerances, has_reference = None, None, UNSAID, True
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, n: int = 64) -> tuple[torch.Tensor]:
         made[n, seed] += 1
@@ -260,3 +260,20 @@ def test_each_attempt_has_the_whole_limit(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(child, "report", phases.append)
     ask(("", 50.0))
     assert phases.count("time") == 3, "before the graph is captured, and before each attempt"
+
+
+def test_a_text_that_takes_long_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody wrote one, and the kernel's own text over thousands of tiles took more than a tuning's budget."""
+
+    def endless(x: torch.Tensor) -> torch.Tensor:
+        while True:
+            x = x + 1
+
+    monkeypatch.setattr(twice, "reference", endless)
+    monkeypatch.setattr(Twice, "has_reference", False)
+    limits = Limits(text=0.05)
+    outcome = ask(("", 50.0), n=71, limits=limits)
+    assert outcome.error_class == NO_TIME and "own text as plain Python took longer than 0.05 s" in outcome.error_digest
+    request = MeasureRequest("m:twice", (("n", 72),), (), loader="measure_child_kernels:load", limits=limits)
+    ahead = child.prepare(request, 0)
+    assert ahead is not None and ahead.error_class == NO_TIME

@@ -122,7 +122,7 @@ def test_where_the_cpu_has_none_either_there_are_witnesses(
         assert ask(process, what, n=len(what)).status is Status.OK
     said = [r.getMessage() for r in caplog.records if "the reference of" in r.getMessage()]
     assert len(said) == 2 and "is made on the CPU: planted" in said[0]
-    assert f"with a second config and the interpreter as its witnesses: {why}" in said[1]
+    assert f"are its witnesses: {why}" in said[1]
 
 
 @pytest.mark.slow
@@ -133,10 +133,20 @@ def test_where_a_reference_takes_too_long_there_are_witnesses(
     for _ in range(2):
         assert ask(process, "slow_reference", n=14).status is Status.OK
     (said,) = [r.getMessage() for r in caplog.records if "the reference of" in r.getMessage()]
-    assert "as its witnesses: phase 'prepare' took longer than 0.5 s" in said
+    assert "are its witnesses: phase 'prepare' took longer than 0.5 s" in said
     with pytest.raises(SlowProblem):  # nothing waits for it while others do
         ask(process, "slow_reference", n=15, limits=LIMITS.while_others_wait())
     assert ask(process, "slow_reference", n=15).status is Status.OK
+
+
+def test_a_slow_text_has_witnesses_at_once_in_the_same_process(
+    process: MeasureProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever waits: nobody wrote that reference, so nobody is told to make it faster."""
+    before = served_by(ask(process, "ok"))
+    outcome = ask(process, "slow_text", n=16, limits=LIMITS.while_others_wait())
+    assert outcome.status is Status.OK and served_by(outcome) == before
+    assert [r.getMessage() for r in caplog.records if "are its witnesses: planted: the text" in r.getMessage()]
 
 
 def test_a_problem_without_room_goes_last_while_others_wait(process: MeasureProcess) -> None:
