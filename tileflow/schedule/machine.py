@@ -52,6 +52,17 @@ class Body(Protocol):
 
 
 @runtime_checkable
+class PartialBody(Protocol):
+    """What else a :class:`Body` knows where the last block of a loop may be partial."""
+
+    def is_full(self, turn: int) -> bool:
+        """Whether all lanes of the turn's block lie before the loop's end."""
+
+    def compute_full(self, part: str, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        """The registers that a part writes, without the masks of the loop's end."""
+
+
+@runtime_checkable
 class RaggedBody(Protocol):
     """What else a :class:`Body` knows where some rows of a tile belong to other tiles."""
 
