@@ -270,6 +270,9 @@ class _Execution:
             return self._body.compute(step.part, registers, place, number)
         assert place is not None
         if step.full:
+            if not self._partial.is_full(place):
+                constraint = "a part without masks is of a turn whose block is full"
+                raise ScheduleFault("unmasked", constraint, f"the partial block of turn {place}", where)
             return self._partial.compute_full(step.part, registers, place, number)
         assert step.piece is not None
         return self._body.compute_piece(step.part, registers, place, number, step.piece)

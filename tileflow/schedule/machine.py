@@ -17,13 +17,13 @@ from ..errors import TileflowError
 from .types import Barrier, Buffer, Multiply, Schedule, Shared
 
 Registers = dict[str, Any]
-Fault = Literal["deadlock", "race", "stale", "early", "order", "unfinished", "foreign"]
+Fault = Literal["deadlock", "race", "stale", "early", "order", "unfinished", "foreign", "unmasked"]
 
 
 class ScheduleFault(TileflowError):
     """A protocol fault of a schedule. ``kind``: a ``deadlock``; a ``race`` over a slot or a register; ``stale``, the
     contents of another turn; ``early``, what is not there yet; ``order``, two groups at the matrix units; something
-    ``unfinished`` at the end; or ``foreign``, memory of another tile."""
+    ``unfinished`` at the end; ``foreign``, memory of another tile; or ``unmasked``, lanes past a loop's end."""
 
     def __init__(self, kind: Fault, constraint: str, got: str, where: object) -> None:
         super().__init__(
