@@ -41,6 +41,11 @@ BLOCK_TILE_M = gl.constexpr(128)
 
 
 @gluon.jit
+def _keep_branch():
+    gl.inline_asm_elementwise("", "=r,0", [tl.cast(0, tl.int32)], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@gluon.jit
 def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
@@ -56,6 +61,7 @@ def weigh_full(tile_m_begin, who: gl.constexpr, tile_n_begin, scores, scale, c0,
     v3 = tile_m_begin.to(tl.int64)
     v4 = v2 > v3
     if v4:
+        _keep_branch()
         # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
         v5 = tile_m_idx[:, None]
         v6 = tile_n_idx[None, :]
@@ -97,6 +103,7 @@ def weigh(tile_m_begin, who: gl.constexpr, tile_n_begin, v0, scores, scale, c0, 
     v19 = tile_m_begin.to(tl.int64)
     v20 = v18 > v19
     if v20:
+        _keep_branch()
         # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
         v21 = tile_m_idx[:, None]
         v22 = tile_n_idx[None, :]
@@ -216,11 +223,13 @@ def consumer(
         if tile_n_begin + BLOCK_BLOCK_N <= v0:
             weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
         else:
+            _keep_branch()
             weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
         sums = rescale(v14, sums)
         if tile_n_begin + BLOCK_BLOCK_N <= v0:
             operand = narrow_full(weights)
         else:
+            _keep_branch()
             operand = narrow(tile_n_begin, v0, weights)
         mbarrier.wait(value_full.index(0), 0)  # this turn's values are there
         for turn in range(1, turns):
@@ -235,6 +244,7 @@ def consumer(
             if tile_n_begin + BLOCK_BLOCK_N <= v0:
                 weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
             else:
+                _keep_branch()
                 weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
             mbarrier.wait(value_full.index(turn % STAGES), (turn // STAGES) & 1)  # this turn's values are there
             sums, weights = warpgroup_mma_wait(0, [sums_under_way, weights])
@@ -243,6 +253,7 @@ def consumer(
             if tile_n_begin + BLOCK_BLOCK_N <= v0:
                 operand = narrow_full(weights)
             else:
+                _keep_branch()
                 operand = narrow(tile_n_begin, v0, weights)
         sums_under_way = warpgroup_mma(operand, value.index((turns - 1) % STAGES).reshape([128, 32]), sums, is_async=True)
         sums = warpgroup_mma_wait(0, [sums_under_way])

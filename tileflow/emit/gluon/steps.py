@@ -151,6 +151,7 @@ class Steps(ABC):
             self._steps(inner)
         e.writer.line("else:")
         with e.writer.indented():
+            e.keep_branch()
             self._steps(others)
 
     def _copy(self, step: Copy) -> None:
