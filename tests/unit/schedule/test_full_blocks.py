@@ -1,4 +1,4 @@
-"""Turns whose block is full do not pay for masks of the loop's end: which parts of a schedule ask, and that it matters."""
+"""Full blocks have no masks of the loop's end: which parts of a schedule ask for that, and that values are right."""
 
 from __future__ import annotations
 

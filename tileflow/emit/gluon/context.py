@@ -27,9 +27,9 @@ from ..table import COMMON, Rules
 from ..writer import Writer
 from .functions import Function, free_names, function
 
-# LLVM may compute both sides of a branch and select between them, 64 numbers a thread in every turn of a loop. Whether it
-# does depends on facts as far from the branch as the number of rows (1000: it does, 4000: it does not). It does not where
-# a side has an effect, which this assembly text of no instruction might have.
+# LLVM may compute both sides of a branch and select between them, 64 numbers a thread in every turn of a loop. Whether
+# it does depends on facts as far from the branch as the number of rows (1000: it does, 4000: it does not). It does not
+# where a side has an effect, which this assembly text of no instruction might have.
 _KEEP_BRANCH = """():
     gl.inline_asm_elementwise("", "=r,0", [tl.cast(0, tl.int32)], dtype=tl.int32, is_pure=False, pack=1)
 """
