@@ -42,7 +42,8 @@ BLOCK_TILE_M = gl.constexpr(128)
 
 @gluon.jit
 def _keep_branch():
-    gl.inline_asm_elementwise("", "=r,0", [tl.cast(0, tl.int32)], dtype=tl.int32, is_pure=False, pack=1)
+    zero = tl.cast(0, tl.int32)
+    return gl.inline_asm_elementwise("", "=r,0", [zero], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
@@ -223,14 +224,12 @@ def consumer(
         if tile_n_begin + BLOCK_BLOCK_N <= v0:
             weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
         else:
-            _keep_branch()
-            weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
+            weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, scores, scale, c0, c1)
         sums = rescale(v14, sums)
         if tile_n_begin + BLOCK_BLOCK_N <= v0:
             operand = narrow_full(weights)
         else:
-            _keep_branch()
-            operand = narrow(tile_n_begin, v0, weights)
+            operand = narrow(tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, weights)
         mbarrier.wait(value_full.index(0), 0)  # this turn's values are there
         for turn in range(1, turns):
             tile_n_begin = turn * BLOCK_BLOCK_N
@@ -244,8 +243,7 @@ def consumer(
             if tile_n_begin + BLOCK_BLOCK_N <= v0:
                 weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
             else:
-                _keep_branch()
-                weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
+                weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, scores, scale, c0, c1)
             mbarrier.wait(value_full.index(turn % STAGES), (turn // STAGES) & 1)  # this turn's values are there
             sums, weights = warpgroup_mma_wait(0, [sums_under_way, weights])
             mbarrier.arrive(value_empty.index((turn - 1) % STAGES), count=1)
@@ -253,8 +251,7 @@ def consumer(
             if tile_n_begin + BLOCK_BLOCK_N <= v0:
                 operand = narrow_full(weights)
             else:
-                _keep_branch()
-                operand = narrow(tile_n_begin, v0, weights)
+                operand = narrow(tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, weights)
         sums_under_way = warpgroup_mma(operand, value.index((turns - 1) % STAGES).reshape([128, 32]), sums, is_async=True)
         sums = warpgroup_mma_wait(0, [sums_under_way])
     result = finish(tile_m_begin, who, c1, sums, c0, lse_ptr, head_begin)

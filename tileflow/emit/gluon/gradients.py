@@ -105,7 +105,7 @@ class GradientRoles(Steps):
         for value, name in names.items():
             e.bind(value, name, e.held(value))
         targets = [e.name(v) for v in kept] + [f"operand_{n}" for n, _ in sums]
-        e.writer.line(f"{', '.join(targets)} = {made.call()}")
+        e.writer.line(f"{', '.join(targets)} = {self._call(made)}")
 
     def _gather(self, loaded: tuple[Value, ...]) -> None:
         """Bring what was loaded ahead to the lanes that need it."""

@@ -72,7 +72,7 @@ class Roles(Steps):
             for value, name in zip(found.factors, self._factors, strict=True):  # one name, whichever function gives it
                 e.bind(value, name, e.held(value))
         targets = ["weights", *self._carried, *self._factors]
-        self._e.writer.line(f"{', '.join(targets)} = {made.call()}")
+        self._e.writer.line(f"{', '.join(targets)} = {self._call(made)}")
 
     def _rescale(self) -> None:
         e, found = self._e, self._found
@@ -100,7 +100,7 @@ class Roles(Steps):
                 writer.line(f"return gl.convert_layout({text}, {e.operand_layout})")
             says = f"The weights{of_full(full)} as the second product takes them from registers."
             made = e.define_function(part_name("narrow", full), says, writer)
-        e.writer.line(f"operand = {made.call()}")
+        e.writer.line(f"operand = {self._call(made)}")
 
     def _finish(self) -> None:
         e, found = self._e, self._found

@@ -56,6 +56,7 @@ class Steps(ABC):
     def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
         self._e, self._schedule = e, schedule
         self._turns, self._always, self.walks = turns, always, walks
+        self._is_partial = False  # whether this is the side of a branch where a turn's block is partial
         e.module.constant("STAGES", f"gl.constexpr({schedule.stages})")
         e.module.constant("GROUPS", f"gl.constexpr({schedule.consumer.groups})")
 
@@ -151,8 +152,9 @@ class Steps(ABC):
             self._steps(inner)
         e.writer.line("else:")
         with e.writer.indented():
-            e.keep_branch()
+            self._is_partial = True
             self._steps(others)
+            self._is_partial = False
 
     def _copy(self, step: Copy) -> None:
         buffer, line = self._schedule.buffer(step.buffer), self._e.writer.line
@@ -269,6 +271,15 @@ class Steps(ABC):
     def _block_is_full(self, full: bool) -> AbstractContextManager[None]:
         """Write what follows without masks of the loop's end, where the turn's block is ``full``."""
         return self._e.plan.full_blocks(self._e.structure.keys) if full else nullcontext()
+
+    def _call(self, made: Function) -> str:
+        """The call of a part of a turn. That of a partial block computes its masks there: LLVM computed them in front of
+        the loop, and they were spilled. Where the block begins stays known to be a multiple of its size."""
+        if not self._is_partial:
+            return made.call()
+        e, tile = self._e, self._e.plan.ir.tiles[self._e.structure.keys]
+        begin = f"{e.tile(tile.name)}_begin"
+        return made.call(**{begin: f"{begin} + {e.kept_in_branch} * {e.plan.step_text(tile.block)}"})
 
     def _function(self, name: str) -> Function | None:
         return next((f for f in self._e.functions if f.name == name), None)
