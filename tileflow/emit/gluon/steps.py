@@ -273,8 +273,8 @@ class Steps(ABC):
         return self._e.plan.full_blocks(self._e.structure.keys) if full else nullcontext()
 
     def _call(self, made: Function) -> str:
-        """The call of a part of a turn. That of a partial block computes its masks there: LLVM computed them in front of
-        the loop, and they were spilled. Where the block begins stays known to be a multiple of its size."""
+        """The call of a part of a turn. That of a partial block computes its masks there: LLVM computed them in front
+        of the loop, and they were spilled. Where the block begins stays known to be a multiple of its size."""
         if not self._is_partial:
             return made.call()
         e, tile = self._e, self._e.plan.ir.tiles[self._e.structure.keys]
