@@ -66,6 +66,9 @@ class Context(ABC):
     def before(self, op: Op) -> None:  # noqa: B027  most families have nothing to say
         """Write what an operation waits for."""
 
+    def begin_side(self, op: Op, side: Block) -> None:  # noqa: B027  as above
+        """Write what a side of a branch begins with."""
+
     def box_order(self, op: Op) -> tuple[int, ...] | None:
         """The tensor's dimensions in the order of the box that an access moves, None where it moves none."""
         return box_order(self.plan.ir, op)

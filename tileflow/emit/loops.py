@@ -122,6 +122,7 @@ def emit_if(e: Context, op: Op) -> None:
             continue
         e.writer.line(keyword)
         with e.writer.indented():
+            e.begin_side(op, side)
             e.block(side)
             for (name, held), result in zip(names, side.results, strict=True):
                 e.writer.line(f"{name} = {e.as_dtype(result, held)}")

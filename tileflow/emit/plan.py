@@ -8,7 +8,8 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import gcd
 
 from ..config import Choice, Config
@@ -79,6 +80,7 @@ class KernelPlan:
         self.guards: list[Expr] = list(ir.guards)
         self._grids = dict.fromkeys(ir.grid)
         self._divisors = Divisors(ir, self.number)
+        self._full: frozenset[str] = frozenset()  # tiles whose block is full in a branch of the text
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -201,6 +203,8 @@ class KernelPlan:
             size = self.number(dim.extent)
             return size is None or not fills_registers(size)
         tile = self.ir.tiles[dim.tile]
+        if dim.tile in self._full:
+            return False
         if tile.lengths is not None:
             return True
         block = self.number(tile.block)
@@ -213,6 +217,15 @@ class KernelPlan:
         if length is not None and length <= 0:  # a loop that the hardware may enter ahead of time
             return True
         return length is None or block is None or length % block != 0
+
+    @contextmanager
+    def full_blocks(self, *tiles: str) -> Iterator[None]:
+        """Within, no lanes of these tiles are masked: the text asks beforehand whether the block is full."""
+        outer, self._full = self._full, self._full | {*tiles}
+        try:
+            yield
+        finally:
+            self._full = outer
 
     def divisor(self, bound: Expr | Value) -> int:
         """A number that divides a loop's bound; 0 for zero, 1 where nothing is known."""

@@ -39,6 +39,7 @@ from .types import (
     ThisTile,
     Turn,
     Wait,
+    where_full,
 )
 
 # a thread's, by the number of groups, as setmaxnreg deals them out: of one group two programs share a multiprocessor
@@ -54,7 +55,8 @@ NAMES = frozenset({
     "query", "key", "value", "out", "query_full", "query_empty", "start", "tile", "tiles", "band", "height", "plane",
     "key_full", "key_empty", "value_full", "value_empty", "order",
     "turns", "turn", "who", "scores", "weights", "operand", "sums", "result", "pid", "slot", "no_scores",
-    "scores_under_way", "sums_under_way", "consumer", "producer", "weigh", "rescale", "narrow", "finish",
+    "scores_under_way", "sums_under_way", "consumer", "producer", "weigh", "weigh_full", "rescale",
+    "narrow", "narrow_full", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "STAGES", "GROUPS", "ROWS", "BY_ROW", "AS_OPERAND",
 })  # fmt: skip
@@ -64,7 +66,8 @@ NAMES = frozenset({
 class Shape:
     """What the schedule needs to know of a region. ``query``, ``key``, ``value``, ``out``: boxes, of which the queries'
     has a group's rows; ``out`` is None where the result goes by pointers. ``key_transposed``: keys lie row by row, as
-    queries do, so that the product reads them with dimensions swapped; ``value_transposed``: the values lie so."""
+    queries do, so that the product reads them with dimensions swapped; ``value_transposed``: the values lie so;
+    ``masked``: the parts of a turn that mask keys past the loop's end."""
 
     query: tuple[int, ...]
     key: tuple[int, ...]
@@ -74,6 +77,7 @@ class Shape:
     out_bytes: int = 0
     key_transposed: bool = True
     value_transposed: bool = False
+    masked: frozenset[str] = frozenset()
 
 
 def attention(shape: Shape, groups: int, stages: int, ping_pong: bool, walks: bool = False) -> Schedule:
@@ -177,16 +181,17 @@ def _sums(shape: Shape, turn: Turn, in_order: bool = False) -> Multiply:
     return Multiply("sums", "operand", values, adds=True, in_order=in_order)
 
 
-def _weigh(turn: Turn) -> Compute:
-    return Compute("weigh", ("scores", "carried"), ("weights", "carried", "factors"), turn)
+def _weigh(shape: Shape, turn: Turn) -> Step:
+    part = Compute("weigh", ("scores", "carried"), ("weights", "carried", "factors"), turn)
+    return where_full(part, "weigh" in shape.masked)
 
 
 def _rescale(turn: Turn) -> Compute:
     return Compute("rescale", ("sums", "factors"), ("sums",), turn)
 
 
-def _narrow(turn: Turn) -> Compute:
-    return Compute("narrow", ("weights",), ("operand",), turn)
+def _narrow(shape: Shape, turn: Turn) -> Step:
+    return where_full(Compute("narrow", ("weights",), ("operand",), turn), "narrow" in shape.masked)
 
 
 def _turns(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
@@ -203,9 +208,9 @@ def _first_turn(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
         *goes,
         Await(0, ("scores",)),
         Arrive("key_empty", Staged(_FIRST)),
-        _weigh(_FIRST),
+        _weigh(shape, _FIRST),
         _rescale(_FIRST),
-        _narrow(_FIRST),
+        _narrow(shape, _FIRST),
         _there("value", _FIRST),
     )
 
@@ -222,12 +227,12 @@ def _later_turn(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
         *goes,
         Await(1, ("scores",)),
         Arrive("key_empty", Staged(_THIS)),
-        _weigh(_THIS),
+        _weigh(shape, _THIS),
         _there("value", _THIS),
         Await(0, ("sums",), ("weights",)),
         Arrive("value_empty", Staged(_BEFORE)),
         _rescale(_THIS),
-        _narrow(_THIS),
+        _narrow(shape, _THIS),
     )
 
 

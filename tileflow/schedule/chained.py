@@ -326,8 +326,8 @@ def check_operations(
     rows. ``after`` the loop memory is ``written`` too."""
     rows = ir.tiles[tile].dim
     for op, allowed in (
-        *((op, CONSUMED) for op in _with_branches(computed)),
-        *((op, CONSUMED | written) for op in _with_branches(after)),
+        *((op, CONSUMED) for op in each_op(computed)),
+        *((op, CONSUMED | written) for op in each_op(after)),
     ):
         if op.kind not in allowed:
             raise Refused(f"consumers compute what is done lane by lane or row by row, and no {op.kind}", op)
@@ -342,7 +342,7 @@ def check_operations(
                 raise Refused("tiles are of rows by columns, the queries' rows first", op)
 
 
-def _with_branches(ops: Iterable[Op]) -> Iterator[Op]:
+def each_op(ops: Iterable[Op]) -> Iterator[Op]:
     """The operations, and those of their branches."""
     for op in ops:
         yield op

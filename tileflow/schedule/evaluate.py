@@ -5,6 +5,7 @@ Copies bring what the copy engine would: what lies in memory, and zero outside t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -66,6 +67,7 @@ class Region:
         self._sizes = {**self._traced, **at}
         self._tensors, self._scalars, self._begins = tensors, scalars, dict(begins)
         self._outside: dict[int, Environment] = {}
+        self._masks_end = True  # whether lanes past the loop's end are masked
         self._scalars_outside: Environment = {}  # none that bounds a tile of the grid, which first loads would see
         self._scalars_outside = self._run(found.before, {}, NO_TURN, 0)
 
@@ -231,6 +233,8 @@ class Region:
         if dim.tile is None:
             return torch.arange(self._extent(dim)) < self._size(dim.extent)
         tile = self._ir.tiles[dim.tile]
+        if tile.name == self._keys and not self._masks_end:
+            return torch.ones(self._extent(dim), dtype=torch.bool)
         return self._index(tile, turn, group) < self._bound(tile.end, self._scalars_outside)
 
     def _shape(self, dims: tuple[Dim, ...]) -> list[int]:
@@ -252,7 +256,28 @@ class Region:
         return env[operand] if isinstance(operand, Value) else operand
 
 
-class Program(Region):
+class Streamed(Region, ABC):
+    """A program whose loop may end with a partial block, as a :class:`~tileflow.schedule.machine.PartialBody`."""
+
+    def is_full(self, turn: int) -> bool:
+        """Whether all lanes of the turn's block lie before the loop's end."""
+        tile = self._ir.tiles[self._keys]
+        return self._begin(tile, turn) + self._size(tile.block) <= self._bound(tile.end, self._scalars_outside)
+
+    def compute_full(self, part: str, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        """The registers that a part writes, without the masks of the loop's end."""
+        self._masks_end = False
+        try:
+            return self.compute(part, registers, turn, group)
+        finally:
+            self._masks_end = True
+
+    @abstractmethod
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        """The registers that a part of the author's body writes."""
+
+
+class Program(Streamed):
     """One program of two chained products as the :class:`~tileflow.schedule.machine.Body` of a schedule."""
 
     def __init__(

@@ -10,12 +10,12 @@ import torch
 
 from ..config import Config
 from ..ir.graph import KernelIR
-from .evaluate import NO_TURN, Environment, Region
+from .evaluate import NO_TURN, Environment, Streamed
 from .gradient_loop import GradientLoop
 from .machine import Registers
 
 
-class GradientProgram(Region):
+class GradientProgram(Streamed):
     """One program of a loop of gradients as the :class:`~tileflow.schedule.machine.Body` of a schedule."""
 
     def __init__(

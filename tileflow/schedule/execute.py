@@ -14,7 +14,20 @@ from functools import partial
 
 import torch
 
-from .machine import Body, Gate, Group, Memory, Outgoing, Product, RaggedBody, ScheduleFault, SlotState, Transfer
+from .machine import (
+    Body,
+    Gate,
+    Group,
+    Memory,
+    Outgoing,
+    PartialBody,
+    Product,
+    RaggedBody,
+    Registers,
+    ScheduleFault,
+    SlotState,
+    Transfer,
+)
 from .types import (
     Arrive,
     Await,
@@ -24,6 +37,7 @@ from .types import (
     Cut,
     EachTile,
     IfAny,
+    IfFull,
     IfWhole,
     Multiply,
     OfGroup,
@@ -203,6 +217,9 @@ class _Execution:
                         yield from self._program(inner, number, turn)
                 case IfWhole(inner, others):
                     yield from self._program(inner if self._ragged.is_whole(turn, number) else others, number, turn)
+                case IfFull(at, inner, others):
+                    is_full = self._partial.is_full(at.at(turn, self._turns))
+                    yield from self._program(inner if is_full else others, number, turn)
                 case _:
                     yield from self._step(step, number, turn)
                     yield None
@@ -228,17 +245,8 @@ class _Execution:
                 self._multiply(step, number, turn, where)
             case Await():
                 yield from self._await(step, self._groups[number], where)
-            case Compute(part, reads, _, at, piece, box):
-                group = self._groups[number]
-                registers = group.read(reads, where)
-                if box is not None:
-                    registers[box.buffer] = self._contents(box, part, number, turn, where)
-                place = None if at is None else at.at(turn, self._turns)
-                if piece is None:
-                    group.write(self._body.compute(part, registers, place, number), where)
-                else:
-                    assert place is not None
-                    group.write(self._body.compute_piece(part, registers, place, number, piece), where)
+            case Compute():
+                self._groups[number].write(self._computed(step, number, turn, where), where)
             case Cut() | Take():
                 self._rename(step, self._groups[number], where)
             case Save(value, buffer, slot):
@@ -253,6 +261,22 @@ class _Execution:
                 part = self._groups[number].read((value,), where)[value]
                 self._ragged.scatter(part, at.at(turn, self._turns), piece, number)
 
+    def _computed(self, step: Compute, number: int, turn: int, where: _Where) -> Registers:
+        registers = self._groups[number].read(step.reads, where)
+        if step.box is not None:
+            registers[step.box.buffer] = self._contents(step.box, step.part, number, turn, where)
+        place = None if step.turn is None else step.turn.at(turn, self._turns)
+        if step.piece is None and not step.full:
+            return self._body.compute(step.part, registers, place, number)
+        assert place is not None
+        if step.full:
+            if not self._partial.is_full(place):
+                constraint = "a part without masks is of a turn whose block is full"
+                raise ScheduleFault("unmasked", constraint, f"the partial block of turn {place}", where)
+            return self._partial.compute_full(step.part, registers, place, number)
+        assert step.piece is not None
+        return self._body.compute_piece(step.part, registers, place, number, step.piece)
+
     def _rename(self, step: Cut | Take, group: Group, where: _Where) -> None:
         """Registers under other names: all of them, or their columns in pieces."""
         whole = group.read((step.value,), where)[step.value]
@@ -261,6 +285,11 @@ class _Execution:
         else:
             parts = whole.chunk(len(step.pieces), dim=-1)
             group.write(dict(zip(step.pieces, parts, strict=True)), where)
+
+    @property
+    def _partial(self) -> PartialBody:
+        assert isinstance(self._body, PartialBody)
+        return self._body
 
     @property
     def _ragged(self) -> RaggedBody:

@@ -32,6 +32,7 @@ from .types import (
     Step,
     Turn,
     Wait,
+    where_full,
 )
 
 _OWN, _THIS = OfGroup(), Turn()
@@ -42,7 +43,7 @@ NAMES = frozenset({
     *(f"{word}_{n}{more}" for n in range(_MOST) for word, more in (
         ("held", ""), ("held", "_full"), ("block", ""), ("block", "_full"), ("block", "_empty"), ("out", ""),
         ("scores", ""), ("no_scores", ""), ("scores", "_under_way"), ("sums", ""), ("sums", "_under_way"),
-        ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""),
+        ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"),
     )),
     "turns", "turn", "who", "pid", "slot", "consumer", "producer", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
@@ -79,7 +80,8 @@ class SumShape:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the schedule needs to know of a region. ``ahead``: the parts that something is loaded ahead for."""
+    """What the schedule needs to know of a region. ``ahead``: the parts that something is loaded ahead for; ``masked``:
+    those that mask lanes past the loop's end."""
 
     held: tuple[Box, ...]
     blocks: tuple[Box, ...]
@@ -87,6 +89,7 @@ class Shape:
     sums: tuple[SumShape, ...]
     saved: tuple[Box, ...] = ()
     ahead: tuple[int, ...] = ()
+    masked: frozenset[int] = frozenset()
 
 
 def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
@@ -215,11 +218,12 @@ class _Turn:
             *(Arrive(f"block_{n}_empty", Staged(_THIS)) for n in gone),
         ]
 
-    def _part(self, number: int) -> Compute:
+    def _part(self, number: int) -> Step:
         kept = tuple(f"kept_{n}" for n in range(number))
         ahead = tuple(f"ahead_{n}" for n in range(number + 1) if n in self._shape.ahead)
         operands = tuple(f"operand_{n}" for n, sum_ in enumerate(self._shape.sums) if sum_.part == number)
-        return Compute(f"part_{number}", (f"scores_{number}", *kept, *ahead), (f"kept_{number}", *operands), _THIS)
+        part = Compute(f"part_{number}", (f"scores_{number}", *kept, *ahead), (f"kept_{number}", *operands), _THIS)
+        return where_full(part, number in self._shape.masked)
 
     def _add(self, number: int, sum_: SumShape) -> list[Step]:
         waits = self._wait(sum_.block)

@@ -17,13 +17,13 @@ from ..errors import TileflowError
 from .types import Barrier, Buffer, Multiply, Schedule, Shared
 
 Registers = dict[str, Any]
-Fault = Literal["deadlock", "race", "stale", "early", "order", "unfinished", "foreign"]
+Fault = Literal["deadlock", "race", "stale", "early", "order", "unfinished", "foreign", "unmasked"]
 
 
 class ScheduleFault(TileflowError):
     """A protocol fault of a schedule. ``kind``: a ``deadlock``; a ``race`` over a slot or a register; ``stale``, the
     contents of another turn; ``early``, what is not there yet; ``order``, two groups at the matrix units; something
-    ``unfinished`` at the end; or ``foreign``, memory of another tile."""
+    ``unfinished`` at the end; ``foreign``, memory of another tile; or ``unmasked``, lanes past a loop's end."""
 
     def __init__(self, kind: Fault, constraint: str, got: str, where: object) -> None:
         super().__init__(
@@ -49,6 +49,17 @@ class Body(Protocol):
 
     def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
         """What it takes away of a program that works on several tiles: some columns of the tile that has ``turn``."""
+
+
+@runtime_checkable
+class PartialBody(Protocol):
+    """What else a :class:`Body` knows where the last block of a loop may be partial."""
+
+    def is_full(self, turn: int) -> bool:
+        """Whether all lanes of the turn's block lie before the loop's end."""
+
+    def compute_full(self, part: str, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        """The registers that a part writes, without the masks of the loop's end."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ ring goes on where the tile before left it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from ..errors import InternalError
@@ -200,7 +200,8 @@ class Await:
 @dataclass(frozen=True, slots=True)
 class Compute:
     """A part of the author's body: what it reads and writes of the group's registers. ``piece``: the columns that it
-    works on, where not on all; ``box``: a slot that it reads, and has read when it is over."""
+    works on, where not on all; ``box``: a slot that it reads, and has read when it is over; ``full``: without the
+    masks of the loop's end, for a turn whose block is full."""
 
     part: str
     reads: tuple[str, ...]
@@ -208,6 +209,7 @@ class Compute:
     turn: Turn | None = None
     piece: int | None = None
     box: Shared | None = None
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +296,20 @@ class IfAny:
     steps: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class IfFull:
+    """The steps where the block of ``turn`` is full: all its lanes lie before the loop's end, so that none is masked.
+    The ``others`` where it is partial, as at most the last one of a tile is."""
+
+    turn: Turn
+    steps: tuple[Step, ...]
+    others: tuple[Step, ...]
+
+
 _Named = TypeVar("_Named", Buffer, Barrier)
 Writes = Save | Put | AwaitPuts | Scatter
-Nested = EachTile | Repeat | IfAny | IfWhole
+Branches = IfWhole | IfFull
+Nested = EachTile | Repeat | IfAny | Branches
 Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Cut | Writes | Nested
 
 
@@ -342,8 +355,15 @@ def steps_of(program: tuple[Step, ...]) -> Iterator[Step]:
         yield step
         if isinstance(step, Nested):
             yield from steps_of(step.steps)
-        if isinstance(step, IfWhole):
+        if isinstance(step, Branches):
             yield from steps_of(step.others)
+
+
+def where_full(step: Compute, is_masked: bool) -> Step:
+    """A part of a turn without its masks where the turn's block is full; the part alone where it has none."""
+    if not is_masked or step.turn is None:
+        return step
+    return IfFull(step.turn, (replace(step, full=True),), (step,))
 
 
 def _found(values: tuple[_Named, ...], name: str) -> _Named:

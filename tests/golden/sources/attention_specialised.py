@@ -41,22 +41,28 @@ BLOCK_TILE_M = gl.constexpr(128)
 
 
 @gluon.jit
+def _keep_branch():
+    zero = tl.cast(0, tl.int32)
+    return gl.inline_asm_elementwise("", "=r,0", [zero], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@gluon.jit
 def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @gluon.jit
-def weigh(tile_m_begin, who: gl.constexpr, tile_n_begin, v0, scores, scale, c0, c1):
-    # From the scores to their weights, and what goes to the next turn.
+def weigh_full(tile_m_begin, who: gl.constexpr, tile_n_begin, scores, scale, c0, c1):
+    # From the scores of a full block to their weights, and what goes to the next turn.
     tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
     tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
-    tile_n_mask = tile_n_idx < v0
     # if causal and tile_n.end > tile_m.begin:
-    v1 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
+    v1 = tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N
     v2 = v1.to(tl.int64)
     v3 = tile_m_begin.to(tl.int64)
     v4 = v2 > v3
     if v4:
+        _keep_branch()
         # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
         v5 = tile_m_idx[:, None]
         v6 = tile_n_idx[None, :]
@@ -66,35 +72,85 @@ def weigh(tile_m_begin, who: gl.constexpr, tile_n_begin, v0, scores, scale, c0, 
     else:
         scores_1 = scores
     # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
-    v8 = tl.where(tile_n_mask[None, :], scores_1, float('-inf'))
-    v9 = gl.reduce(v8, 1, _maximum)
-    v10 = v9 * scale
-    new_peak = tl.maximum(c0, v10, propagate_nan=tl.PropagateNan.ALL)
+    v8 = gl.reduce(scores_1, 1, _maximum)
+    v9 = v8 * scale
+    new_peak = tl.maximum(c0, v9, propagate_nan=tl.PropagateNan.ALL)
     # weights = torch.exp2(scores * scale - new_peak[:, None])
-    v11 = scores_1 * scale
-    v12 = new_peak[:, None]
-    v13 = v11 - v12
-    weights_1 = tl.exp2(v13)
+    v10 = scores_1 * scale
+    v11 = new_peak[:, None]
+    v12 = v10 - v11
+    weights_1 = tl.exp2(v12)
     # shrink = torch.exp2(peak - new_peak)
-    v14 = c0 - new_peak
-    shrink = tl.exp2(v14)
+    v13 = c0 - new_peak
+    shrink = tl.exp2(v13)
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v15 = shrink[:, None]
+    v14 = shrink[:, None]
     # return new_peak, total * shrink + weights.sum(dim=1), acc
-    v16 = c1 * shrink
-    v17 = tl.where(tile_n_mask[None, :], weights_1, 0.0)
-    v18 = gl.sum(v17, axis=1)
-    total_next = v16 + v18
-    return weights_1, new_peak, total_next, v15
+    v15 = c1 * shrink
+    v16 = gl.sum(weights_1, axis=1)
+    total_next = v15 + v16
+    return weights_1, new_peak, total_next, v14
 
 
 @gluon.jit
-def rescale(v15, sums):
+def weigh(tile_m_begin, who: gl.constexpr, tile_n_begin, v0, scores, scale, c0, c1):
+    # From the scores to their weights, and what goes to the next turn.
+    tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
+    tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
+    tile_n_mask = tile_n_idx < v0
+    # if causal and tile_n.end > tile_m.begin:
+    v17 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
+    v18 = v17.to(tl.int64)
+    v19 = tile_m_begin.to(tl.int64)
+    v20 = v18 > v19
+    if v20:
+        _keep_branch()
+        # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
+        v21 = tile_m_idx[:, None]
+        v22 = tile_n_idx[None, :]
+        v23 = v21 >= v22
+        scores_4 = tl.where(v23, scores, float('-inf'))
+        scores_3 = scores_4
+    else:
+        scores_3 = scores
+    # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
+    v24 = tl.where(tile_n_mask[None, :], scores_3, float('-inf'))
+    v25 = gl.reduce(v24, 1, _maximum)
+    v26 = v25 * scale
+    new_peak_1 = tl.maximum(c0, v26, propagate_nan=tl.PropagateNan.ALL)
+    # weights = torch.exp2(scores * scale - new_peak[:, None])
+    v27 = scores_3 * scale
+    v28 = new_peak_1[:, None]
+    v29 = v27 - v28
+    weights_2 = tl.exp2(v29)
+    # shrink = torch.exp2(peak - new_peak)
+    v30 = c0 - new_peak_1
+    shrink_1 = tl.exp2(v30)
+    # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
+    v31 = shrink_1[:, None]
+    # return new_peak, total * shrink + weights.sum(dim=1), acc
+    v32 = c1 * shrink_1
+    v33 = tl.where(tile_n_mask[None, :], weights_2, 0.0)
+    v34 = gl.sum(v33, axis=1)
+    total_next_1 = v32 + v34
+    return weights_2, new_peak_1, total_next_1, v31
+
+
+@gluon.jit
+def rescale(v14, sums):
     # The sums of the turns before, as this turn takes them.
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v19 = gl.convert_layout(v15, BY_32)
-    v20 = sums * v19
-    return v20
+    v35 = gl.convert_layout(v14, BY_32)
+    v36 = sums * v35
+    return v36
+
+
+@gluon.jit
+def narrow_full(weights):
+    # The weights of a full block as the second product takes them from registers.
+    # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
+    v37 = weights.to(tl.bfloat16)
+    return gl.convert_layout(v37, AS_OPERAND)
 
 
 @gluon.jit
@@ -103,9 +159,9 @@ def narrow(tile_n_begin, v0, weights):
     tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
     tile_n_mask = tile_n_idx < v0
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v21 = weights.to(tl.bfloat16)
-    v22 = tl.where(tile_n_mask[None, :], v21, 0.0)
-    return gl.convert_layout(v22, AS_OPERAND)
+    v38 = weights.to(tl.bfloat16)
+    v39 = tl.where(tile_n_mask[None, :], v38, 0.0)
+    return gl.convert_layout(v39, AS_OPERAND)
 
 
 @gluon.jit
@@ -114,16 +170,16 @@ def finish(tile_m_begin, who: gl.constexpr, c1, sums, c0, lse_ptr, head_begin):
     tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
     tile_m_mask = tile_m_idx < 4000
     # out[head.begin, tile_m, :] = acc / total[:, None]
-    v23 = c1[:, None]
-    v24 = gl.convert_layout(v23, BY_32)
-    v25 = sums / v24
+    v40 = c1[:, None]
+    v41 = gl.convert_layout(v40, BY_32)
+    v42 = sums / v41
     # lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
-    v26 = tl.log2(c1)
-    v27 = c0 + v26
-    v28 = v27 * 0.6931471805599453
-    tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v28, mask=tile_m_mask)
-    v29 = v25.to(tl.bfloat16)
-    return v29
+    v43 = tl.log2(c1)
+    v44 = c0 + v43
+    v45 = v44 * 0.6931471805599453
+    tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v45, mask=tile_m_mask)
+    v46 = v42.to(tl.bfloat16)
+    return v46
 
 
 @gluon.jit
@@ -136,8 +192,8 @@ def consumer(
     query,
     key,
     key_empty,
-    tile_m_begin,
     v0,
+    tile_m_begin,
     scale,
     value_full,
     value,
@@ -165,9 +221,15 @@ def consumer(
         mbarrier.arrive(order.index((who + 1) % GROUPS), count=1)
         scores = warpgroup_mma_wait(0, [scores_under_way])
         mbarrier.arrive(key_empty.index(0), count=1)
-        weights, c0, c1, v15 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
-        sums = rescale(v15, sums)
-        operand = narrow(tile_n_begin, v0, weights)
+        if tile_n_begin + BLOCK_BLOCK_N <= v0:
+            weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
+        else:
+            weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, scores, scale, c0, c1)
+        sums = rescale(v14, sums)
+        if tile_n_begin + BLOCK_BLOCK_N <= v0:
+            operand = narrow_full(weights)
+        else:
+            operand = narrow(tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, weights)
         mbarrier.wait(value_full.index(0), 0)  # this turn's values are there
         for turn in range(1, turns):
             tile_n_begin = turn * BLOCK_BLOCK_N
@@ -178,12 +240,18 @@ def consumer(
             mbarrier.arrive(order.index((who + 1) % GROUPS), count=1)
             scores = warpgroup_mma_wait(1, [scores_under_way])
             mbarrier.arrive(key_empty.index(turn % STAGES), count=1)
-            weights, c0, c1, v15 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
+            if tile_n_begin + BLOCK_BLOCK_N <= v0:
+                weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
+            else:
+                weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, scores, scale, c0, c1)
             mbarrier.wait(value_full.index(turn % STAGES), (turn // STAGES) & 1)  # this turn's values are there
             sums, weights = warpgroup_mma_wait(0, [sums_under_way, weights])
             mbarrier.arrive(value_empty.index((turn - 1) % STAGES), count=1)
-            sums = rescale(v15, sums)
-            operand = narrow(tile_n_begin, v0, weights)
+            sums = rescale(v14, sums)
+            if tile_n_begin + BLOCK_BLOCK_N <= v0:
+                operand = narrow_full(weights)
+            else:
+                operand = narrow(tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, weights)
         sums_under_way = warpgroup_mma(operand, value.index((turns - 1) % STAGES).reshape([128, 32]), sums, is_async=True)
         sums = warpgroup_mma_wait(0, [sums_under_way])
     result = finish(tile_m_begin, who, c1, sums, c0, lse_ptr, head_begin)
@@ -262,7 +330,7 @@ def attention_0(lse_ptr, q_desc_1x64x32, k_desc_1x128x32, v_desc_1x128x32, out_d
     for slot in gl.static_range(2):
         mbarrier.init(order.index(slot), count=1)
     gl.warp_specialize([
-        (consumer, (0, query_full, turns, order, key_full, query, key, key_empty, tile_m_begin, v0, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
-        (consumer, (1, query_full, turns, order, key_full, query, key, key_empty, tile_m_begin, v0, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
+        (consumer, (0, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
+        (consumer, (1, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
         (producer, (query_full, q_desc_1x64x32, head_begin, tile_m_begin, query, turns, key_empty, key_full, k_desc_1x128x32, key, value_empty, value_full, v_desc_1x128x32, value,)),
     ], [4, 1], [240, 24])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tileflow.schedule.attention import Shape, attention
-from tileflow.schedule.types import IfWhole, Nested, Role, Schedule, Step
+from tileflow.schedule.types import Branches, Nested, Role, Schedule, Step
 
 ROWS, KEYS, DEPTH = 4, 4, 8
 SHAPE = Shape((1, ROWS, DEPTH), (1, KEYS, DEPTH), (1, KEYS, DEPTH), 2, (1, ROWS, DEPTH), 2)
@@ -77,6 +77,13 @@ class Walk:
         assert turn is not None
         return self.programs[turn // self.turns].compute(part, registers, turn % self.turns, group)
 
+    def is_full(self, turn: int) -> bool:
+        full: bool = self.programs[turn // self.turns].is_full(turn % self.turns)
+        return full
+
+    def compute_full(self, part: str, registers: Mapping[str, Any], turn: int, group: int) -> Any:
+        return self.programs[turn // self.turns].compute_full(part, registers, turn % self.turns, group)
+
     def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
         self.programs[turn // self.turns].save("result", value, group)
 
@@ -89,7 +96,7 @@ def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, .
         for step in steps:
             if isinstance(step, Nested):
                 step = replace(step, steps=visit(step.steps))
-            if isinstance(step, IfWhole):
+            if isinstance(step, Branches):
                 step = replace(step, others=visit(step.others))
             found += change(step)
         return tuple(found)

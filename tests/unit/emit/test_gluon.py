@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tile_testing.gluon_text import advice
 from tile_testing.kernels.schedule_kernels import inputs, windowed
+from tile_testing.ways import shortest_turns
 
 from examples.attention import attention, attention_backward, attention_scored
 from examples.matmul import matmul
@@ -144,7 +146,7 @@ def test_each_line_knows_the_users_line() -> None:
     assert len(source.lines) == len(lines)
     at = [n for text, n in zip(lines, source.lines, strict=True) if "tl.exp2(" in text]
     author = Path(flash.__file__).read_text().splitlines()
-    assert len(at) == 2 and all("torch.exp2(" in author[n - 1] for n in at)
+    assert len(at) == 4 and all("torch.exp2(" in author[n - 1] for n in at)
 
 
 def test_sources_of_triton_keep_their_hash() -> None:
@@ -280,6 +282,44 @@ def test_the_default_of_the_queries_gradient_compiles_ahead_of_time(d: int, caus
     assert source.language == "gluon"
     assert build(source, H200).resources.spills == 0
     assert "serialized" not in advice(compile_source(source, H200).assembly)
+
+
+# ---- turns without masks -----------------------------------------------------------------------------------------
+
+# rows of 1024: the author's `if` alone; of 1000 and open ones: the loop's end too
+SIZES = {"whole blocks": (1024, "static"), "a partial one": (1000, "static"), "any": (1000, "dynamic")}
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("launch", ["forward", "keys and values", "queries"])
+def test_a_turn_above_no_diagonal_and_before_the_end_has_no_masks(launch: str, sizes: str) -> None:
+    """Of a causal loop: 64 numbers a thread, of which none is compared or selected, by a branch of the machine code.
+    The masks of the loop's end were 130 comparisons and 208 selections in each turn."""
+    m, mode = SIZES[sizes]
+    if launch == "forward":
+        args = attention.inputs(batch=2, heads=4, m=m, d=64, causal=True, device="meta")
+        source = written(attention.lower(args, H200, mode=mode), keys=128)
+    else:
+        args = attention_backward.inputs(batch=2, heads=4, m=m, d=64, causal=True, device="meta")
+        lowered = attention_backward.lower(args, H200, mode=mode)
+        source = gradient_source(lowered, *{"keys and values": (1, 64), "queries": (2, 128)}[launch])
+    compiled = build(source, H200)
+    turns = shortest_turns(compiled.code)
+    assert len(turns) == 2 and compiled.resources.spills == 0  # of two consumer groups
+    for turn in turns:
+        exponentials = 32 if launch == "keys and values" else 64
+        assert turn["MUFU"] >= exponentials  # all of a turn's, or this would be another way
+        assert turn["FSEL"] + turn["SEL"] <= 8 and turn["ISETP"] <= 8, turn
+    assert "serialized" not in advice(compile_source(source, H200).assembly)
+
+
+def test_selections_are_counted() -> None:
+    """The check of the test above can fail: the same turns with the loop's end masked in each."""
+    source = written(example(mode="dynamic"), keys=128)
+    text = re.sub(r"if tile_n_begin \+ BLOCK_BLOCK_N <= \w+:", "if turns < 0:", source.text)
+    assert text != source.text
+    for turn in shortest_turns(build(replace(source, text=text), H200).code):
+        assert turn["FSEL"] + turn["SEL"] >= 64
 
 
 def test_advice_says_where_products_are_serialised() -> None:

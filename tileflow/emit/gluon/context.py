@@ -27,6 +27,14 @@ from ..table import COMMON, Rules
 from ..writer import Writer
 from .functions import Function, free_names, function
 
+# LLVM may compute both sides of a branch and select between them, 64 numbers a thread in every turn of a loop. Whether
+# it does depends on facts as far from the branch as the number of rows (1000: it does, 4000: it does not). It does not
+# where a side has an effect, which this assembly text of no instruction might have. Nor does it compute in front of the
+# branch what follows from the text's result.
+_KEEP_BRANCH = """():
+    zero = tl.cast(0, tl.int32)
+    return gl.inline_asm_elementwise("", "=r,0", [zero], dtype=tl.int32, is_pure=False, pack=1)
+"""
 _LEAST_WIDTH = 8  # columns of an instruction
 _FROM_NOTHING = frozenset({OpKind.TILE_INDEX, OpKind.ARANGE})
 _LANE_BY_LANE = frozenset(
@@ -212,6 +220,16 @@ class GluonContext(Context):
         derived = op.kind in _LANE_BY_LANE and tiles and all(self.is_auto(v) for v in tiles)
         if op.kind in _FROM_NOTHING or derived:
             self._auto.add(op.output)
+
+    def begin_side(self, op: Op, side: Block) -> None:
+        """A side that computes tiles is worth a jump."""
+        if side.ops and any(len(out.dims) > 1 for out in op.outputs):
+            self.writer.line(self.kept_in_branch)
+
+    @property
+    def kept_in_branch(self) -> str:
+        """Zero. The branch in whose side this stands stays one, and what is computed from it stays there."""
+        return f"{self.module.helper('_keep_branch', _KEEP_BRANCH)}()"
 
     def tile_header(self, tile: Tile) -> None:
         """Nothing yet: each function counts the lanes that it needs (:meth:`define_function`)."""

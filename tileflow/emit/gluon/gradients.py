@@ -11,10 +11,11 @@ from ...ir.types import Value, itemsize
 from ...schedule.chained import read_by
 from ...schedule.gradient_loop import GradientLoop, Sum
 from ...schedule.gradients import NAMES, Box, ScoreShape, Shape, SumShape, gradients
-from ...schedule.types import Compute, Cut, EachTile, Schedule, Step, Turn
+from ...schedule.types import Compute, Cut, EachTile, Multiply, Schedule, Step, Turn
 from ...space.knobs import NUM_STAGES
 from ..descriptors import box_of
 from .context import GluonContext
+from .full_blocks import masked_parts, of_full, part_name
 from .kernel import GluonKernel
 from .roles import is_scalar
 from .steps import Steps
@@ -29,11 +30,15 @@ def _loop(e: GluonContext) -> GradientLoop:
 class GradientRoles(Steps):
     """Writes the roles of a loop of gradients."""
 
+    def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
+        super().__init__(e, schedule, turns, always, walks)
+        self._kept: dict[Value, str] = {}  # what parts give later ones, and its name in the consumer
+
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
         if turn.base == "first":  # only loads stand in front of the first turn, which are told where it begins
             return
         super()._begin_turn(steps, turn)
-        if any(isinstance(step, Compute) for step in steps):
+        if any(isinstance(step, Multiply) for step in steps):
             self._e.block(Block((), _loop(self._e).scalars, ()))
 
     def _cut(self, step: Cut) -> None:
@@ -51,7 +56,7 @@ class GradientRoles(Steps):
             assert step.turn is not None
             self._ahead(int(number), step.turn)
         else:
-            self._part(int(number))
+            self._part(int(number), step.full)
 
     def _start(self) -> None:
         e, found = self._e, _loop(self._e)
@@ -79,7 +84,7 @@ class GradientRoles(Steps):
             begin = f"{begin} + gl.minimum(turn + 1, {last}) * {block}"
         e.writer.line(f"{self._names(loaded)} = {made.call(**{f'{e.tile(tile.name)}_begin': begin})}")
 
-    def _part(self, number: int) -> None:
+    def _part(self, number: int, full: bool) -> None:
         e, found = self._e, _loop(self._e)
         kept = found.kept(number)
         sums = [(n, sum_) for n, sum_ in enumerate(found.sums) if sum_.part == number]
@@ -88,17 +93,19 @@ class GradientRoles(Steps):
         e.bind(found.scores[number].product.output, f"scores_{number}", "float32")
         loaded = tuple(v for n in range(number + 1) for v in found.loaded(n) if v in read_by(found.parts[number]))
         names = {v: e.name(v) for v in loaded}
-        with e.lines() as writer:
+        with e.lines() as writer, self._block_is_full(full):
             self._gather(loaded)
             e.block(Block((), found.parts[number], kept))
             results = [e.name(v) for v in kept] + [self._operand(n, sum_) for n, sum_ in sums]
             writer.line(f"return {', '.join(results)}")
-        says = f"What follows from the scores up to {number}: operands of sums, and what later parts read."
-        made = e.define_function(f"part_{number}", says, writer)
+        scores = f"the scores{of_full(full)} up to {number}"
+        says = f"What follows from {scores}: operands of sums, and what later parts read."
+        made = e.define_function(part_name(f"part_{number}", full), says, writer)
+        names |= {v: self._kept.setdefault(v, e.name(v)) for v in kept}  # one name, whichever function gives it
         for value, name in names.items():
             e.bind(value, name, e.held(value))
         targets = [e.name(v) for v in kept] + [f"operand_{n}" for n, _ in sums]
-        e.writer.line(f"{', '.join(targets)} = {made.call()}")
+        e.writer.line(f"{', '.join(targets)} = {self._call(made)}")
 
     def _gather(self, loaded: tuple[Value, ...]) -> None:
         """Bring what was loaded ahead to the lanes that need it."""
@@ -167,6 +174,7 @@ class GradientsKernel(GluonKernel):
             tuple(SumShape(s.block, s.transposed, s.part) for s in found.sums),
             tuple(map(self._box, found.saved)),
             tuple(n for n, ops in enumerate(found.ahead) if ops),
+            masked_parts(self, dict(enumerate(found.parts))),
         )
         return gradients(shape, self.groups, self.plan.launch(NUM_STAGES))
 

@@ -21,6 +21,7 @@ from ..parameters import Box
 from ..source import TritonSource
 from . import rules as _rules
 from .context import GluonContext
+from .full_blocks import masked_parts
 from .functions import Function
 from .roles import Roles, scalars_before, turns_of
 from .steps import Steps
@@ -163,6 +164,7 @@ class GluonKernel(GluonContext):
             itemsize(out_dtype) if out_dtype else 0,
             found.key_transposed,
             found.value_transposed,
+            masked_parts(self, {"weigh": found.weigh, "narrow": found.narrow}),
         )
         self.by(self.extent(found.sums.output.dims[1]))
         return attention(shape, self.groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG), self.walks)

@@ -9,6 +9,7 @@ from ...ir.types import Value
 from ...schedule.types import Compute, Cut, EachTile, Schedule
 from ..dtypes import compute_dtype
 from .context import GluonContext
+from .full_blocks import of_full, part_name
 from .steps import Steps
 
 
@@ -30,13 +31,10 @@ class Roles(Steps):
     # ---- the author's parts ---------------------------------------------------------------------
 
     def _compute(self, step: Compute) -> None:
-        {
-            "start": self._start,
-            "weigh": self._weigh,
-            "rescale": self._rescale,
-            "narrow": self._narrow,
-            "finish": self._finish,
-        }[step.part]()
+        if step.part in ("weigh", "narrow"):
+            {"weigh": self._weigh, "narrow": self._narrow}[step.part](step.full)
+        else:
+            {"start": self._start, "rescale": self._rescale, "finish": self._finish}[step.part]()
 
     def _start(self) -> None:
         """What the loop begins with."""
@@ -56,23 +54,25 @@ class Roles(Steps):
         for name, param in zip(self._carried, params, strict=True):
             self._e.bind(param, name, compute_dtype(param.type.dtype))
 
-    def _weigh(self) -> None:
+    def _weigh(self, full: bool) -> None:
         e, found = self._e, self._found
         e.bind(found.scores.output, "scores", "float32")
-        made = self._function("weigh")
+        made = self._function(part_name("weigh", full))
         if made is None:
-            with e.lines() as writer:
+            with e.lines() as writer, self._block_is_full(full):
                 e.block(Block((), found.weigh, (found.weights, *found.factors)))
                 e.resolve_layout(found.weights)
                 results = [e.name(found.weights)]
                 results += [e.as_dtype(r, compute_dtype(p.type.dtype)) for p, r, _ in found.carried]
-                self._factors = [e.name(v) for v in found.factors]
-                writer.line(f"return {', '.join([*results, *self._factors])}")
-            made = e.define_function(
-                "weigh", "From the scores to their weights, and what goes to the next turn.", writer
-            )
+                factors = [e.name(v) for v in found.factors]
+                writer.line(f"return {', '.join([*results, *factors])}")
+            says = f"From the scores{of_full(full)} to their weights, and what goes to the next turn."
+            made = e.define_function(part_name("weigh", full), says, writer)
+            self._factors = self._factors or factors
+            for value, name in zip(found.factors, self._factors, strict=True):  # one name, whichever function gives it
+                e.bind(value, name, e.held(value))
         targets = ["weights", *self._carried, *self._factors]
-        self._e.writer.line(f"{', '.join(targets)} = {made.call()}")
+        self._e.writer.line(f"{', '.join(targets)} = {self._call(made)}")
 
     def _rescale(self) -> None:
         e, found = self._e, self._found
@@ -87,19 +87,20 @@ class Roles(Steps):
             made = e.define_function("rescale", "The sums of the turns before, as this turn takes them.", writer)
         e.writer.line(f"sums = {made.call()}")
 
-    def _narrow(self) -> None:
+    def _narrow(self, full: bool) -> None:
         e, found = self._e, self._found
-        made = self._function("narrow")
+        made = self._function(part_name("narrow", full))
         if made is None:
             held = e.held(found.weights)
             e.bind(found.weights, "weights", held)
-            with e.lines() as writer:
+            with e.lines() as writer, self._block_is_full(full):
                 operand = found.sums.values[0]
                 e.block(Block((), found.narrow, ()))
                 text = e.as_dtype(operand, operand.type.dtype)
                 writer.line(f"return gl.convert_layout({text}, {e.operand_layout})")
-            made = e.define_function("narrow", "The weights as the second product takes them from registers.", writer)
-        e.writer.line(f"operand = {made.call()}")
+            says = f"The weights{of_full(full)} as the second product takes them from registers."
+            made = e.define_function(part_name("narrow", full), says, writer)
+        e.writer.line(f"operand = {self._call(made)}")
 
     def _finish(self) -> None:
         e, found = self._e, self._found

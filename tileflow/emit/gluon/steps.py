@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
 from ...errors import InternalError
@@ -20,6 +21,7 @@ from ...schedule.types import (
     Cut,
     EachTile,
     IfAny,
+    IfFull,
     Multiply,
     OfGroup,
     OwnTile,
@@ -54,6 +56,7 @@ class Steps(ABC):
     def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
         self._e, self._schedule = e, schedule
         self._turns, self._always, self.walks = turns, always, walks
+        self._is_partial = False  # whether this is the side of a branch where a turn's block is partial
         e.module.constant("STAGES", f"gl.constexpr({schedule.stages})")
         e.module.constant("GROUPS", f"gl.constexpr({schedule.consumer.groups})")
 
@@ -82,6 +85,8 @@ class Steps(ABC):
         match step:
             case IfAny(inner):
                 self._if_any(inner)
+            case IfFull(_, inner, others):
+                self._if_full(inner, others)
             case Repeat(first, inner):
                 line(f"for turn in range({self._later(first)}, {self._end}):")
                 with self._e.writer.indented():
@@ -138,6 +143,19 @@ class Steps(ABC):
             self._begin_turn(inner, Turn("first"))
             self._steps(inner)
 
+    def _if_full(self, inner: tuple[Step, ...], others: tuple[Step, ...]) -> None:
+        """One number for all threads: warps stay together for the products around it."""
+        e, tile = self._e, self._e.plan.ir.tiles[self._e.structure.keys]
+        block = f"{e.tile(tile.name)}_begin + {e.plan.step_text(tile.block)}"
+        e.writer.line(f"if {block} <= {e.bound(tile, tile.end)}:")
+        with e.writer.indented():
+            self._steps(inner)
+        e.writer.line("else:")
+        with e.writer.indented():
+            self._is_partial = True
+            self._steps(others)
+            self._is_partial = False
+
     def _copy(self, step: Copy) -> None:
         buffer, line = self._schedule.buffer(step.buffer), self._e.writer.line
         full = self._gate(step.full, step.slot)
@@ -189,7 +207,7 @@ class Steps(ABC):
 
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
         """Where this turn's tile of the loop begins, and the scalars that its boxes' places are computed from."""
-        if not any(isinstance(s, Compute | Copy) and s.turn is not None for s in steps):
+        if not any(isinstance(s, Compute | Copy | IfFull) and s.turn is not None for s in steps):
             return
         tile = self._e.plan.ir.tiles[self._e.structure.keys]
         begin = self._e.bound(tile, tile.begin)
@@ -249,6 +267,19 @@ class Steps(ABC):
             return self._e.as_dtype(initial, held)
         text = self._e.as_dtype(initial, held)
         return self._e.full(param.dims, text, triton_dtype(held))
+
+    def _block_is_full(self, full: bool) -> AbstractContextManager[None]:
+        """Write what follows without masks of the loop's end, where the turn's block is ``full``."""
+        return self._e.plan.full_blocks(self._e.structure.keys) if full else nullcontext()
+
+    def _call(self, made: Function) -> str:
+        """The call of a part of a turn. That of a partial block computes its masks there: LLVM computed them in front
+        of the loop, and they were spilled. Where the block begins stays known to be a multiple of its size."""
+        if not self._is_partial:
+            return made.call()
+        e, tile = self._e, self._e.plan.ir.tiles[self._e.structure.keys]
+        begin = f"{e.tile(tile.name)}_begin"
+        return made.call(**{begin: f"{begin} + {e.kept_in_branch} * {e.plan.step_text(tile.block)}"})
 
     def _function(self, name: str) -> Function | None:
         return next((f for f in self._e.functions if f.name == name), None)
