@@ -18,6 +18,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow import programs, runtime, visible
 from tileflow.config import Config
+from tileflow.kernels.losses import cross_entropy_forward
 from tileflow.library import Operators
 from tileflow.operators import Operator
 from tileflow.runtime import Entry, KernelId, Table, dump_table, observe
@@ -252,3 +253,14 @@ def test_tensors_on_a_cpu_have_no_place(traced: Traced) -> None:
     assert Operators(norm)._place(leaves) is None
     with tileflow.interpret(), FakeTensorMode():
         assert Operators(norm)._place((torch.empty(4, device="cuda"),)) is None
+
+
+def test_torch_may_compile_a_launch_with_python_s_numbers() -> None:
+    """Torch 2.11 does, to see what a launch stores into; where that fails, it takes every tensor to be stored into, and
+    copies those that are read."""
+    logits = torch.empty(8, 64, device="meta")
+    lowered = cross_entropy_forward.lower(
+        (logits, torch.empty(8, dtype=torch.int64, device="meta")), target("nvidia-h200")
+    )
+    (source,) = lowered.emit(lowered.default)
+    assert "tl.cast(ignore_index, tl.int64)" in source.code and "ignore_index.to(" not in source.code

@@ -32,6 +32,10 @@ from .plan import KernelPlan, constexpr_name
 from .writer import Writer
 
 
+# Parameters of the launch. To torch, which compiles a launch to see what it stores into, they are Python's numbers.
+_NUMBERS = (OpKind.SCALAR, OpKind.SIZE)
+
+
 class Context(ABC):
     """The state of one emission. ``rules``: of the family, by kind of operation.
 
@@ -129,6 +133,9 @@ class Context(ABC):
         if held == dtype:
             return name
         text = converted(name, held, dtype, self.target, self.module)
+        maker = self.plan.ir.definitions.get(operand)
+        if maker is not None and maker.kind in _NUMBERS:
+            text = text.replace(f"{name}.to(", f"tl.cast({name}, ", 1)
         for known in self._converted:
             if (operand, dtype) in known:
                 return known[operand, dtype]

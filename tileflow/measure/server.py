@@ -84,6 +84,8 @@ class MeasureProcess(WarmProcess):
         answer = self._ahead(_PREPARES, (request, self._device_index), request.limits)
         if isinstance(answer, Done) and isinstance(answer.value, Outcome):  # of the kernel's own text: others are quick
             self._moved_on(request, answer.value)
+        if isinstance(answer, TimedOut) and answer.phase == "text":
+            self._moved_on(request, _no_text(answer))
         self._note_slow(request, answer)
 
     def run(self, request: MeasureRequest) -> Outcome:
@@ -157,6 +159,8 @@ class MeasureProcess(WarmProcess):
                 self._replace()  # an author's mistake may have spoilt the device's context too
                 raise error
             case TimedOut(limit, phase):
+                if phase == "text":
+                    return _no_text(answer)
                 text = f"phase {phase!r} took longer than {limit:g} s"
                 if phase == "prepare" and request.reference_on in _FURTHER and not request.limits.others_wait:
                     return no_time(text)  # witnesses need no reference
@@ -196,6 +200,10 @@ class MeasureProcess(WarmProcess):
 
     def _call(self, function: str, args: tuple[Any, ...], phases: Mapping[str, float]) -> Answer:
         return self._ask(function, args, _CALL_LIMIT_S, phases)
+
+
+def _no_text(ended: TimedOut) -> Outcome:
+    return no_time(f"a call of torch in the kernel's own text as plain Python took longer than {ended.limit_s:g} s")
 
 
 def _timed_out(phase: str) -> Status:

@@ -65,7 +65,7 @@ def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
         if line.get("kind") == "trial":
             end = line["started_at"] + sum(line.get(phase) or 0.0 for phase in PHASES) - begun
             found.append((round(end, 3), line.get("median_us")))
-    return sorted(found)
+    return sorted(found, key=lambda pair: pair[0])
 
 
 def digest(rows: list[Row]) -> Row:

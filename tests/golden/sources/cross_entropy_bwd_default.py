@@ -52,7 +52,7 @@ def cross_entropy_bwd_0(
     v8 = v7 == v6
     wanted = v8.to(tl.float32)
     # row_scale = torch.where(label != ignore_index, scale[()], 0.0)
-    v9 = ignore_index.to(tl.int64)
+    v9 = tl.cast(ignore_index, tl.int64)
     v10 = label != v9
     v11 = tl.load(scale_ptr)
     row_scale = tl.where(v10, v11, 0.0)

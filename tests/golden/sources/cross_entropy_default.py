@@ -69,7 +69,7 @@ def cross_entropy_0(
     # label = labels[tile_m]
     label = tl.load(labels_ptr + tile_m_idx)
     # counts = label != ignore_index
-    v11 = ignore_index.to(tl.int64)
+    v11 = tl.cast(ignore_index, tl.int64)
     counts = label != v11
     # picked = logits[tile_m.index, torch.where(counts, label, 0)].float()
     v12 = tl.where(counts, label, 0)

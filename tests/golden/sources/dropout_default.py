@@ -34,7 +34,7 @@ def dropout_0(
     tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
     # keep = tfl.rand(tile, seed) >= p
     position0 = tile_idx[:, None] * 748 + (tile_1_begin // 4 + tl.arange(0, BLOCK_TILE_1 // 4))[None, :]
-    v0 = seed.to(tl.int64)
+    v0 = tl.cast(seed, tl.int64)
     word0, word1, word2, word3 = tl.philox(v0, position0.to(tl.uint32), 0, 0, 0)
     bits0 = tl.reshape(tl.join(tl.join(word0, word2), tl.join(word1, word3)), [BLOCK_TILE, BLOCK_TILE_1])
     v1 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08

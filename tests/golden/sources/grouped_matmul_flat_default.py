@@ -64,13 +64,13 @@ def grouped_matmul_flat_0(
         v19 = tile_begin.to(tl.int64)
         v20 = v19 - v18
         v21 = tl.full([], BLOCK_BLOCK_M, tl.int32)
-        v22 = v21.to(tl.int64)
+        v22 = tl.cast(v21, tl.int64)
         v23 = v20 * v22
         v24 = v14.to(tl.int64)
         begin = v24 + v23
         # for tile_m in tfl.tile(begin, min(begin + block_m, offsets[group + 1]), block_size=block_m):
         v25 = tl.full([], BLOCK_BLOCK_M, tl.int32)
-        v26 = v25.to(tl.int64)
+        v26 = tl.cast(v25, tl.int64)
         v27 = begin + v26
         v28 = group + 1
         v29 = tl.load(offsets_ptr + v28, mask=(v28 >= 0), other=0)

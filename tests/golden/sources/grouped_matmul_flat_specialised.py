@@ -123,13 +123,13 @@ def consumer(
         v21 = tile_begin.to(tl.int64)
         v22 = v21 - v20
         v23 = tl.cast(BLOCK_BLOCK_M, tl.int32)
-        v24 = v23.to(tl.int64)
+        v24 = tl.cast(v23, tl.int64)
         v25 = v22 * v24
         v26 = v16.to(tl.int64)
         begin = v26 + v25
         # for tile_m in tfl.tile(begin, min(begin + block_m, offsets[group + 1]), block_size=block_m):
         v27 = tl.cast(BLOCK_BLOCK_M, tl.int32)
-        v28 = v27.to(tl.int64)
+        v28 = tl.cast(v27, tl.int64)
         v29 = begin + v28
         v30 = group + 1
         v31 = tl.load(offsets_ptr + v30, mask=(v30 >= 0), other=0)
@@ -218,13 +218,13 @@ def producer(tiles, offsets_ptr, empty, full, x_desc_128x64, left, y_desc_1x64x1
         v58 = tile_begin.to(tl.int64)
         v59 = v58 - v57
         v60 = tl.cast(BLOCK_BLOCK_M, tl.int32)
-        v61 = v60.to(tl.int64)
+        v61 = tl.cast(v60, tl.int64)
         v62 = v59 * v61
         v63 = v53.to(tl.int64)
         begin_2 = v63 + v62
         # for tile_m in tfl.tile(begin, min(begin + block_m, offsets[group + 1]), block_size=block_m):
         v64 = tl.cast(BLOCK_BLOCK_M, tl.int32)
-        v65 = v64.to(tl.int64)
+        v65 = tl.cast(v64, tl.int64)
         v66 = begin_2 + v65
         v67 = group_1 + 1
         v68 = tl.load(offsets_ptr + v67, mask=(v67 >= 0), other=0)

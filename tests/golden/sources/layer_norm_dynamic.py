@@ -45,14 +45,14 @@ def layer_norm_0(
     # variance, mean = torch.var_mean(row, dim=1, keepdim=True, correction=0)
     v1 = tl.sum(row, axis=1)
     v2 = v1[:, None]
-    v3 = x_shape_1.to(tl.float32)
+    v3 = tl.cast(x_shape_1, tl.float32)
     mean = v2 / v3
     v4 = row - mean
     v5 = v4 * v4
     v6 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v5, 0.0)
     v7 = tl.sum(v6, axis=1)
     v8 = v7[:, None]
-    v9 = x_shape_1.to(tl.float32)
+    v9 = tl.cast(x_shape_1, tl.float32)
     variance = v8 / v9
     # out[tile_m, :] = (row - mean) * torch.rsqrt(variance + eps) * weight[:].float() + bias[:].float()
     v10 = row - mean
@@ -117,14 +117,14 @@ def layer_norm_0(
     # variance, mean = torch.var_mean(row, dim=1, keepdim=True, correction=0)
     v1 = tl.sum(row, axis=1)
     v2 = v1[:, None]
-    v3 = x_shape_1.to(tl.float32)
+    v3 = tl.cast(x_shape_1, tl.float32)
     mean = v2 / v3
     v4 = row - mean
     v5 = v4 * v4
     v6 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v5, 0.0)
     v7 = tl.sum(v6, axis=1)
     v8 = v7[:, None]
-    v9 = x_shape_1.to(tl.float32)
+    v9 = tl.cast(x_shape_1, tl.float32)
     variance = v8 / v9
     # out[tile_m, :] = (row - mean) * torch.rsqrt(variance + eps) * weight[:].float() + bias[:].float()
     v10 = row - mean
@@ -189,14 +189,14 @@ def layer_norm_0(
     # variance, mean = torch.var_mean(row, dim=1, keepdim=True, correction=0)
     v1 = tl.sum(row, axis=1)
     v2 = v1[:, None]
-    v3 = x_shape_1.to(tl.float32)
+    v3 = tl.cast(x_shape_1, tl.float32)
     mean = v2 / v3
     v4 = row - mean
     v5 = v4 * v4
     v6 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v5, 0.0)
     v7 = tl.sum(v6, axis=1)
     v8 = v7[:, None]
-    v9 = x_shape_1.to(tl.float32)
+    v9 = tl.cast(x_shape_1, tl.float32)
     variance = v8 / v9
     # out[tile_m, :] = (row - mean) * torch.rsqrt(variance + eps) * weight[:].float() + bias[:].float()
     v10 = row - mean

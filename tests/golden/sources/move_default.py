@@ -185,7 +185,7 @@ def move_0(
     right = v63 + v64
     # angle = angle + turn(front, left, right, tfl.rand([tile], seed))
     position0 = (tile_begin // 4 + tl.arange(0, BLOCK_TILE // 4))
-    v65 = seed.to(tl.int64)
+    v65 = tl.cast(seed, tl.int64)
     word0, word1, word2, word3 = tl.philox(v65, position0.to(tl.uint32), 0, 0, 0)
     bits0 = tl.reshape(tl.join(tl.join(word0, word2), tl.join(word1, word3)), [BLOCK_TILE])
     v66 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08

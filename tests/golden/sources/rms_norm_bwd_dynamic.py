@@ -81,7 +81,7 @@ def rms_norm_bwd_0(
         v11 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v10, 0.0)
         v12 = tl.sum(v11, axis=1)
         v13 = v12[:, None]
-        v14 = x_shape_1.to(tl.float32)
+        v14 = tl.cast(x_shape_1, tl.float32)
         v15 = v13 / v14
         v16 = normed * v15
         v17 = g_1 - v16
@@ -177,7 +177,7 @@ def rms_norm_bwd_0(
         v11 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v10, 0.0)
         v12 = tl.sum(v11, axis=1)
         v13 = v12[:, None]
-        v14 = x_shape_1.to(tl.float32)
+        v14 = tl.cast(x_shape_1, tl.float32)
         v15 = v13 / v14
         v16 = normed * v15
         v17 = g_1 - v16
@@ -273,7 +273,7 @@ def rms_norm_bwd_0(
         v11 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v10, 0.0)
         v12 = tl.sum(v11, axis=1)
         v13 = v12[:, None]
-        v14 = x_shape_1.to(tl.float32)
+        v14 = tl.cast(x_shape_1, tl.float32)
         v15 = v13 / v14
         v16 = normed * v15
         v17 = g_1 - v16

@@ -44,7 +44,7 @@ def rms_norm_0(
     v1 = row * row
     v2 = tl.sum(v1, axis=1)
     v3 = v2[:, None]
-    v4 = x_shape_1.to(tl.float32)
+    v4 = tl.cast(x_shape_1, tl.float32)
     v5 = v3 / v4
     v6 = v5 + eps
     scale = tl.rsqrt(v6)
@@ -103,7 +103,7 @@ def rms_norm_0(
     v1 = row * row
     v2 = tl.sum(v1, axis=1)
     v3 = v2[:, None]
-    v4 = x_shape_1.to(tl.float32)
+    v4 = tl.cast(x_shape_1, tl.float32)
     v5 = v3 / v4
     v6 = v5 + eps
     scale = tl.rsqrt(v6)
@@ -162,7 +162,7 @@ def rms_norm_0(
     v1 = row * row
     v2 = tl.sum(v1, axis=1)
     v3 = v2[:, None]
-    v4 = x_shape_1.to(tl.float32)
+    v4 = tl.cast(x_shape_1, tl.float32)
     v5 = v3 / v4
     v6 = v5 + eps
     scale = tl.rsqrt(v6)

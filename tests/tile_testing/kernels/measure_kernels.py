@@ -142,6 +142,9 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
         time.sleep(30)
     if what == "slow_text" and request.reference_on != "witnesses":
         return no_time("planted: the text")
+    if what == "endless_text" and request.reference_on != "witnesses":
+        report("text")
+        time.sleep(30)
     if what == "no_room" or (what == "no_room_for_reference" and request.reference_on == "device"):
         return Outcome(Status.OOM, error_class=NO_ROOM, error_digest="planted: 300 GiB")
     if what in _ON_CPU:

@@ -149,6 +149,15 @@ def test_a_slow_text_has_witnesses_at_once_in_the_same_process(
     assert [r.getMessage() for r in caplog.records if "are its witnesses: planted: the text" in r.getMessage()]
 
 
+def test_one_long_call_of_a_text_is_ended_whoever_waits(
+    process: MeasureProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A product of integers, which no library has, took 200 s of a group's tuning."""
+    limits = replace(LIMITS, prepare=20.0, text=0.2).while_others_wait()
+    assert ask(process, "endless_text", n=17, limits=limits).status is Status.OK
+    assert [r.getMessage() for r in caplog.records if "text as plain Python took longer than 0.4 s" in r.getMessage()]
+
+
 def test_a_problem_without_room_goes_last_while_others_wait(process: MeasureProcess) -> None:
     """Issue 15: its further tries, a process each, held up the others."""
     before = served_by(ask(process, "ok"))
