@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from ..config import Choice
 from ..expr import Expr
-from ..ir.analysis import tile_length
+from ..ir.analysis import likely_length, tile_length
 from ..ir.attributes import AccessAttrs, AxisAttrs
 from ..ir.graph import KernelIR, SliceIndex, TileIndex
 from ..ir.kinds import OpKind
@@ -206,7 +206,7 @@ def _blocks(ir: KernelIR) -> list[_Block]:
     for name, tile in ir.tiles.items():
         if tile.block.op == "sym":
             symbol = tile.block.args[0]
-            lengths[symbol] = max(lengths.get(symbol, 1), tile_length(ir, name))
+            lengths[symbol] = max(lengths.get(symbol, 1), likely_length(ir, name))
     runs, strides = _runs(ir), dict[str, tuple[int, int]]()
     for symbol, size, stride in _accesses(ir):
         strides[symbol] = min(strides.get(symbol, (0, 0)), (-size, ir.hint(stride)))

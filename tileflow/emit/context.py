@@ -31,7 +31,6 @@ from .parameters import Divisible, Parameters
 from .plan import KernelPlan, constexpr_name
 from .writer import Writer
 
-
 # Parameters of the launch. To torch, which compiles a launch to see what it stores into, they are Python's numbers.
 _NUMBERS = (OpKind.SCALAR, OpKind.SIZE)
 

@@ -62,18 +62,35 @@ def tile_length(ir: KernelIR, name: str) -> int:
     return min(indexed, default=1)
 
 
+def likely_length(ir: KernelIR, name: str) -> int:
+    """How many indices most runs of a loop have at the most: all of them, but where both bounds are loaded (rows of a
+    ragged tensor), twice as many as the mean."""
+    most, bounds = tile_length(ir, name), _loaded_bounds(ir, name)
+    is_ragged = len(bounds) == 2 and not _is_of_a_tile(ir, bounds)
+    return min(most, 2 * _mean_length(ir, name)) if is_ragged else most
+
+
 def _mean_length(ir: KernelIR, name: str) -> int:
     """How many indices a loop runs over, over all its runs in the mean: half of what it could where one bound is the
     device's (a causal loop), a share of it for each of the grid's own indices where both are (ragged groups), and next
     to none from a tile's begin to its end."""
-    tile, most = ir.tiles[name], tile_length(ir, name)
-    bounds = [b for b in (tile.begin, tile.end) if isinstance(b, Value)]
+    most, bounds = tile_length(ir, name), _loaded_bounds(ir, name)
     if len(bounds) < 2:
         return max(most // 2, 1) if bounds else most
-    makers = [ir.definitions.get(b) for b in bounds]
-    if any(op is not None and op.kind in (OpKind.TILE_BEGIN, OpKind.TILE_END) for op in makers):
+    if _is_of_a_tile(ir, bounds):
         return 1
     return max(most // prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1), 1)
+
+
+def _loaded_bounds(ir: KernelIR, name: str) -> list[Value]:
+    """The bounds of a loop that only the device knows."""
+    return [b for b in (ir.tiles[name].begin, ir.tiles[name].end) if isinstance(b, Value)]
+
+
+def _is_of_a_tile(ir: KernelIR, bounds: Iterable[Value]) -> bool:
+    """Whether a loop goes from or to where a tile begins or ends."""
+    makers = [ir.definitions.get(b) for b in bounds]
+    return any(op is not None and op.kind in (OpKind.TILE_BEGIN, OpKind.TILE_END) for op in makers)
 
 
 def _bytes(ir: KernelIR) -> int:

@@ -19,9 +19,17 @@ def dot(
         wide = torch.float64 if a.dtype == torch.float64 else torch.float32  # torch promotes no fp8 type
     else:
         wide = torch.int32
+    multiply = _ints_product if wide == torch.int32 else lambda a, b: a.to(wide) @ b.to(wide)
     if acc is not None:
-        return eager.product(lambda acc, a, b: (acc + a.to(wide) @ b.to(wide)).to(acc.dtype), acc, a, b)
-    return eager.product(lambda a, b: (a.to(wide) @ b.to(wide)).to(out_dtype or wide), a, b)
+        return eager.product(lambda acc, a, b: (acc + multiply(a, b)).to(acc.dtype), acc, a, b)
+    return eager.product(lambda a, b: multiply(a, b).to(out_dtype or wide), a, b)
+
+
+def _ints_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """In int32. torch has no such product on a GPU; float64 holds those of up to 16 bits exactly."""
+    if a.device.type == "cpu" or max(a.dtype.itemsize, b.dtype.itemsize) > 2:
+        return a.to(torch.int32) @ b.to(torch.int32)
+    return (a.double() @ b.double()).long().int()
 
 
 @device

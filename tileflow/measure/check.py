@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..tolerances import UNSAID, Tolerances
-from .deadline import deadline
+from .deadline import NoText, OutOfTime, deadline
 from .deviation import by_chunk, chunks, judge, row_scales
 from .deviation import worst as worst_of
 from .inputs import clone, leaves, map_tensors, poisoned, same_bits, tensors
@@ -112,8 +112,8 @@ def reference_of(
     text_s: float = math.inf,
 ) -> Reference:
     """What a call of ``kernel`` on ``args`` must give. ``measured``: what is known of the problem's noise, added to.
-    ``keep``: as of :func:`make_reference`. Raises OutOfTime where nobody wrote a reference, and the kernel's own
-    text as plain Python, which stands for one, takes longer than ``text_s`` seconds."""
+    ``keep``: as of :func:`make_reference`. Raises NoText where nobody wrote a reference, and the kernel's own text
+    as plain Python, which stands for one, has no result in ``text_s`` seconds."""
     baseline = kernel.baseline
     function = kernel.reference if baseline is None else baseline
     return make_reference(
@@ -138,8 +138,11 @@ def _within(seconds: float, text: Callable[..., Any]) -> Callable[..., Any]:
         from ..build.serve import report
 
         report("text")
-        with deadline(seconds):
-            made = text(*args)
+        try:
+            with deadline(seconds):
+                made = text(*args)
+        except (OutOfTime, NotImplementedError) as error:  # torch's own: it has no such operation on this device
+            raise NoText(f"the kernel's own text as plain Python: {error}") from error
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         report("prepare")

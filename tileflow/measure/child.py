@@ -20,7 +20,7 @@ from . import device as device_facts
 from . import input_cache
 from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
-from .deadline import OutOfTime
+from .deadline import NoText
 from .failure import NO_ROOM, checked, launch_failure, no_room, no_time
 from .input_cache import CachedInputs
 from .kernel import MeasurableKernel, unload_kernels
@@ -69,19 +69,15 @@ def rest() -> None:
 
 
 def prepare(request: MeasureRequest, device_index: int) -> Outcome | None:
-    """Make the request's data; no config is needed. Returns why the kernel's own text is no reference for it, if that
-    takes too long. Raises what the kernel author's functions raise."""
+    """Make the request's data; no config is needed. Returns why the kernel's own text is no reference for it, if it is
+    none. Raises what the kernel author's functions raise."""
     identified_device(device_index)
     report("prepare")
     try:
         input_cache.prepare(request)
-    except OutOfTime as error:
-        return _no_text(error)
+    except NoText as error:
+        return no_time(str(error))
     return None
-
-
-def _no_text(error: OutOfTime) -> Outcome:
-    return no_time(f"the kernel's own text as plain Python {error}")
 
 
 def run(request: MeasureRequest, device_index: int) -> Outcome:
@@ -119,8 +115,8 @@ def _run(request: MeasureRequest, device_index: int) -> Outcome:
     started = time.perf_counter()
     try:
         kernel, data = input_cache.prepare(request)
-    except OutOfTime as error:
-        return _no_text(error)
+    except NoText as error:
+        return no_time(str(error))
     except (RuntimeError, MemoryError) as error:
         if not _out_of_memory(error):
             raise

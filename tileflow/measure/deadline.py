@@ -11,6 +11,10 @@ class OutOfTime(TimeoutError):
     """What :func:`deadline` raises."""
 
 
+class NoText(Exception):
+    """A kernel's own text as plain Python, which would stand for a reference, has no result here, or not in time."""
+
+
 def deadline(seconds: float) -> Any:
     """A context in which the first call of torch after so many seconds raises :class:`OutOfTime`. A call that is under
     way is waited for."""

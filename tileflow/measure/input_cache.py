@@ -63,7 +63,7 @@ def cached() -> frozenset[Key]:
 
 def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInputs]]:
     """The kernel, and the data of each of the request's seeds. Raises what the kernel's author's functions raise, and
-    OutOfTime where its own text has to stand for a reference and takes longer than it may."""
+    NoText where its own text has to stand for a reference and has no result in time."""
     problem = _cache.pop(key(request), None)
     if problem is None:
         problem = _Problem(load(request.loader, request.kernel, request.sys_path))

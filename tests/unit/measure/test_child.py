@@ -273,7 +273,21 @@ def test_a_text_that_takes_long_is_no_reference(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Twice, "has_reference", False)
     limits = Limits(text=0.05)
     outcome = ask(("", 50.0), n=71, limits=limits)
-    assert outcome.error_class == NO_TIME and "own text as plain Python took longer than 0.05 s" in outcome.error_digest
+    assert (
+        outcome.error_class == NO_TIME and "own text as plain Python: took longer than 0.05 s" in outcome.error_digest
+    )
     request = MeasureRequest("m:twice", (("n", 72),), (), loader="measure_child_kernels:load", limits=limits)
     ahead = child.prepare(request, 0)
     assert ahead is not None and ahead.error_class == NO_TIME
+
+
+def test_a_text_that_this_device_has_no_operation_for_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of integers on a GPU, say: its study ended with an internal error."""
+
+    def missing(x: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError("\"addmm_cuda\" not implemented for 'Int'")
+
+    monkeypatch.setattr(twice, "reference", missing)
+    monkeypatch.setattr(Twice, "has_reference", False)
+    outcome = ask(("", 50.0), n=73)
+    assert outcome.error_class == NO_TIME and "addmm_cuda" in outcome.error_digest
