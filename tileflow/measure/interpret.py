@@ -14,6 +14,7 @@ from ..build.warm_process import WarmProcess
 from ..config import Config
 from ..emit.source import TritonSource
 from ..errors import ConfigError, TileflowError
+from ..ir.traffic import Traffic
 from ..runtime.problem import Scalar
 from ..target import Target, target
 from .check import Reference, check_call, reference_of
@@ -26,6 +27,7 @@ GROWTH = (1, 5, 25, 125)
 FULL = 250  # stands for the full size, where it is no more than MOST_FULL times the small one
 MOST_FULL = 300
 EVEN = 16  # elements: whole 16 bytes of any type
+MOST_BYTES, MOST_FLOPS = 1 << 22, 1 << 30  # of a call that has no smaller size
 _CHECKS = "tileflow.measure.interpret:check_here"
 
 
@@ -128,6 +130,8 @@ def emit_small(kernel: Any, request: InterpretRequest, device: Target) -> _Ready
             with poisoned():
                 args = kernel.inputs(device="cpu", seed=request.seed, **problem)
             lowered = kernel.lower(args, device, mode=request.mode)
+            if "interpreted" in problem:  # it has one size
+                _require_little(lowered.traffic)
             config = lowered.interpretable(request.config)
             return _Ready(args, config, lowered.emit(config), reference_of(kernel, args))
         except ConfigError as error:
@@ -141,6 +145,13 @@ def emit_small(kernel: Any, request: InterpretRequest, device: Target) -> _Ready
             break
     assert refused is not None
     return refused
+
+
+def _require_little(traffic: Traffic) -> None:
+    """Raises ValueError for a call of one size that Triton's interpreter would take minutes for: its arguments may be
+    small and its results large."""
+    if traffic.bytes > MOST_BYTES or traffic.flops > MOST_FLOPS:
+        raise ValueError(f"a call to be interpreted moves {MOST_BYTES} bytes and has {MOST_FLOPS} operations at most")
 
 
 def grown_sizes(small: dict[str, Scalar], full: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:

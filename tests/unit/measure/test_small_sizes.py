@@ -6,15 +6,18 @@ import random
 from typing import Any
 
 import pytest
+import torch
 from tile_testing import ROOT
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.spec import read
 from tileflow_experiments.tuning_task import prepare
 
+import tileflow
+import tileflow.language as tfl
 from tileflow.api import load_kernel
 from tileflow.measure.inputs import tensors
 from tileflow.measure.interpret import InterpretRequest, emit_small, grown_sizes
-from tileflow.measure.types import Outcome
+from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
 
 pytest.importorskip("triton")
@@ -33,6 +36,40 @@ def test_every_config_of_the_demo_can_be_checked(key: Any) -> None:
         assert max(max(a.shape) for a in tensors(ready.args)) <= max(
             size for _, size in key.problem if isinstance(size, int)
         )
+
+
+@tileflow.kernel
+def table(rows, columns):
+    out = torch.empty(rows.size(0), columns.size(0))
+    for tile_r, tile_c in tfl.tile(out.shape):
+        out[tile_r, tile_c] = rows[tile_r][:, None] * columns[tile_c][None, :]
+    return out
+
+
+class OneSize:
+    """A kernel that is tuned where it stands: its call has no smaller size."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(table, name)
+
+    def small(self, problem: dict[str, Any]) -> dict[str, Any]:
+        return {**problem, "interpreted": True}
+
+    def inputs(self, **problem: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.ones(self.n), torch.ones(self.n)
+
+
+@pytest.mark.parametrize(("n", "is_made"), [(100, True), (4096, False)])
+def test_a_call_with_small_arguments_and_large_results_is_not_interpreted(n: int, is_made: bool) -> None:
+    """A picture of 16 million points, from 32 KB of coordinates, took Triton's interpreter longer than the tuning."""
+    device = target("nvidia-h200")
+    lowered = table.lower(OneSize(n).inputs(), device)
+    ready = emit_small(OneSize(n), InterpretRequest("m:table", (), lowered.default, device.name), device)
+    assert isinstance(ready, Outcome) is not is_made
+    assert is_made or (ready.status is Status.CANCELLED and "bytes" in ready.error_digest)
 
 
 def test_sizes_grow_in_both_forms_and_end_at_the_full_one() -> None:

@@ -30,15 +30,24 @@ def of_full(full: bool) -> str:
 
 
 def masked_parts(e: GluonContext, parts: Mapping[Part, Iterable[Op]]) -> frozenset[Part]:
-    """The parts of a turn that mask lanes past the loop's end under this config."""
+    """The parts of a turn that mask lanes past the loop's end under this config. None where one loads for those lanes
+    (scores with a bias): Triton 3.6 ends such a function of its own by an assertion (1000 x 700, static), and spilled
+    where the other parts had theirs."""
     tile = e.plan.ir.tiles[e.structure.keys]
     if not e.plan.fills(tile.block) or not e.plan.is_masked(tile.dim):
+        return frozenset()
+    if any(_loads(tile, op) for ops in parts.values() for op in each_op(ops)):
         return frozenset()
     return frozenset(part for part, ops in parts.items() if any(_masks(tile, op) for op in each_op(ops)))
 
 
 def _masks(tile: Tile, op: Op) -> bool:
     """Whether an operation masks the lanes of a tile."""
-    if op.kind is OpKind.WHERE_MASK:
-        return any(op.output.dims[axis].tile == tile.name for axis in WhereMaskAttrs.of(op).axes)
+    if op.kind is not OpKind.WHERE_MASK:
+        return False
+    return any(op.output.dims[axis].tile == tile.name for axis in WhereMaskAttrs.of(op).axes)
+
+
+def _loads(tile: Tile, op: Op) -> bool:
+    """Whether an operation loads for the lanes of a tile."""
     return op.kind is OpKind.LOAD and any(dim.tile == tile.name for dim in op.output.dims)
