@@ -9,6 +9,11 @@ have elements that are further from the reference than the type's tolerance. Wit
   only: an index of the largest input must not move). Where the text has no answer in time, by an ulp of their own type,
   which is more than most kernels round.
 
+- for integers and booleans that a call returns, the reference with each result of its arithmetic moved by an ulp of
+  float32 (Monte Carlo arithmetic; Parker, 1997), against itself: kernels contract products and sums, and divide
+  approximately, so that what is rounded or compared afterwards falls to the other side here and there. Nothing that is
+  loaded moves, nor what a comparison says of it.
+
 What may differ follows, for each output: as many elements as all witnesses together have beyond :data:`DOUBT`
 tolerances, at most :data:`MOST_SHARE` of them, by up to :data:`MARGIN` times what the worst witness shows. An output
 that no witness shows to be sensitive is held to the type's tolerance. Nothing is measured before a config's result is
@@ -26,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from .deadline import deadline
 from .deviation import by_chunk, chunks, row_scales, wide_dtype
 from .inputs import clone, leaves, map_tensors
+from .jitter import jitter
 
 if TYPE_CHECKING:
     import torch
@@ -87,6 +93,7 @@ class Noise:
     widen: Callable[[torch.Tensor], torch.Tensor]
     meaning: Call | None = None
     measured: Measured = field(default_factory=Measured)
+    _returns_discrete: bool = False
 
     def of(self, path: str) -> Spread:
         """The spread of the output at ``path``."""
@@ -105,6 +112,8 @@ class Noise:
             self._ask("inputs moved by an ulp of float32", partial(self._moved, seed, "float32"))
             if not any(answers):
                 self._ask("inputs moved by an ulp of their own types", partial(self._moved, seed, ""))
+            if self._returns_discrete:
+                self._ask("arithmetic moved by an ulp of float32", partial(self._jittered, seed))
         report("check")
 
     def _ask(self, name: str, witness: Callable[[], dict[str, Spread]]) -> bool:
@@ -123,8 +132,15 @@ class Noise:
     def _moved(self, seed: int, of: str) -> dict[str, Spread]:
         """``of``: the type whose ulp it is, else each input's own."""
         still = self._outputs(self.function, self.widen)
+        self._returns_discrete = bool(_discrete(still))
         draw = _Mover(seed, self.widen, of)
         return _spreads(self._outputs(self.function, draw), still, exact=False)
+
+    def _jittered(self, seed: int) -> dict[str, Spread]:
+        still = _discrete(self._outputs(self.function, self.widen))
+        with jitter(seed):
+            moved = self._outputs(self.function, self.widen)
+        return _spreads({path: moved.get(path) for path in still}, still, exact=True)
 
     def _rounded(self, block: int) -> dict[str, Spread]:
         def text(*args: Any) -> Any:
@@ -138,6 +154,17 @@ class Noise:
         copies = map_tensors(copy, self.args)
         result = function(*copies)
         return dict(leaves(result, "result")) | dict(leaves(copies, "args"))
+
+
+def _discrete(outputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The integers and booleans that a call returned."""
+    import torch
+
+    return {
+        path: value
+        for path, value in outputs.items()
+        if path.startswith("result") and isinstance(value, torch.Tensor) and not value.is_floating_point()
+    }
 
 
 class _Mover:

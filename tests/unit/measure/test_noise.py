@@ -193,3 +193,37 @@ def test_former_names_work_with_a_warning() -> None:
     with pytest.warns(DeprecationWarning, match="debug_sizes="):
         made = tileflow.kernel(body, inputs=lambda n, device: (torch.empty(n, device=device),), small={"n": 7})
     assert made.small({"n": 4096}) == {"n": 7}
+
+
+def quantised(x: torch.Tensor) -> torch.Tensor:
+    scale = x.float().abs().amax(1) / 127
+    return torch.round(x.float() / scale[:, None]).to(torch.int8)
+
+
+def divided_approximately(x: torch.Tensor) -> torch.Tensor:
+    """As a GPU divides: some numbers that lie at a half are rounded the other way."""
+    scale = x.float().abs().amax(1) / 127
+    return torch.round(x.float() * (1 / scale)[:, None]).to(torch.int8)
+
+
+def rolled(x: torch.Tensor) -> torch.Tensor:
+    out = divided_approximately(x)
+    out[3] = out[3].roll(1)
+    return out
+
+
+def test_what_is_rounded_after_arithmetic_may_fall_to_the_other_side() -> None:
+    """Of a quantisation no config was right: integers had to be equal."""
+    args = (torch.randn(64, 4096, generator=torch.Generator().manual_seed(0)).bfloat16(),)
+    reference = make_reference(quantised, args)
+    assert not torch.equal(divided_approximately(*args), reference.result)
+    assert check_call(divided_approximately, args, reference).ok
+    assert not check_call(rolled, args, reference).ok
+
+
+def test_an_index_of_what_was_loaded_does_not_move() -> None:
+    """The inputs stay as they are: an extremum's place has no noise."""
+    args = (torch.randn(64, 4096, generator=torch.Generator().manual_seed(0)).bfloat16(),)
+    reference = make_reference(lambda x: x.argmax(1), args)
+    assert check_call(lambda x: x.argmax(1), args, reference).ok
+    assert not check_call(lambda x: x.argmax(1).index_fill(0, torch.tensor([5]), 7), args, reference).ok
