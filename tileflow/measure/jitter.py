@@ -7,9 +7,9 @@ from typing import Any
 
 # Names of torch's functions and methods. What picks, moves or compares numbers rounds nothing.
 _NAMES = """
-    add sub subtract rsub mul multiply div divide truediv true_divide pow square sqrt rsqrt reciprocal exp exp2 expm1
-    log log2 log10 log1p sin cos tan tanh sigmoid erf addcmul addcdiv lerp fma softplus silu gelu sum mean var std logsumexp
-    softmax log_softmax cumsum matmul mm bmm addmm baddbmm dot einsum
+    add sub subtract rsub mul multiply div divide truediv true_divide pow square sqrt rsqrt reciprocal
+    exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid erf softplus silu gelu addcmul addcdiv lerp fma
+    sum mean var std logsumexp softmax log_softmax cumsum matmul mm bmm addmm baddbmm dot einsum
 """
 _FORMS = ("{}", "{}_", "__{}__", "__r{}__", "__i{}__")
 _ROUNDS = frozenset(form.format(name) for name in _NAMES.split() for form in _FORMS)
