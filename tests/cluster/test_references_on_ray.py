@@ -57,6 +57,6 @@ def test_no_reference_holds_up_the_others(start: Callable[..., RayEvaluator], tm
     assert by_size == {(m, ""): CONFIGS for m in OTHERS} | {(NO_ROOM, "witnesses"): CONFIGS}
     (path,) = (tmp_path / "beside/sweep/tables").glob("*.json")
     rows = {dict(e.problem.args)["a"].shape[0]: e.checked_against for e in load_table(path).entries}  # type: ignore[union-attr]
-    witnessed = "default config + second config + interpreter at a small size"
+    witnessed = "default config + second config + interpreter where there is a small size"
     assert rows == dict.fromkeys(OTHERS, "eager") | {NO_ROOM: witnessed}
     assert f"checked against: {witnessed}" in (tmp_path / "beside/sweep/report.md").read_text()
