@@ -11,12 +11,14 @@ from ..ir.analysis import tile_length
 from ..ir.attributes import PointwiseAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
+from ..ir.ops import POINTWISE
 from ..ir.types import Dim, itemsize
 from ..schedule.chained import Chained
 from ..schedule.computed import Computed
 from ..schedule.gradient_loop import GradientLoop
 from ..schedule.single import Single
 from ..schedule.structure import find_structure
+from ..schedule.types import WARPS_OF_A_GROUP
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PERSISTENT, PING_PONG, SCHEDULE
 from ..space.schedules import refusal
 from ..target import Target
@@ -33,6 +35,7 @@ NEARLY = 0.9  # of the multiprocessors have a tile
 FEWER = 1.05  # less work by smaller tiles that is worth reading more
 SHORT = 1024  # numbers that a product sums over, by which its epilogue weighs
 MANY_WAVES = 8  # of 128 x 256 tiles
+MOST_WORK = 2048  # arithmetic of a thread in a turn, each copy of the turn counted
 BAND = 4  # tiles of 128 x 128 in a band: 1.03 times the speed of 8 in the mean on an H100, 1.00 on an H200
 # what an epilogue of one group has beside the other's products: more of it and four more warps are faster
 _CHEAP = frozenset({K.CAST, K.STORE, K.LOAD, K.UNSQUEEZE, K.EXPAND, K.SIZE, K.SCALAR, K.TILE_BEGIN, K.TILE_INDEX})
@@ -165,15 +168,25 @@ def _attention(ir: KernelIR, found: Chained, tiles: int, target: Target) -> dict
     columns = _widest(ir, (found.query.output.dims[1], found.sums.output.dims[1]))
     loop = ir.tiles[found.keys]
     alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
-    if alike and columns < WIDE_HEAD:
+    keys = 128 if columns <= WIDE_HEAD else 64
+    if (alike and columns < WIDE_HEAD) or _work(found, keys) * (1 if alike else 2) > MOST_WORK:
         return {}
     walks = alike and columns == WIDE_HEAD and tiles > target.sm_count
     return {
-        symbol(found.scores.output.dims[1]): 128 if columns <= WIDE_HEAD else 64,
+        symbol(found.scores.output.dims[1]): keys,
         NUM_STAGES.name(ir): 2 if columns >= WIDE_HEAD else 3,
         PING_PONG.name(ir): walks,
         PERSISTENT.name(ir): int(walks),
     }
+
+
+def _work(found: Chained, keys: int) -> int:
+    """Arithmetic of a consumer's thread on the scores of a turn. Where it is long, as with a tanh of each score, the
+    other group's products are over long before: at 0.47 times the speed of two pipelined programs of 64 rows beside
+    each other (causal, in two copies, one with masks), where a sigmoid is at 1.6 times."""
+    scores = found.scores.output.dims
+    each = (PointwiseAttrs.of(op).fn for op in found.weigh if op.kind is K.POINTWISE and op.output.dims == scores)
+    return sum(POINTWISE[fn].flops for fn in each) * GROUP_ROWS * keys // (WARPS_OF_A_GROUP * 32)
 
 
 def _gradients(ir: KernelIR, found: GradientLoop) -> dict[str, Choice]:

@@ -13,6 +13,7 @@ from .await_dot import await_dots
 from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
+from .hoist import hoist_operands
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll_all
@@ -30,6 +31,7 @@ VERIFY = "TILEFLOW_VERIFY"  # 1: every region that a pass gives is verified, as 
 PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     unify_sizes,
     fuse_dot,
+    hoist_operands,
     drop_unit_batches,
     reduce_strength,
     convert_nibbles,

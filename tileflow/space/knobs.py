@@ -168,7 +168,7 @@ TRANSPOSED = ProductKnob("transposed", (False, True), default=False,
 )  # fmt: skip
 
 PRECISION = ProductKnob("precision", ("ieee", "tf32x3", "bf16x6"), default="ieee",
-    where="Hopper; float32 operands without TF32; sums over 512 elements and more",
+    where="Hopper; float32 operands without TF32; sums over 16 elements and more, tf32 over 128 and more",
     why="multiply-adds of each thread, or the matrix units with operands in parts: three tf32 or six bfloat16 "
         "products, whose error against float64 is the smaller one",
 )  # fmt: skip

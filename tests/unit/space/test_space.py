@@ -136,7 +136,8 @@ def test_products_without_matrix_units_count_together() -> None:
     """Each has its own instructions in one assembly, which a program of several takes minutes to make."""
     name = "examples.attention:attention_backward"
     it = kernel(name).lower(meta(name, (1024, 64, 8, 2), "float32"), H200)
-    few = it.default.with_({"block:block_n": 128, "block:tile_n@1": 64, "num_warps@1": 1})
+    precise = {k.name: "ieee" for k in it.space.knobs if k.name.endswith(".precision")}
+    few = it.default.with_({"block:block_n": 128, "block:tile_n@1": 64, "num_warps@1": 1, **precise})
     assert any("multiply-adds a thread together" in c.reason for c in it.space.violations(few))
     assert it.space.is_valid(it.space.repair(few))
 

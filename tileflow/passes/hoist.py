@@ -1,0 +1,103 @@
+"""Operands of products that are the same in each turn of a loop, read once before it.
+
+An author may read ``q[rows, :]`` in the loop over keys. Read there, the tile has a place in each stage of the loop's
+pipeline and is copied once a turn; before the loop, it has one place. The schedules of :mod:`tileflow.schedule` take
+such operands from before the loop, too. What no product reads stays where the author has it: before the loop it would
+only fill registers.
+
+A loop of no turns reads nothing. So the places of what is moved follow from sizes and tiles alone, whose lanes outside
+the tensor are masked, and not from numbers in memory, which may name no element when there is no turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir.attributes import AccessAttrs, TileAttrs
+from ..ir.graph import Block, KernelIR, Op, TileIndex, ValueIndex, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import OPS, effects_of
+from ..ir.opdef import Trait
+from ..ir.types import Value
+from .rewrite import with_body
+
+_MOVED = frozenset({OpKind.LOAD, OpKind.PERMUTE, OpKind.BITCAST, OpKind.SCALAR, OpKind.TILE_ID})
+
+
+def hoist_operands(ir: KernelIR) -> KernelIR:
+    """Move loads of tensors that the region only reads, and what products take of them, out of ``for`` loops."""
+    written = {shared for op in ir.walk() for path in effects_of(op).writes for shared in ir.sharing(path)}
+    return with_body(ir, _hoisted(ir.body, _Region(frozenset(written), ir.definitions)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """``written``: paths of the tensors that the region may write. ``makers``: the op behind each value."""
+
+    written: frozenset[str]
+    makers: Mapping[Value, Op]
+
+
+def _hoisted(block: Block, region: _Region) -> Block:
+    """Inner loops first: what leaves one may leave the next."""
+    ops: list[Op] = []
+    for op in block.ops:
+        op = op.with_(regions=tuple(_hoisted(r, region) for r in op.regions)) if op.regions else op
+        moved = _operands(op, region) if op.kind is OpKind.FOR else ()
+        if moved:
+            (turn,) = op.regions
+            kept = tuple(inner for inner in turn.ops if inner not in moved)
+            op = op.with_(regions=(Block(turn.params, kept, turn.results),))
+        ops.extend((*moved, op))
+    return Block(block.params, tuple(ops), block.results)
+
+
+def _operands(loop: Op, region: _Region) -> tuple[Op, ...]:
+    """What of a loop's turn gives its products' operands and is the same in each turn, in order; none where nothing of
+    it is loaded."""
+    (turn,) = loop.regions
+    tile = TileAttrs.of(loop).tile
+    varies = set(turn.params)
+    same: list[Op] = []
+    for op in turn.ops:
+        if varies.isdisjoint(op.values) and _may_move(op, tile, region):
+            same.append(op)
+        else:
+            varies.update(op.outputs)
+    wanted = {v for op in walk(turn) if op.kind is OpKind.DOT for v in op.values[:2]}
+    needed: list[Op] = []
+    for op in reversed(same):
+        if wanted & set(op.outputs):
+            wanted.update(op.values)
+            needed.insert(0, op)
+    return tuple(needed) if any(op.kind is OpKind.LOAD for op in needed) else ()
+
+
+def _may_move(op: Op, tile: str, region: _Region) -> bool:
+    """Whether an op that reads nothing of a turn's own gives the same in each, and harms nobody where there is none."""
+    if op.kind not in _MOVED and not OPS[op.kind].traits & Trait.SPECULATIVE:
+        return False
+    if any(dim.tile == tile for v in op.outputs for dim in v.dims):
+        return False
+    if isinstance(op.attrs, TileAttrs) and op.attrs.tile == tile:
+        return False
+    return op.kind is not OpKind.LOAD or _is_fixed(op, tile, region)
+
+
+def _is_fixed(load: Op, tile: str, region: _Region) -> bool:
+    attrs = AccessAttrs.of(load)
+    if attrs.tensor in region.written or attrs.has_mask:
+        return False
+    if any(isinstance(item, TileIndex) and item.tile == tile for item in attrs.index):
+        return False
+    places = [load.inputs[item.input] for item in attrs.index if isinstance(item, ValueIndex)]
+    return not any(isinstance(place, Value) and _from_memory(place, region.makers) for place in places)
+
+
+def _from_memory(value: Value, makers: Mapping[Value, Op]) -> bool:
+    """Whether a number follows from what is in memory, or from what a loop or a branch gives."""
+    maker = makers.get(value)
+    if maker is None or maker.kind is OpKind.LOAD or maker.regions:
+        return True
+    return any(_from_memory(v, makers) for v in maker.values)
