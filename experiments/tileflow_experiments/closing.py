@@ -65,15 +65,23 @@ def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:
     note = "" if row.origin == "measured" else f"{row.origin} for {row.device}"
     if reason:
         note = f"{note}, stopped: {reason}" if note else f"stopped: {reason}"
-    return (outcome.kernel, call, *_times(row), _roofline(row, trials), _checks(row, trials, folded), note)
+    times = _times(row, _of_defaults(trials, folded))
+    return (outcome.kernel, call, *times, _roofline(row, trials), _checks(row, trials, folded), note)
 
 
-def _times(row: Entry) -> tuple[str, str, str]:
+def _of_defaults(trials: Sequence[TrialRecord], folded: Folded) -> Sequence[TrialRecord]:
+    """Return the attempts of the default config in the searches that ``trials`` are of."""
+    studies = dict.fromkeys(r.study for r in trials)
+    return [r for key in studies for r in folded.trials[key] if r.seed_source == "default"]
+
+
+def _times(row: Entry, defaults: Sequence[TrialRecord]) -> tuple[str, str, str]:
+    """Return the default's time, or how its last attempt ended, the best time, and their ratio."""
     if row.best_us is None:
         return "", "", ""
     best = f"{row.best_us:.1f} us"
     if row.default_us is None:
-        return "fails", best, ""
+        return (str(defaults[-1].status) if defaults else "not tried"), best, ""
     return f"{row.default_us:.1f} us", best, f"{row.default_us / row.best_us:.2f}x"
 
 

@@ -11,7 +11,7 @@ from tile_testing.fakes.experiments_fakes import GPU, sweep_spec, tools
 from tileflow_experiments import closing, journal, mlflow_log, sweep
 from tileflow_experiments.journal import Folded
 
-from tileflow.measure.types import Status
+from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.bundle import load_tables
 
 
@@ -67,3 +67,16 @@ def test_without_a_row_the_line_says_why(folded: Folded) -> None:
     _, stopped, failed = closing.table(outcomes, folded)
     assert stopped.endswith("no config works: the node left") and "x" * 57 + "..." in stopped
     assert failed.endswith("no config works")
+
+
+def test_a_default_without_a_time_says_how_it_ended(out: Path, folded: Folded) -> None:
+    """It said "fails", whatever had happened."""
+    key = next(key for key in folded.trials if key.device_class == GPU)
+    ids = {r.trial_id for r in folded.trials[key]}
+    row = next(r for one in load_tables(out / "tables")[0] for r in one.entries if r.trial_id in ids)
+    (default,) = (r for r in folded.trials[key] if r.seed_source == "default")
+    late = replace(default, result=replace(default.result, outcome=Outcome(Status.BENCH_TIMEOUT)))
+    records = tuple(late if r is default else r for r in folded.trials[key])
+    outcome = closing.Outcome("kernel", "call", replace(row, default_us=None))
+    assert " bench_timeout " in closing.table([outcome], replace(folded, trials={**folded.trials, key: records}))[1]
+    assert " not tried " in closing.table([outcome], replace(folded, trials={**folded.trials, key: records[:0]}))[1]
