@@ -20,6 +20,7 @@ from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
+from .recurrences import recurrence_config, recurrences
 from .sizes import pow2
 from .windows import window_config, window_loads
 
@@ -38,6 +39,7 @@ WORD = 4  # bytes of a register
 TRANSACTION = 128  # bytes of a warp's narrowest whole one
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 AS_LONG = 4  # runs count as equal up to this ratio
+PAIRED = 4  # neighbours of a tile of pairs that share what is loaded for one
 LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 
@@ -58,8 +60,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir)) // row  # one may be turned around there
     run = RUN if is_summed else max(SECTOR // _element(ir), 1)
     sizes = block_sizes(ir, chunked, budget, most, run)
-    limits = _limits(ir, sizes, target)
-    if any(sizes[symbol] > limit for symbol, limit in limits.items()):
+    limits = {**_limits(ir, sizes, target), **_pairs(ir, sizes)}
+    if limits:
         sizes = block_sizes(ir, chunked, budget, most, run, limits)
     wanted |= sizes
     used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
@@ -68,6 +70,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = 3
+    if recurrences(ir):
+        wanted |= recurrence_config(ir, sizes, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
 
@@ -176,16 +180,39 @@ def _limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str,
         if limits[widest] <= TRANSACTION // _element(ir):
             break
         limits[widest] //= 2
+    return limits if any(sizes[symbol] > limit for symbol, limit in limits.items()) else {}
+
+
+def _pairs(ir: KernelIR, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of the blocks of tiles of pairs, as of all boxes with all: where at least twice as many loads are along one
+    block alone as along both, some of the other block share them. Of one box each with 1024 others, a thread loaded
+    four numbers for each that it stored (0.45 times the speed on an H200, and half of it for all pairs of bodies)."""
+    loads = [_symbols(ir, op.output) for op in ir.walk() if op.kind is OpKind.LOAD]
+    stores = [_symbols(ir, v) for op in ir.walk() if op.kind is OpKind.STORE for v in op.values[:1]]
+    limits: dict[str, int] = {}
+    for tile in _meetings(ir):
+        ones = [s for s in tile if sizes.get(s) == 1 and _length(ir, s) >= PAIRED]
+        both = sum(tile <= symbols for symbols in (*loads, *stores))
+        for symbol in tile - set(ones):
+            alone = sum(symbols & tile == {symbol} for symbols in loads)
+            if len(ones) == 1 and alone >= 2 * max(both, 1) and sizes.get(symbol, 1) >= RUN * PAIRED:
+                limits[symbol] = sizes[symbol] // PAIRED
     return limits
+
+
+def _symbols(ir: KernelIR, value: Value) -> frozenset[str]:
+    """The block symbols of a tile's dimensions."""
+    return frozenset(s for d in value.dims for s in d.extent.symbols() if s not in ir.hints)
+
+
+def _length(ir: KernelIR, symbol: str) -> int:
+    """How far the loops over a block run."""
+    return max((tile_length(ir, name) for name, tile in ir.tiles.items() if tile.block == Expr.sym(symbol)), default=1)
 
 
 def _meetings(ir: KernelIR) -> list[frozenset[str]]:
     """The block symbols of each register tile: what two loops, one after the other, hold is never there together."""
-    found = {
-        frozenset(s for d in v.dims for s in d.extent.symbols() if s not in ir.hints)
-        for op in ir.walk()
-        for v in op.outputs
-    }
+    found = {_symbols(ir, v) for op in ir.walk() for v in op.outputs}
     return sorted(found - {frozenset()}, key=sorted)
 
 

@@ -42,16 +42,17 @@ def test_sums_leave_registers_for_operands_that_are_split(kernel: str) -> None:
     assert build(first, H200).resources.spills == 0
 
 
-@pytest.mark.parametrize(("d", "parts"), [(64, "bf16x6"), (128, "tf32x3")])
+@pytest.mark.parametrize(("d", "spilled"), [(64, 160), (128, 700)])
 @pytest.mark.parametrize("causal", [False, True])
-def test_float32_attention_is_in_parts(d: int, parts: str, causal: bool) -> None:
-    """It had blocks of 128 x 128 and multiply-adds, of which each thread spilled 4 to 10 KB."""
+def test_float32_attention_is_in_parts(d: int, spilled: int, causal: bool) -> None:
+    """It had blocks of 128 x 128 and multiply-adds, of which each thread spilled 4 to 10 KB. ``spilled``: bytes; what
+    spills less was slower on an H200."""
     q, k, v = (torch.empty(1, 4, 2048, d, device="meta") for _ in range(3))
     found: Any = attention.lower((q, k, v, causal), H200)
     config = found.default
-    assert [config[f"product:dot#{n}.precision"] for n in range(2)] == [parts, "bf16x6"]
+    assert [config[f"product:dot#{n}.precision"] for n in range(2)] == ["bf16x6", "bf16x6"]
     (source,) = found.emit(config)
-    assert build(source, H200).resources.spills < 500  # bytes: fewer were slower
+    assert build(source, H200).resources.spills < spilled
 
 
 def test_short_sums_have_no_tf32() -> None:

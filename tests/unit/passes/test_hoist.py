@@ -46,7 +46,7 @@ def of_no_product(q, k):
 def written_between(q, k):
     """The second turn reads what the first one wrote."""
     for rows in tfl.tile(q.size(0)):
-        for others in tfl.tile(k.size(0)):
+        for _others in tfl.tile(k.size(0)):
             q[rows, :] = tfl.dot(q[rows, :], k[:16, :16])
     return q
 

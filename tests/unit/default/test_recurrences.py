@@ -1,0 +1,78 @@
+"""First configs of recurrences and of tiles of pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tile_testing.strangers import ALL
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.default.recurrences import recurrences
+from tileflow.lowered import Lowered
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+
+
+def meta(*shape: int) -> torch.Tensor:
+    return torch.empty(*shape, device="meta")
+
+
+def of(name: str, *args: Any) -> Lowered:
+    return ALL[name].kernel.lower(args, H200)
+
+
+def chosen(it: Lowered, *names: str) -> tuple[Any, ...]:
+    return tuple(it.default[name] for name in names)
+
+
+def test_a_recurrence_that_sums_over_its_state_has_a_warp() -> None:
+    """Four warps meet at a barrier twice a step: 366 us of 240 with one, on an H200."""
+    head = [meta(64, 512, 128) for _ in range(3)]
+    it = of("gated_delta_rule", *head, meta(64, 512), meta(64, 512))
+    assert chosen(it, "block:tile_v", "num_warps", "num_stages") == (8, 1, 6)
+    channels = meta(8, 256, 2048), meta(8, 256, 2048), meta(2048, 16), meta(8, 256, 16), meta(8, 256, 16), meta(2048)
+    it = of("selective_state_space", *channels)
+    assert chosen(it, "block:tile_d", "num_warps", "num_stages") == (32, 1, 6)
+
+
+def test_a_wide_state_has_more_warps() -> None:
+    """A lane has 32 elements of it at the most, where the block cannot be smaller."""
+    it = of("gated_delta_rule", *(meta(64, 512, 1024) for _ in range(3)), meta(64, 512), meta(64, 512))
+    assert chosen(it, "block:tile_v", "num_warps") == (8, 8)
+
+
+def test_lanes_that_are_alone_load_ahead_and_stay_together() -> None:
+    """RWKV's: 150 us with loads two turns ahead, 85 with five."""
+    it = of("rwkv", meta(2048), meta(2048), meta(8, 512, 2048), meta(8, 512, 2048))
+    assert chosen(it, "block:tc", "num_warps", "num_stages") == (128, 4, 6)
+
+
+def sums(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(1))
+    for columns in tfl.tile(x.size(1)):
+        total = tfl.zeros([columns])
+        for i in range(x.size(0)):
+            total = total + x[i, columns]
+        out[columns] = total
+    return out
+
+
+def test_a_sum_is_no_recurrence() -> None:
+    """Its turns wait for nothing, and move bytes as any loop does."""
+    it = tileflow.kernel(sums).lower((meta(4096, 4096),), H200)
+    assert not recurrences(it.regions[0]) and it.default["num_stages"] != 6
+
+
+def test_pairs_share_what_is_loaded_for_one() -> None:
+    """Boxes with boxes: 187 us of one with 1024 others, 97 of four with 256. Bodies with bodies: 1096 us, 532."""
+    assert chosen(of("box_overlaps", meta(8192, 4)), "block:a", "block:b") == (4, 256)
+    assert chosen(of("gravity", meta(16384, 3), meta(16384)), "block:mine", "block:others") == (4, 512)
+
+
+def test_a_row_s_weight_leaves_its_block_as_it_is() -> None:
+    """A load of both, a store of both, and one or two along the row: no tile of pairs."""
+    it = ALL["lstm_cell"].kernel.lower((meta(8192, 4096), meta(4096), meta(8192, 1024)), H200)
+    assert chosen(it, "block:tile_b", "block:tile_h") == (1, 1024)

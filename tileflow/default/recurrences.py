@@ -1,0 +1,84 @@
+"""First blocks of recurrences: loops whose turns need what the turn before left, as a state-space scan step by step.
+
+A turn is short and waits: for its loads, which therefore run several turns ahead, and for each sum over the state that
+goes by way of other warps. Where a turn has such sums a program is one warp, which needs no barrier, with few elements
+of a tile a lane; programs are enough for a warp of each scheduler. Measured on an H200
+(docs/explanations/defaults.md): 1.3 to 1.9 times the speed of four warps with loads two turns ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ..config import Choice
+from ..ir.analysis import likely_length
+from ..ir.attributes import PointwiseAttrs, TileAttrs
+from ..ir.graph import Block, KernelIR, Op, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import OPS
+from ..ir.opdef import Trait
+from ..ir.types import Value
+from ..space.knobs import NUM_STAGES, NUM_WARPS
+from ..target import Target
+from .sizes import pow2, programs
+
+LEAST_TURNS = 16
+LANE_ELEMENTS = 32  # of the largest tile
+STAGES = 6
+SCHEDULERS = 4  # of a multiprocessor
+NEARLY = 0.9  # of them have a warp
+LEAST_RUN = 8  # neighbours of a block
+_SUMS = ("add", "maximum", "minimum", "mul")
+
+
+def recurrences(ir: KernelIR) -> list[Op]:
+    """The loops step by step that load, and change a tile of theirs by more than one sum or extremum each."""
+    return [op for op in ir.walk() if op.kind is OpKind.FOR and _is_recurrence(ir, op)]
+
+
+def recurrence_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -> dict[str, Choice]:
+    """The knobs of recurrences that should not be as for moving bytes. ``blocks``: the sizes for that, which stay where
+    no turn sums over the state: lanes that are alone wait for no other warp."""
+    stages: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES}
+    turns = [loop.regions[0] for loop in recurrences(ir)]
+    if not any(OPS[op.kind].traits & Trait.COLLECTIVE for turn in turns for op in walk(turn)):
+        return stages
+    sizes = dict(blocks)
+    grid = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"} & sizes.keys()
+    wanted = NEARLY * SCHEDULERS * target.sm_count
+    most = LANE_ELEMENTS * target.warp_size
+    while _largest(ir, sizes) > most or programs(ir, sizes) < wanted:
+        widest = max(grid, key=sizes.__getitem__, default="")
+        if not widest or sizes[widest] <= LEAST_RUN:
+            break
+        sizes[widest] //= 2
+    warps = max(pow2(_largest(ir, sizes) // most), 1)
+    return {**sizes, **stages, NUM_WARPS.name(ir): warps}
+
+
+def _is_recurrence(ir: KernelIR, loop: Op) -> bool:
+    name = TileAttrs.of(loop).tile
+    if ir.tiles[name].block.constant != 1 or likely_length(ir, name) < LEAST_TURNS:
+        return False
+    (turn,) = loop.regions
+    if not any(op.kind is OpKind.LOAD for op in walk(turn)):
+        return False
+    pairs = zip(turn.params, turn.results, strict=True)
+    return any(param.dims and not _is_sum(turn, param, result) for param, result in pairs)
+
+
+def _is_sum(turn: Block, param: Value, result: object) -> bool:
+    """Whether a turn only adds to what it carries, or keeps it: then no turn waits for another."""
+    readers = [op for op in walk(turn) if param in op.values]
+    if not readers:
+        return True
+    (reader, *others) = readers
+    is_one = not others and reader.kind is OpKind.POINTWISE and reader.outputs == (result,)
+    return is_one and PointwiseAttrs.of(reader).fn in _SUMS
+
+
+def _largest(ir: KernelIR, sizes: Mapping[str, int]) -> int:
+    """Elements of the largest tile: of the state, or of what turns read of outside."""
+    values = {**ir.hints, **dict.fromkeys((b.name for b in ir.blocks), 1), **sizes}
+    return max(prod(pow2(d.extent.evaluate(values)) for d in v.dims) for op in ir.walk() for v in op.outputs)
