@@ -9,8 +9,8 @@ from ..ir.types import Dim
 from ..space.knobs import CUTLASS_NAME, NUM_STAGES, NUM_WARPS, VENDOR_OPTIONS
 from ..target import Target
 from . import atomics as _atomics
+from . import clusters, grid
 from . import escapes as _escapes
-from . import grid
 from . import loops as _loops
 from . import memory as _memory
 from . import nibbles as _nibbles
@@ -71,8 +71,9 @@ class TritonKernel(Context):
         self._barriers = barriers(self.plan, self.plan.launch(NUM_WARPS) * target.warp_size)
 
     def arange(self, extent: Expr) -> str:
-        """``tl.arange`` over a dimension's lanes."""
-        return f"tl.arange(0, {self.plan.extent_text(extent)})"
+        """``tl.arange`` over a dimension's lanes: those of the block's part, where a cluster has the whole."""
+        lanes = f"tl.arange(0, {self.plan.extent_text(extent)})"
+        return f"({clusters.PART} * {self.plan.extent(extent)} + {lanes})" if self.plan.is_divided(extent) else lanes
 
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
         """``tl.full`` of one number; ``dtype`` in Triton's spelling."""
@@ -113,6 +114,7 @@ class TritonKernel(Context):
             guards=self.plan.all_guards(),
             mode="static" if self.plan.ir.shape_mode.is_static else "dynamic",
             lines=(0,) * above + self.writer.places,
+            cluster=self.plan.cluster,
             comments=(*range(first, first + len(heading_lines)), *(above + n for n in self.writer.comments)),
         )
 

@@ -15,10 +15,13 @@ from math import gcd
 from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
-from ..ir.graph import KernelIR, TensorParam, Tile
+from ..ir.attributes import AxisAttrs
+from ..ir.graph import KernelIR, Op, TensorParam, Tile
+from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, Dim, Value, fills_registers
+from ..passes.clusters import Whole, clustered_row
 from ..space.knob import C, LaunchKnob, SiteKnob
-from ..space.knobs import definition
+from ..space.knobs import CTAS, definition
 from .divisors import Divisors
 
 # Python's own text would be wrong here: Triton divides towards zero
@@ -52,6 +55,7 @@ OWN = frozenset(
         "pid_2",
         "program",
         "die",
+        "cta",
         "before",
         "run",
         "first",
@@ -81,6 +85,7 @@ class KernelPlan:
         self._grids = dict.fromkeys(ir.grid)
         self._divisors = Divisors(ir, self.number)
         self._full: frozenset[str] = frozenset()  # tiles whose block is full in a branch of the text
+        self.cluster, self._divided = _divided(ir, CTAS.chosen(config, ir))
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -95,12 +100,17 @@ class KernelPlan:
         return bool(self.number(condition))
 
     def extent(self, e: Expr) -> int:
-        """The register extent of a dimension: its size up to a power of two."""
+        """The register extent of a dimension: its size up to a power of two, or a block's part of that."""
         size = self.number(e)
         if size is None:
             size = e.evaluate({**self.ir.hints, **self.numbers})
             self.guard(e.le(1 << max(size - 1, 0).bit_length()))
-        return 1 << max(size - 1, 0).bit_length()
+        whole = 1 << max(size - 1, 0).bit_length()
+        return whole // self.cluster if self.is_divided(e) else whole
+
+    def is_divided(self, e: Expr) -> bool:
+        """Whether the blocks of a cluster have a part each of a dimension of this extent."""
+        return e == self._divided
 
     def extent_text(self, e: Expr) -> str:
         """``BLOCK_TILE_M`` for a block symbol, ``(2 * BLOCK_TILE_M)`` for what follows from one, else the number."""
@@ -273,6 +283,28 @@ class KernelPlan:
     def environment(self) -> Mapping[str, int]:
         """The known numbers by symbol: block sizes, and sizes where they are constants."""
         return self.numbers
+
+
+def _divided(ir: KernelIR, ctas: int) -> tuple[int, Expr | None]:
+    """The blocks of a cluster, and the extent that they divide: one block where the row is read in a loop. Raises
+    ConfigError where no cluster divides the rows of ``ir``."""
+    if ctas == 1 or not any(op.kind is OpKind.REDUCE and _is_whole(op) for op in ir.walk()):
+        return 1, None
+    row = clustered_row(ir)
+    if isinstance(row, Whole):
+        raise ConfigError(
+            f"blocks of a cluster hold a row together only where they can exchange what they reduce: {row.reason}",
+            got=f"{CTAS.name(ir)}={ctas}",
+            hint="choose 1",
+        )
+    return ctas, row.extent
+
+
+def _is_whole(op: Op) -> bool:
+    """Whether a reduction is over a size of the problem."""
+    (value,) = op.values
+    extent = value.dims[AxisAttrs.of(op).axis].extent
+    return extent.constant != 1 and not any(":" in symbol for symbol in extent.symbols())
 
 
 def sizes_of(config: Config) -> dict[str, int]:
