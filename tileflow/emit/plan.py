@@ -15,13 +15,12 @@ from math import gcd
 from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
-from ..ir.attributes import AxisAttrs
-from ..ir.graph import KernelIR, Op, TensorParam, Tile
-from ..ir.kinds import OpKind
+from ..ir.graph import KernelIR, TensorParam, Tile
 from ..ir.types import INT32_MAX, Dim, Value, fills_registers
 from ..passes.clusters import Whole, clustered_row
 from ..space.knob import C, LaunchKnob, SiteKnob
-from ..space.knobs import CTAS, definition
+from ..space.knobs import CTAS, REDUCTION, definition
+from ..space.names import region_of
 from .divisors import Divisors
 
 # Python's own text would be wrong here: Triton divides towards zero
@@ -85,7 +84,7 @@ class KernelPlan:
         self._grids = dict.fromkeys(ir.grid)
         self._divisors = Divisors(ir, self.number)
         self._full: frozenset[str] = frozenset()  # tiles whose block is full in a branch of the text
-        self.cluster, self._divided = _divided(ir, CTAS.chosen(config, ir))
+        self.cluster, self._divided = _divided(ir, config)
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -285,26 +284,21 @@ class KernelPlan:
         return self.numbers
 
 
-def _divided(ir: KernelIR, ctas: int) -> tuple[int, Expr | None]:
+def _divided(ir: KernelIR, config: Config) -> tuple[int, Expr | None]:
     """The blocks of a cluster, and the extent that they divide: one block where the row is read in a loop. Raises
     ConfigError where no cluster divides the rows of ``ir``."""
-    if ctas == 1 or not any(op.kind is OpKind.REDUCE and _is_whole(op) for op in ir.walk()):
+    ctas = CTAS.chosen(config, ir)
+    is_looped = any(REDUCTION.matches(n) and region_of(n) == ir.region and c != 0 for n, c in config.items)
+    if ctas == 1 or is_looped:
         return 1, None
     row = clustered_row(ir)
     if isinstance(row, Whole):
         raise ConfigError(
-            f"blocks of a cluster hold a row together only where they can exchange what they reduce: {row.reason}",
+            f"blocks of a cluster hold a row together where they can exchange what they reduce: {row.reason}",
             got=f"{CTAS.name(ir)}={ctas}",
             hint="choose 1",
         )
     return ctas, row.extent
-
-
-def _is_whole(op: Op) -> bool:
-    """Whether a reduction is over a size of the problem."""
-    (value,) = op.values
-    extent = value.dims[AxisAttrs.of(op).axis].extent
-    return extent.constant != 1 and not any(":" in symbol for symbol in extent.symbols())
 
 
 def sizes_of(config: Config) -> dict[str, int]:

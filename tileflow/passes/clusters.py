@@ -14,7 +14,7 @@ from ..ir.graph import KernelIR, Op, once
 from ..ir.hazards import accesses_of
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
-from ..ir.types import Dim, Value, is_float, itemsize
+from ..ir.types import Dim, is_float, itemsize
 from .roll import ROW, rollable
 
 EXCHANGED = ("sum", "prod", "max", "min")
@@ -39,15 +39,25 @@ class Whole:
 @once
 def clustered_row(ir: KernelIR) -> Row | Whole:
     """The dimension of a region that the blocks of a cluster may divide, or why there is none."""
+    refused = _refused_op(ir)
+    if refused:
+        return Whole(refused)
     sites = {site: extent for site, extent in rollable(ir).items() if not site.startswith(ROW)}
     if len(sites) != 1:
-        return Whole(f"one dimension is reduced in one piece, not {len(sites)}")
+        return Whole(f"one dimension that loads make is reduced in one piece, not {len(sites)}")
     ((site, extent),) = sites.items()
-    found = _refused_op(ir, extent) or _shared_numbers(ir, extent)
+    if any(_reduced(op).extent != extent for op in ir.walk() if op.kind is OpKind.REDUCE):
+        return Whole("one dimension is reduced, not several")
+    found = _shared_numbers(ir, extent)
     return Whole(found) if found else Row(site, extent)
 
 
-def _refused_op(ir: KernelIR, extent: Expr) -> str:
+def _reduced(op: Op) -> Dim:
+    (value,) = op.values
+    return value.dims[AxisAttrs.of(op).axis]
+
+
+def _refused_op(ir: KernelIR) -> str:
     """Why an op cannot be done by each block for its part; empty where all can."""
     if any(op.regions for op in ir.walk()):
         return "an exchange has a place of its own in shared memory: the launch has neither loops nor branches"
@@ -56,18 +66,14 @@ def _refused_op(ir: KernelIR, extent: Expr) -> str:
         if effects.is_seen or (effects.writes and op.kind is not OpKind.STORE):
             return f"each block of a cluster would do it once more: {op.kind}"
         if op.kind is OpKind.REDUCE:
-            refused = _refused_reduction(op, extent)
+            refused = _refused_reduction(op)
             if refused:
                 return refused
     return ""
 
 
-def _refused_reduction(op: Op, extent: Expr) -> str:
-    (value,) = op.inputs
-    assert isinstance(value, Value)
-    fn, dtype = ReduceAttrs.of(op).fn, value.type.dtype
-    if value.dims[AxisAttrs.of(op).axis].extent != extent:
-        return "one dimension is reduced, not several"
+def _refused_reduction(op: Op) -> str:
+    fn, dtype = ReduceAttrs.of(op).fn, op.values[0].type.dtype
     if fn not in EXCHANGED:
         return f"blocks of a cluster exchange {', '.join(EXCHANGED)}, not {fn}, whose result is no single number"
     if dtype not in WORDS and not is_float(dtype):

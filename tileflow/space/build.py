@@ -13,7 +13,7 @@ from ..passes.roll import rollable
 from ..target import Target
 from .access import access_constraints, access_knobs, subtile_knobs
 from .blocks import block_knobs, reduction_knob
-from .clusters import cluster_constraints, cluster_knobs, cluster_parts
+from .clusters import cluster_constraints, cluster_parts, with_cluster_knob
 from .constraints import constraints
 from .extents import Extents
 from .grids import grid_constraints, grid_knobs
@@ -90,8 +90,7 @@ def _region_knobs(
     knobs = [k for k in block_knobs(ir) if k.name not in taken]
     knobs += [reduction_knob(ir, site, extent) for site, extent in rolled.items()]
     loops = loops_of(ir, rolled)
-    knobs += grid_knobs(ir, loops, target)
-    knobs += cluster_knobs(ir, target)
+    knobs += with_cluster_knob(ir, target, list(grid_knobs(ir, loops, target)))
     knobs += access_knobs(ir, target)
     knobs += subtile_knobs(ir, extents)
     knobs += transposed_knobs(ir, extents, target)

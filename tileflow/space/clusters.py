@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ..config import Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr, all_of
@@ -32,10 +33,14 @@ def cluster_refusal(ir: KernelIR, target: Target) -> str:
     return ""
 
 
-def cluster_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
-    """Blocks that hold a row together, where it is held in one piece."""
-    if not cluster_refusal(ir, target):
-        yield CTAS.of(ir, Expr.sym(_row(ir).site).eq(0))
+def with_cluster_knob(ir: KernelIR, target: Target, knobs: list[Knob]) -> list[Knob]:
+    """``knobs`` of a region's grid, and how many blocks hold a row together, where it is held in one piece. A program
+    of several is not persistent."""
+    if cluster_refusal(ir, target):
+        return knobs
+    alone, name = CTAS.symbol(ir).eq(1), PERSISTENT.name(ir)
+    knobs = [replace(k, active=k.active.and_(alone)) if k.name == name else k for k in knobs]
+    return [*knobs, CTAS.of(ir, Expr.sym(_row(ir).site).eq(0))]
 
 
 def cluster_parts(ir: KernelIR, target: Target) -> Mapping[Expr, Expr]:

@@ -1,0 +1,119 @@
+"""A generated Triton kernel as torch on a CPU, a thread for each block of a cluster: what Triton's interpreter, which runs
+one block after the other, cannot show of blocks that wait for each other.
+
+It knows the functions that kernels of rows are written with, and no others. Exchanges are done as the text's PTX says
+they are: each stands for a box that all blocks fill, then all read.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from tileflow.emit.source import TritonSource
+
+WAIT_S = 30
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An address: a tensor's memory, and offsets into it in elements."""
+
+    memory: torch.Tensor
+    offsets: Any = 0
+
+    def __add__(self, other: Any) -> Pointer:
+        return Pointer(self.memory, self.offsets + other)
+
+
+class _Cluster:
+    """What the blocks of one program share."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        self.barrier = threading.Barrier(parts, timeout=WAIT_S)
+        self.boxes: dict[int, list[Any]] = {}
+
+    def exchanged(self, number: int, rank: int, value: torch.Tensor) -> list[torch.Tensor]:
+        """The numbers of all blocks, once each has stored its own in box ``number``."""
+        assert value.numel() == 1
+        self.boxes.setdefault(number, [None] * self.parts)[rank] = value
+        self.barrier.wait()
+        return [v.clone() for v in self.boxes[number]]
+
+
+def run(source: TritonSource, arguments: dict[str, Any], programs: int) -> list[int]:
+    """Run ``source`` with all its programs, one after the other, and the blocks of each at once. Returns how many
+    barriers of the cluster each block waited at."""
+    waits: list[int] = []
+    for program in range(programs):
+        cluster = _Cluster(source.cluster)
+        with ThreadPoolExecutor(source.cluster) as pool:
+            blocks = [pool.submit(_block, source, arguments, program, rank, cluster) for rank in range(source.cluster)]
+            waits += [block.result() for block in blocks]
+    return waits
+
+
+def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: int, cluster: _Cluster) -> int:
+    waited: list[str] = []
+
+    def inline_asm_elementwise(text: str, constraints: str, args: list[Any], dtype: Any, **_: Any) -> Any:
+        waited.append(text)
+        if args == [0]:
+            assert text.startswith("barrier.cluster") and len(waited) == 1
+            return cluster.barrier.wait()
+        found = cluster.exchanged(len(waited), rank, args[0])
+        assert f"box[{cluster.parts * args[0].element_size()}]" in text and len(dtype) == constraints.count("=")
+        return found
+
+    names = {**vars(_language(program * source.cluster + rank)), "inline_asm_elementwise": inline_asm_elementwise}
+    text = source.code.replace("import triton.language as tl\n", "").replace("import triton\n", "")
+    space: dict[str, Any] = {"tl": SimpleNamespace(**names), "triton": SimpleNamespace(jit=lambda function: function)}
+    exec(text, space)
+    pointed = {name: Pointer(v.view(-1)) if isinstance(v, torch.Tensor) else v for name, v in arguments.items()}
+    space[source.name](**pointed, **dict(source.constexprs))
+    return len(waited)
+
+
+def _language(block: int) -> SimpleNamespace:
+    def load(at: Pointer, mask: Any = True, other: float = 0.0) -> torch.Tensor:
+        offsets, kept = torch.broadcast_tensors(torch.as_tensor(at.offsets), torch.as_tensor(mask))
+        assert not kept.any() or int(offsets[kept].max()) < at.memory.numel()
+        found = at.memory[torch.where(kept, offsets, 0)]
+        return torch.where(kept, found, torch.tensor(other, dtype=found.dtype))
+
+    def store(at: Pointer, value: torch.Tensor, mask: Any = True) -> None:
+        offsets, value, kept = torch.broadcast_tensors(torch.as_tensor(at.offsets), value, torch.as_tensor(mask))
+        at.memory[offsets[kept]] = value[kept]
+
+    def reduce(value: torch.Tensor, axis: int, combine: Any) -> torch.Tensor:
+        while value.size(axis) > 1:
+            value = combine(*value.chunk(2, axis))
+        return value.squeeze(axis)
+
+    return SimpleNamespace(
+        constexpr=lambda value: value,
+        static_assert=lambda condition, text: None,  # Triton's: of shapes that its values have
+        program_id=lambda axis: block if axis == 0 else 0,
+        arange=torch.arange,
+        load=load,
+        store=store,
+        reduce=reduce,
+        sum=lambda value, axis: value.sum(axis),
+        maximum=lambda a, b, propagate_nan: torch.maximum(a, b),
+        minimum=lambda a, b, propagate_nan: torch.minimum(a, b),
+        PropagateNan=SimpleNamespace(ALL=None),
+        exp2=torch.exp2,
+        exp=torch.exp,
+        rsqrt=torch.rsqrt,
+        where=lambda c, a, b: torch.where(c, torch.as_tensor(a), torch.as_tensor(b)),
+        full=lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),
+        broadcast_to=lambda value, shape: value.broadcast_to(shape),
+        cast=lambda value, dtype: torch.as_tensor(value).to(dtype),
+        **{name: getattr(torch, name) for name in ("float32", "float64", "int32", "int64")},
+    )
