@@ -20,7 +20,6 @@ from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
-from .clusters import cluster_config
 from .sizes import pow2
 from .windows import window_config, window_loads
 
@@ -44,9 +43,7 @@ LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region without products that should not have their plain defaults."""
-    wanted = cluster_config(ir, target)
-    if wanted:
-        return wanted
+    wanted: dict[str, Choice] = {}
     chunked = chunks(ir)
     live = max(live_tiles(ir), 1)
     wanted |= _rows(ir, live)

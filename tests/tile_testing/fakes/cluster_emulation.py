@@ -1,5 +1,5 @@
-"""A generated Triton kernel as torch on a CPU, a thread for each block of a cluster: what Triton's interpreter, which runs
-one block after the other, cannot show of blocks that wait for each other.
+"""A generated Triton kernel as torch on a CPU, a thread for each block of a cluster: what Triton's interpreter, which
+runs one block after the other, cannot show of blocks that wait for each other.
 
 It knows the functions that kernels of rows are written with, and no others. Exchanges are done as the text's PTX says
 they are: each stands for a box that all blocks fill, then all read.
@@ -55,6 +55,9 @@ def run(source: TritonSource, arguments: dict[str, Any], programs: int) -> list[
         cluster = _Cluster(source.cluster)
         with ThreadPoolExecutor(source.cluster) as pool:
             blocks = [pool.submit(_block, source, arguments, program, rank, cluster) for rank in range(source.cluster)]
+            failed = [e for b in blocks if (e := b.exception()) and not isinstance(e, threading.BrokenBarrierError)]
+            if failed:
+                raise failed[0]
             waits += [block.result() for block in blocks]
     return waits
 
@@ -64,7 +67,7 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
 
     def inline_asm_elementwise(text: str, constraints: str, args: list[Any], dtype: Any, **_: Any) -> Any:
         waited.append(text)
-        if args == [0]:
+        if not isinstance(args[0], torch.Tensor):
             assert text.startswith("barrier.cluster") and len(waited) == 1
             return cluster.barrier.wait()
         found = cluster.exchanged(len(waited), rank, args[0])
@@ -76,7 +79,11 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
     space: dict[str, Any] = {"tl": SimpleNamespace(**names), "triton": SimpleNamespace(jit=lambda function: function)}
     exec(text, space)
     pointed = {name: Pointer(v.view(-1)) if isinstance(v, torch.Tensor) else v for name, v in arguments.items()}
-    space[source.name](**pointed, **dict(source.constexprs))
+    try:
+        space[source.name](**pointed, **dict(source.constexprs))
+    except BaseException:
+        cluster.barrier.abort()  # or the others wait for it
+        raise
     return len(waited)
 
 
@@ -105,8 +112,10 @@ def _language(block: int) -> SimpleNamespace:
         store=store,
         reduce=reduce,
         sum=lambda value, axis: value.sum(axis),
-        maximum=lambda a, b, propagate_nan: torch.maximum(a, b),
-        minimum=lambda a, b, propagate_nan: torch.minimum(a, b),
+        max=lambda value, axis: value.amax(axis),
+        min=lambda value, axis: value.amin(axis),
+        maximum=lambda a, b, propagate_nan=None: torch.maximum(a, b),
+        minimum=lambda a, b, propagate_nan=None: torch.minimum(a, b),
         PropagateNan=SimpleNamespace(ALL=None),
         exp2=torch.exp2,
         exp=torch.exp,

@@ -58,17 +58,8 @@ def added(x: Tensor, total: Tensor) -> None:
 
 
 @tileflow.kernel
-def scaled_sums(x: Tensor, scale: Tensor) -> Tensor:
-    """A number of each row is loaded, and one stored at its place: a caller may pass one tensor for both."""
-    out = torch.empty_like(scale)
-    for tile in tfl.tile(x.size(0)):
-        out[tile] = torch.sum(x[tile, :], 1) * scale[tile]
-    return out
-
-
-@tileflow.kernel
 def given_sums(x: Tensor, scale: Tensor, out: Tensor) -> None:
-    """The same into a tensor of the caller's."""
+    """A number of each row is loaded, and one stored at its place: a caller may pass one tensor for both."""
     for tile in tfl.tile(x.size(0)):
         out[tile] = torch.sum(x[tile, :], 1) * scale[tile]
 

@@ -15,6 +15,7 @@ from examples.rms_norm import rms_norm
 from examples.softmax import softmax, softmax_bwd, softmax_online
 from tileflow.api import Kernel
 from tileflow.config import Choice, Config
+from tileflow.default import default_config
 from tileflow.errors import ConfigError
 from tileflow.lowered import Lowered
 from tileflow.space.clusters import cluster_refusal, without_clusters
@@ -106,7 +107,8 @@ REFUSED: list[Any] = [
     pytest.param(cluster_kernels.any_of_rows, X, "not any", id="flags"),
     pytest.param(cluster_kernels.two_at_once, X, "one for each lane", id="two rows a program"),
     pytest.param(cluster_kernels.added, (*X, NUMBERS), "do it once more: atomic", id="atomics"),
-    pytest.param(cluster_kernels.given_sums, (*X, NUMBERS, NUMBERS), "before another loads it", id="in place"),
+    pytest.param(cluster_kernels.given_sums, (*X, NUMBERS, meta(64)), "before another loads it", id="maybe in place"),
+    pytest.param(cluster_kernels.given_sums, (*X, NUMBERS, NUMBERS), "not 0", id="in place"),
     pytest.param(cluster_kernels.in_a_loop, (meta(8, 8, LONG),), "neither loops nor branches", id="loops"),
     pytest.param(cluster_kernels.of_columns, (meta(64, LONG, 4),), "one for each lane", id="other lanes"),
     pytest.param(softmax_online, X, "neither loops", id="the author's loop"),
@@ -143,3 +145,5 @@ def test_the_default_has_clusters_where_they_were_faster(length: int, dtype: tor
     lowered = softmax.lower((meta(4096, length, dtype=dtype),), H200)
     assert lowered.default["ctas"] == ctas
     assert (lowered.default["reduce:max#0"] == 0) is (ctas > 1)
+    without = default_config(lowered.regions, lowered.space, H200, clusters=False)
+    assert without["ctas"] == 1 and (without == lowered.default) is (ctas == 1)
