@@ -13,8 +13,8 @@ from ..ir.graph import Op
 from ..ir.types import Value
 from .context import Context
 from .dtypes import triton_dtype
+from .plan import PART
 
-PART = "cta"  # the variable of a block's number in its cluster
 # by dtype: the constraint of a register, the type of the instructions, bytes
 _REGISTERS = {
     "float32": ("f", "f32", 4),

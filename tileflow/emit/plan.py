@@ -39,6 +39,7 @@ _TRITON = {
     "not": "({0} == 0)",
 }
 # What the text of grids, modules and tiles is written with.
+PART = "cta"  # the variable of a block's number in its cluster
 OWN = frozenset(
     {
         "tl",
@@ -54,7 +55,7 @@ OWN = frozenset(
         "pid_2",
         "program",
         "die",
-        "cta",
+        PART,
         "before",
         "run",
         "first",
@@ -106,6 +107,11 @@ class KernelPlan:
             self.guard(e.le(1 << max(size - 1, 0).bit_length()))
         whole = 1 << max(size - 1, 0).bit_length()
         return whole // self.cluster if self.is_divided(e) else whole
+
+    def begin(self, e: Expr, group: int = 1) -> str:
+        """The text of the first lane that a block has of a dimension, or of its first group of so many lanes; empty
+        where it has all of them."""
+        return f"{PART} * {self.extent(e) // group}" if self.is_divided(e) else ""
 
     def is_divided(self, e: Expr) -> bool:
         """Whether the blocks of a cluster have a part each of a dimension of this extent."""

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from tileflow.emit.source import TritonSource
+from tileflow.language.random import philox
 
 WAIT_S = 30
 
@@ -29,6 +30,29 @@ class Pointer:
 
     def __add__(self, other: Any) -> Pointer:
         return Pointer(self.memory, self.offsets + other)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A tensor that is copied by boxes of ``sides``: places beyond it are loaded as zeros and not stored."""
+
+    tensor: torch.Tensor
+    sides: tuple[int, ...]
+
+    def load(self, first: list[Any]) -> torch.Tensor:
+        """The box from the place ``first`` on."""
+        found = torch.zeros(self.sides, dtype=self.tensor.dtype)
+        part = self.tensor[self._inside(first)]
+        found[tuple(slice(0, n) for n in part.shape)] = part
+        return found
+
+    def store(self, first: list[Any], value: torch.Tensor) -> None:
+        """Store a box's values from the place ``first`` on."""
+        part = self.tensor[self._inside(first)]
+        part.copy_(value[tuple(slice(0, n) for n in part.shape)])
+
+    def _inside(self, first: list[Any]) -> tuple[slice, ...]:
+        return tuple(slice(int(f), int(f) + side) for f, side in zip(first, self.sides, strict=True))
 
 
 class _Cluster:
@@ -88,13 +112,13 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
 
 
 def _language(block: int) -> SimpleNamespace:
-    def load(at: Pointer, mask: Any = True, other: float = 0.0) -> torch.Tensor:
+    def load(at: Pointer, mask: Any = True, other: float = 0.0, **_: Any) -> torch.Tensor:
         offsets, kept = torch.broadcast_tensors(torch.as_tensor(at.offsets), torch.as_tensor(mask))
         assert not kept.any() or int(offsets[kept].max()) < at.memory.numel()
         found = at.memory[torch.where(kept, offsets, 0)]
         return torch.where(kept, found, torch.tensor(other, dtype=found.dtype))
 
-    def store(at: Pointer, value: torch.Tensor, mask: Any = True) -> None:
+    def store(at: Pointer, value: torch.Tensor, mask: Any = True, **_: Any) -> None:
         offsets, value, kept = torch.broadcast_tensors(torch.as_tensor(at.offsets), value, torch.as_tensor(mask))
         at.memory[offsets[kept]] = value[kept]
 
@@ -124,5 +148,9 @@ def _language(block: int) -> SimpleNamespace:
         full=lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),
         broadcast_to=lambda value, shape: value.broadcast_to(shape),
         cast=lambda value, dtype: torch.as_tensor(value).to(dtype),
+        philox=lambda seed, counter, *rest: philox(torch.broadcast_tensors(counter, *map(torch.as_tensor, rest)), seed),
+        join=lambda a, b: torch.stack(torch.broadcast_tensors(a, b), -1),
+        reshape=lambda value, shape: value.reshape(shape),
+        uint32=torch.int64,  # words that are not negative
         **{name: getattr(torch, name) for name in ("float32", "float64", "int32", "int64")},
     )

@@ -81,3 +81,13 @@ def of_columns(x: Tensor) -> Tensor:
     for tile in tfl.tile(x.size(0)):
         out[tile, :] = torch.sum(x[tile, :, :], 1)
     return out
+
+
+@tileflow.kernel
+def dropped_sums(x: Tensor, seed: int) -> Tensor:
+    """Each row's sum, in which each number has a random weight."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        out[tile] = torch.sum(row * tfl.rand([tile, x.size(1)], seed), 1)
+    return out

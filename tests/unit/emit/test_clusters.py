@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from tile_testing.fakes.cluster_emulation import run
-from tile_testing.kernels.cluster_kernels import extremes, places
+from tile_testing.kernels.cluster_kernels import dropped_sums, extremes, places
 
 from examples.layer_norm import layer_norm
 from examples.rms_norm import rms_norm
 from examples.softmax import softmax, softmax_bwd
 from tileflow.api import Kernel
 from tileflow.config import Choice, Config
+from tileflow.emit import kernel
 from tileflow.emit.kernel import emit
 from tileflow.emit.source import TritonSource
 from tileflow.errors import ConfigError
+from tileflow.language.random import UNIT, philox
 from tileflow.lowered import Lowered
 from tileflow.target import target
 
@@ -105,6 +108,17 @@ def test_numbers_of_rows_by_dtype(dtype: torch.dtype) -> None:
         torch.testing.assert_close(out[name], values)
 
 
+@pytest.mark.parametrize("n", [20000, 20001])
+def test_random_numbers_are_those_of_their_places(n: int) -> None:
+    """Four to a counter where rows begin at whole counters, which 20001 do not."""
+    x, out, seed = torch.rand(M, n), torch.empty(M), 1234
+    run(clustered(dropped_sums, (x, seed), 4), {"x_ptr": x, "out_ptr": out, "seed": seed}, M)
+    place = torch.arange(M * n)
+    words = torch.stack(torch.broadcast_tensors(*philox((place // 4, 0, 0, 0), seed)))
+    weight = UNIT * (words.gather(0, place[None] % 4) >> 8).view(M, n)
+    torch.testing.assert_close(out, (x * weight).sum(1))
+
+
 def planted(change: Callable[[str], str]) -> torch.Tensor:
     """Softmax by a text with a mistake."""
     x, out = rows(20000, 4), torch.full((M, 20000), -1.0)
@@ -133,6 +147,12 @@ def test_a_launch_that_cannot_exchange_is_not_emitted() -> None:
     (ir,) = lowered.regions
     with pytest.raises(ConfigError, match="not argmax"):
         emit(ir, lowered.default.with_({"ctas": 4}), H200)
+
+
+def test_lanes_are_numbered_in_one_place() -> None:
+    """Elsewhere they would be those of the first part in each block."""
+    texts = {path.name: path.read_text() for path in Path(kernel.__file__).parent.glob("*.py")}
+    assert [name for name, text in texts.items() if "tl.arange(" in text] == ["kernel.py"]
 
 
 def test_another_cluster_is_another_binary() -> None:
