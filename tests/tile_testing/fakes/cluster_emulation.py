@@ -7,7 +7,9 @@ they are: each stands for a box that all blocks fill, then all read.
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -53,6 +55,20 @@ class Box:
 
     def _inside(self, first: list[Any]) -> tuple[slice, ...]:
         return tuple(slice(int(f), int(f) + side) for f, side in zip(first, self.sides, strict=True))
+
+
+def bound(source: TritonSource, given: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The arguments of ``source``, by name. ``given``: tensors and numbers by path. ``sizes``: of launch symbols."""
+    found: dict[str, Any] = {}
+    for arg in source.args:
+        if arg.value is not None:
+            found[arg.name] = arg.value.evaluate(sizes)
+        elif arg.kind == "descriptor":
+            _, sides, _ = re.split(r"[\[\]]", arg.type)
+            found[arg.name] = Box(given[arg.path], tuple(map(int, sides.split(","))))
+        else:
+            found[arg.name] = given[arg.path]
+    return found
 
 
 class _Cluster:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from tile_testing.fakes.cluster_emulation import run
+from tile_testing.fakes.cluster_emulation import bound, run
 from tile_testing.kernels.cluster_kernels import dropped_sums, extremes, places
 
 from examples.layer_norm import layer_norm
@@ -106,6 +108,25 @@ def test_numbers_of_rows_by_dtype(dtype: torch.dtype) -> None:
     run(source, {"x_ptr": x, **out}, M)
     for name, values in expected.items():
         torch.testing.assert_close(out[name], values)
+
+
+@pytest.mark.parametrize(("n", "mode"), [(16384, "static"), (16388, "dynamic"), (20001, "static")])
+def test_every_knob_keeps_the_values(n: int, mode: str) -> None:
+    """Sampled configs: by pointers and by boxes, which begin where the block's part does."""
+    x, weight, bias = rows(n, 2).nan_to_num(neginf=0.0), torch.randn(n), torch.randn(n)
+    args = (x.to("meta"), weight.to("meta"), bias.to("meta"), 1e-5)
+    lowered, expected = layer_norm.lower(args, H200, mode=mode), F.layer_norm(x, (n,), weight, bias)
+    sizes, rng = lowered.regions[0].hints, random.Random(n)
+    sampled = (lowered.space.sample(rng) for _ in range(2000))
+    seen = set()
+    for config in itertools.islice((c for c in sampled if c["ctas"] != 1), 8):
+        seen |= {choice for name, choice in config.items if name.endswith(".access")}
+        for source in lowered.emit(config):
+            out = torch.full_like(x, -9.0)
+            given = {"x": x, "weight": weight, "bias": bias, "out": out, "eps": 1e-5}
+            run(source, bound(source, given, sizes), M)
+            torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+    assert seen == ({"pointer", "descriptor"} if n % 4 == 0 else set())
 
 
 @pytest.mark.parametrize("n", [20000, 20001])

@@ -10,6 +10,7 @@ import torch
 from tile_testing.kernels import cluster_kernels
 
 from examples.layer_norm import layer_norm
+from examples.long_sum import long_sum
 from examples.matmul import matmul
 from examples.rms_norm import rms_norm
 from examples.softmax import softmax, softmax_bwd, softmax_online
@@ -139,7 +140,7 @@ def test_what_launches_through_triton_has_no_clusters() -> None:
 @pytest.mark.parametrize(
     ("length", "dtype", "ctas"),
     [(LONG, torch.float32, 8), (100_000, torch.float32, 8), (65536, torch.float32, 1), (LONG, torch.bfloat16, 1),
-     (262144, torch.float32, 1)],
+     (65536, torch.bfloat16, 8), (262144, torch.float32, 1), (262144, torch.bfloat16, 1), (66_000, torch.float32, 1)],
 )  # fmt: skip
 def test_the_default_has_clusters_where_they_were_faster(length: int, dtype: torch.dtype, ctas: int) -> None:
     lowered = softmax.lower((meta(4096, length, dtype=dtype),), H200)
@@ -147,3 +148,10 @@ def test_the_default_has_clusters_where_they_were_faster(length: int, dtype: tor
     assert (lowered.default["reduce:max#0"] == 0) is (ctas > 1)
     without = default_config(lowered.regions, lowered.space, H200, clusters=False)
     assert without["ctas"] == 1 and (without == lowered.default) is (ctas == 1)
+
+
+@pytest.mark.parametrize("kernel", [long_sum, softmax_bwd], ids=lambda k: k.name)
+def test_the_default_has_none_where_the_row_is_read_once_or_too_much_is_live(kernel: Kernel) -> None:
+    for length, dtype in ((LONG, torch.float32), (65536, torch.bfloat16)):
+        args = kernel.inputs(device="meta", m=4096, n=length, dtype=dtype)
+        assert kernel.lower(args, H200).default["ctas"] == 1
