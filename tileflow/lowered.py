@@ -153,7 +153,7 @@ class Lowered:
 
     @cached_property
     def default_pipelined(self) -> Config:
-        """The default where no launch is warp-specialised."""
+        """The default where no launch is warp-specialised and none has clusters: what fits any sizes."""
         return default_config(self.regions, self.space, self.target, pipelined=True)
 
     @cached_property

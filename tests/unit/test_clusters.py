@@ -12,6 +12,7 @@ from tileflow import visible
 from tileflow.build import compat
 from tileflow.build.interpret import interpreter_launcher
 from tileflow.errors import LaunchError
+from tileflow.portable import portable_sources
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -38,3 +39,11 @@ def test_the_interpreter_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compat, "interpreting", lambda: True)
     with pytest.raises(LaunchError, match="Triton's interpreter has no clusters"):
         interpreter_launcher(lowered.emit(lowered.default)[0], softmax.scope, H200)
+
+
+def test_variants_for_any_size_have_none() -> None:
+    """A row that blocks hold is no longer than the lanes that they have."""
+    for n in (4096, 131072):
+        lowered = softmax.lower((torch.empty(64, n, device="meta"),), H200, mode="dynamic")
+        assert {source.cluster for source in portable_sources(lowered)} == {1}
+    assert [source.cluster for source in portable_sources(lowered, lowered.default)] == [8, 8, 1, 1, 1, 1]

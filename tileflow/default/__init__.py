@@ -2,9 +2,9 @@
 
 Products get the block sizes that keep the matrix units fed (:mod:`products`); everything else moves bytes, so that a
 program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every
-multiprocessor busy (:mod:`streaming`), or the blocks of a cluster hold a row that is too long for one (:mod:`clusters`).
-Where programs are still fewer than multiprocessors, those share the turns of
-loops (:mod:`spreading`).
+multiprocessor busy (:mod:`streaming`), or the blocks of a cluster hold a row that is too long for one
+(:mod:`clusters`). Where programs are still fewer than multiprocessors, those share the turns of loops
+(:mod:`spreading`).
 """
 
 from __future__ import annotations
@@ -23,23 +23,18 @@ from .streaming import streaming_config
 
 
 def default_config(
-    regions: Sequence[KernelIR],
-    space: ConfigSpace,
-    target: Target,
-    pipelined: bool = False,
-    unaligned: bool = False,
-    clusters: bool = True,
+    regions: Sequence[KernelIR], space: ConfigSpace, target: Target, pipelined: bool = False, unaligned: bool = False
 ) -> Config:
-    """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch.
-    ``unaligned``: for variants that assume nothing of where rows begin and end, wherever the example's do.
-    ``clusters``: whether blocks of a cluster may hold a row together."""
+    """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch, of which
+    none has clusters. ``unaligned``: for variants that assume nothing of where rows begin and end, wherever the
+    example's do."""
     wanted: dict[str, Choice] = {}
     for ir in regions:
         has_product = any(op.kind is OpKind.DOT for op in ir.walk())
         if has_product:
             wanted |= product_config(ir, target, pipelined, unaligned)
         else:
-            wanted |= (cluster_config(ir, target) if clusters else {}) or streaming_config(ir, target)
+            wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(space.repair(Config.of(chosen)))
     spread: dict[str, Choice] = {}

@@ -3,7 +3,8 @@
 A row that no multiprocessor holds is read in a loop, and once more where what is reduced of it is needed for each of
 its elements: that second read is what a cluster saves. Measured for softmax (docs/measurements/performance.md, *Softmax
 of long rows*): of 131072 float32 and of 65536 bfloat16, 8 blocks of 8 warps were the fastest. Of 131072 bfloat16
-clusters gained 3 %, of 262144 they lost: those rows keep their loop, and so do all others, of which nothing was measured.
+clusters gained 3 %, of 262144 they lost: those rows keep their loop, and so do all others, of which nothing was
+measured.
 """
 
 from __future__ import annotations

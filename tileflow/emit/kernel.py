@@ -9,8 +9,8 @@ from ..ir.types import Dim
 from ..space.knobs import CUTLASS_NAME, NUM_STAGES, NUM_WARPS, VENDOR_OPTIONS
 from ..target import Target
 from . import atomics as _atomics
-from . import clusters, grid
 from . import escapes as _escapes
+from . import grid
 from . import loops as _loops
 from . import memory as _memory
 from . import nibbles as _nibbles

@@ -24,7 +24,6 @@ import torch
 from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
 from tileflow.config import Choice, Config
-from tileflow.default import default_config
 from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
 from tileflow.target import Target
@@ -69,7 +68,7 @@ def cases() -> list[Case]:
 
 def configs(lowered: Lowered, n: int) -> Iterator[tuple[str, Config]]:
     """What is compared, by name: the default without clusters, and one row a program with each number of blocks."""
-    yield "1", default_config(lowered.regions, lowered.space, lowered.target, clusters=False)
+    yield "1", lowered.default_pipelined
     rows: dict[str, Choice] = {k.name: 0 for k in lowered.space.knobs if k.role == "reduction"}
     rows |= {k.name: 1 for k in lowered.space.knobs if k.role == "block"}
     lanes = 1 << (n - 1).bit_length()

@@ -146,7 +146,7 @@ def test_the_default_has_clusters_where_they_were_faster(length: int, dtype: tor
     lowered = softmax.lower((meta(4096, length, dtype=dtype),), H200)
     assert lowered.default["ctas"] == ctas
     assert (lowered.default["reduce:max#0"] == 0) is (ctas > 1)
-    without = default_config(lowered.regions, lowered.space, H200, clusters=False)
+    without = default_config(lowered.regions, lowered.space, H200, pipelined=True)
     assert without["ctas"] == 1 and (without == lowered.default) is (ctas == 1)
 
 
