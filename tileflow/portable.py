@@ -53,7 +53,8 @@ _log = logging.getLogger("tileflow")
 
 def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[TritonSource, ...]:
     """The variants of a call ``lowered`` in dynamic mode. ``config``: of its first two; those after them keep what they
-    can of it. Without one, and of a launch that is warp-specialised or has clusters, each has the default for what it may assume.
+    can of it. Without one, and of a launch that is warp-specialised or has clusters, each has the default for what it
+    may assume.
     Raises ConfigError where no variant can be made; one that cannot is left out, and logged."""
     is_tuned = config is not None and config != lowered.default
     config = portable_config(lowered, config)

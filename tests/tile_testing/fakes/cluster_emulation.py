@@ -159,6 +159,8 @@ def _language(block: int) -> SimpleNamespace:
         PropagateNan=SimpleNamespace(ALL=None),
         exp2=torch.exp2,
         exp=torch.exp,
+        log=torch.log,
+        log2=torch.log2,
         rsqrt=torch.rsqrt,
         where=lambda c, a, b: torch.where(c, torch.as_tensor(a), torch.as_tensor(b)),
         full=lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),

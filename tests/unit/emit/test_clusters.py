@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from tile_testing.fakes.cluster_emulation import bound, run
 from tile_testing.kernels.cluster_kernels import dropped_sums, extremes, places
+from tileflow_benchmarks.clusters.soft_labels import inputs, reference, soft_cross_entropy
 
 from examples.layer_norm import layer_norm
 from examples.rms_norm import rms_norm
@@ -95,6 +96,15 @@ def test_a_backward_pass() -> None:
     grad, out, found = torch.randn(M, n), torch.softmax(torch.randn(M, n), 1), torch.empty(M, n)
     run(clustered(softmax_bwd, (grad, out), 2), {"grad_ptr": grad, "out_ptr": out, "grad_x_ptr": found}, M)
     torch.testing.assert_close(found, out * (grad - (out * grad).sum(1, keepdim=True)))
+
+
+def test_three_reductions_and_a_number_beside_the_row() -> None:
+    logits, wanted = (100 * t for t in inputs(M, 20000))
+    wanted /= 100
+    loss, grad = torch.empty(M), torch.empty_like(logits)
+    source = clustered(soft_cross_entropy, (logits, wanted), 8)
+    run(source, {"logits_ptr": logits, "wanted_ptr": wanted, "loss_ptr": loss, "grad_ptr": grad}, M)
+    torch.testing.assert_close((loss, grad), reference(logits, wanted), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.int64])
