@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tile_testing.kernels.cluster_kernels import extremes
+from tile_testing.kernels.cluster_kernels import dropped_sums, extremes
+from tileflow_benchmarks.clusters.soft_labels import inputs, reference, soft_cross_entropy
 
 from examples.layer_norm import layer_norm
 from examples.rms_norm import rms_norm
@@ -35,7 +36,7 @@ def clustered(lowered: Lowered, ctas: int, warps: int) -> Config:
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize("n", [131072, 100000, 65536])
+@pytest.mark.parametrize("n", [131072, 100003, 65536])
 @pytest.mark.parametrize("ctas", [2, 4, 8])
 @pytest.mark.parametrize("kernel", [softmax, layer_norm, rms_norm], ids=lambda k: k.name)
 def test_values(card: Target, kernel: Kernel, ctas: int, n: int, mode: str) -> None:
@@ -43,6 +44,35 @@ def test_values(card: Target, kernel: Kernel, ctas: int, n: int, mode: str) -> N
     lowered = kernel.lower(args, card, mode=mode)
     call = kernel.compile(lowered, clustered(lowered, ctas, 32 if ctas == 2 else 16), "cuda")
     verdict = check_call(call, args, make_reference(kernel.reference, args), repeats=5)
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("n", [32768, 100000])
+def test_boxes_begin_where_the_part_does(card: Target, n: int) -> None:
+    x = torch.randn(ROWS, n, device="cuda")
+    lowered = softmax.lower((x,), card)
+    boxes = {"load:x#0.access": "descriptor", "store:out#0.access": "descriptor"}
+    config = lowered.space.complete({**clustered(lowered, 8, 8).to_dict(), **boxes})
+    assert lowered.space.is_valid(config)
+    verdict = check_call(
+        softmax.compile(lowered, config, "cuda"), (x,), make_reference(softmax.reference, (x,)), repeats=5
+    )
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("n", [20000, 20001])
+def test_random_numbers_are_those_of_their_places(card: Target, n: int) -> None:
+    x, seed = torch.rand(ROWS, n, device="cuda"), 1234
+    lowered = dropped_sums.lower((x, seed), card)
+    got = [dropped_sums.compile(lowered, clustered(lowered, ctas, 8), "cuda")(x, seed) for ctas in (1, 4)]
+    torch.testing.assert_close(*got)
+
+
+def test_a_loss_and_its_gradient(card: Target) -> None:
+    args = inputs(ROWS, 65536, torch.bfloat16, "cuda")
+    lowered = soft_cross_entropy.lower(args, card)
+    call = soft_cross_entropy.compile(lowered, clustered(lowered, 8, 8), "cuda")
+    verdict = check_call(call, args, make_reference(reference, args), repeats=5)
     assert verdict.ok, verdict.reason
 
 
