@@ -167,7 +167,8 @@ class Lowered:
         return traffic(self.regions)
 
     def interpretable(self, config: Config) -> Config:
-        """What Triton's interpreter runs in place of ``config``: itself, unless a launch has a schedule of its own."""
+        """What Triton's interpreter runs in place of ``config``: itself, unless a launch has a schedule of its own, or
+        clusters."""
         return interpretable(self.space, config)
 
     def emit(self, config: Config, variants: Sequence[Divisible] | None = None) -> tuple[TritonSource, ...]:
