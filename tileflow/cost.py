@@ -31,7 +31,7 @@ _PACKED_RATE = 2  # products without a matrix unit, two halves an instruction at
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One region's launch: its binary's static facts and the number of programs in its grid."""
+    """One region's launch: its binary's static facts, and how many blocks run it (a program may be several)."""
 
     resources: Resources
     programs: int

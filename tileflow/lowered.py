@@ -153,7 +153,7 @@ class Lowered:
 
     @cached_property
     def default_pipelined(self) -> Config:
-        """The default where no launch is warp-specialised."""
+        """The default where no launch is warp-specialised and none has clusters: what fits any sizes."""
         return default_config(self.regions, self.space, self.target, pipelined=True)
 
     @cached_property
@@ -167,7 +167,8 @@ class Lowered:
         return traffic(self.regions)
 
     def interpretable(self, config: Config) -> Config:
-        """What Triton's interpreter runs in place of ``config``: itself, unless a launch has a schedule of its own."""
+        """What Triton's interpreter runs in place of ``config``: itself, unless a launch has a schedule of its own, or
+        clusters."""
         return interpretable(self.space, config)
 
     def emit(self, config: Config, variants: Sequence[Divisible] | None = None) -> tuple[TritonSource, ...]:

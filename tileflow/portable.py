@@ -39,7 +39,7 @@ from .emit.source import TritonSource
 from .errors import ConfigError, KernelError, TraceError
 from .lowered import DIVISIBLE, Lowered
 from .passes.lengthen import Reach, never_looped
-from .space.knobs import FLATTEN, GRID, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
+from .space.knobs import CTAS, FLATTEN, GRID, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
 from .space.names import region_of
 
 # Tried in turn: the first whose config fits the target. By the last one only reductions are longer.
@@ -47,12 +47,14 @@ REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0
 LOOP = 1 << 10  # what blocks are chosen for where the example's sizes say nothing, not even that they are small
 # What only some sizes or strides allow, left at its default: loops that may be empty, a launch's long axes, boxes.
 PLAIN = (GRID, FLATTEN, UNROLL, STATIC, WARP_SPECIALIZE, SCHEDULE)
+SPECIAL = (SCHEDULE, CTAS)  # what launches of the example's sizes alone have
 _log = logging.getLogger("tileflow")
 
 
 def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[TritonSource, ...]:
     """The variants of a call ``lowered`` in dynamic mode. ``config``: of its first two; those after them keep what they
-    can of it. Without one, and of a launch that is warp-specialised, each has the default for what it may assume.
+    can of it. Without one, and of a launch that is warp-specialised or has clusters, each has the default for what it
+    may assume.
     Raises ConfigError where no variant can be made; one that cannot is left out, and logged."""
     is_tuned = config is not None and config != lowered.default
     config = portable_config(lowered, config)
@@ -94,15 +96,15 @@ def portable_config(lowered: Lowered, config: Config | None = None) -> Config:
 
 
 def _pipelined_config(lowered: Lowered, config: Config) -> Config:
-    """``config``, its warp-specialised launches pipelined: what they leave open says nothing of boxes and warps, so
-    that they have the default, or where host code's choices do not allow that, their own blocks and the default for
-    what they leave open."""
+    """``config``, its warp-specialised launches pipelined, and none with clusters: what they leave open says nothing of
+    boxes and warps, so that they have the default, or where host code's choices do not allow that, their own blocks
+    and the default for what they leave open."""
     regions = _specialised_regions(config)
     if not regions:
         return config
     default = _of_regions(lowered, lowered.default_pipelined, regions)
     open_ = {k.name for k in lowered.space.knobs if config[k.name] == k.default}
-    kept = {name: choice for name, choice in default.items() if SCHEDULE.matches(name) or name in open_}
+    kept = {name: choice for name, choice in default.items() if any(s.matches(name) for s in SPECIAL) or name in open_}
     return _asking_alike(lowered, config, (default, kept))
 
 
@@ -118,7 +120,12 @@ def _unaligned_config(lowered: Lowered, config: Config, pipelined: Config, is_tu
 
 
 def _specialised_regions(config: Config) -> set[int]:
-    return {region_of(name) for name, choice in config.items if SCHEDULE.matches(name) and choice != SCHEDULE.default}
+    """Those of launches that are warp-specialised or have clusters."""
+    return {
+        region_of(name)
+        for name, choice in config.items
+        if any(knob.matches(name) and choice != knob.default for knob in SPECIAL)
+    }
 
 
 def _of_regions(lowered: Lowered, config: Config, regions: Container[int]) -> dict[str, Choice]:
@@ -181,7 +188,7 @@ def _within(
     keeps_layout = lowered.shape_mode.keeps_layout
     example, lowered = lowered, replace(lowered, reach=reach if keeps_layout else replace(reach, loop=LOOP))
     is_longer = any(a.hints != b.hints for a, b in zip(example.regions, lowered.regions, strict=True))
-    wanted = lowered.default if is_longer else config
+    wanted = lowered.default_pipelined if is_longer else config
     asked = {knob.name: config[knob.name] for knob in lowered.host_knobs}
     plain = {} if keeps_layout else {k.name: _plain(k) for k in lowered.space.knobs}
     fitted = lowered.space.adapt(wanted.to_dict() | {n: c for n, c in plain.items() if c is not None} | asked)

@@ -21,6 +21,7 @@ from .lowered import Lowered
 from .runtime.abi import LaunchArg
 from .runtime.dispatch import bind
 from .runtime.paths import Path
+from .space.clusters import without_clusters
 
 _HEAD = '''\
 """{kernel} on {target} under
@@ -75,10 +76,12 @@ for name, tensor in [{tensors}]:
 
 
 def script(lowered: Lowered, config: Config, scope: FunctionType) -> str:
-    """The script of the call that ``lowered`` is of. ``scope``: the user's function, for what it closes over.
+    """The script of the call that ``lowered`` is of, without clusters, of which Triton's launcher knows nothing.
+    ``scope``: the user's function, for what it closes over.
 
     Raises ConfigError where the config is not one of the space, LaunchError where no variant accepts the call.
     """
+    config = without_clusters(lowered.space, config)
     recording = _Recording(scope, dict(lowered.target.symbols()))
     launchers: dict[int, list[_Recorder]] = {}
     for source in lowered.emit(config):

@@ -80,6 +80,12 @@ class Target:
         return self.capability >= 90
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether blocks are launched in clusters that reach one another's shared memory. Hopper: later architectures
+        have them too, where nothing of ours was run."""
+        return self.capability // 10 == 9
+
+    @property
     def has_e4m3(self) -> bool:
         """Whether Triton converts from and to float8_e4m3fn: for AMD, and for NVIDIA from Ada on."""
         return self.vendor == "amd" or self.capability >= 89

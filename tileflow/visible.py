@@ -142,6 +142,8 @@ def _obstacles(source: TritonSource, scope: FunctionType, is_dynamic: bool) -> I
     yield from _outside(source, scope, expressions)
     if source.language != "triton":
         yield f"{source.name} is a {source.language} function"
+    if source.cluster > 1:
+        yield f"{source.name} has {source.cluster} blocks of a cluster for a program"
     for name, value in source.options:
         if name not in _OPTIONS:
             yield f"{source.name} is compiled with {name}={value}"

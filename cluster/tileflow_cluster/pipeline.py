@@ -258,7 +258,8 @@ class _CountingLauncher:
         if not self.guards.evaluate(symbols):
             return False
         programs = math.prod(extent.evaluate(symbols) for extent in self._binary.abi.grid)
-        self._launches.append(cost.Launch(self._binary.resources, programs))
+        blocks = programs * math.prod(self._binary.abi.cluster)
+        self._launches.append(cost.Launch(self._binary.resources, blocks))
         return True
 
 

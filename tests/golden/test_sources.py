@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from tile_testing.compiler_gallery import GALLERY, kernel, meta
 
 from tileflow.config import Choice, Config, ConfigSpace
@@ -49,8 +50,11 @@ SPECIALISED: dict[str, dict[str, Choice]] = {
         "consumers": 2, "ping_pong": False,
     },
 }  # fmt: skip
+# blocks of a cluster that hold a row together, four for a row of 20000 float32
+CLUSTERED: dict[str, Choice] = {"ctas": 4, "num_warps": 8, "block:tile_m": 1, "reduce:max#0": 0}
 SOURCES = [
     *((name, "specialised") for name in SPECIALISED),
+    ("examples.softmax:softmax", "clustered"),
     *(
         (name, variant)
         for name in GALLERY
@@ -101,11 +105,15 @@ def document(space: ConfigSpace, config: Config, sources: tuple[TritonSource, ..
 @pytest.mark.parametrize(("name", "variant"), SOURCES)
 def test_source(name: str, variant: str, golden: Callable[[str, str], None]) -> None:
     lowered = lower(name, "dynamic" if variant == "dynamic" else "static")
+    if variant == "clustered":
+        lowered = kernel(name).lower((torch.empty(64, 20000, device="meta"),), target("nvidia-h200"))
     config = lowered.default_pipelined
     if variant == "unusual":
         config = unusual(lowered, config)
     elif variant == "specialised":
         config = lowered.space.complete(SPECIALISED[name])
+    elif variant == "clustered":
+        config = lowered.space.complete(CLUSTERED)
     golden(f"sources/{name.partition(':')[2]}_{variant}.py", document(lowered.space, config, lowered.emit(config)))
 
 

@@ -85,7 +85,7 @@ def build(source: TritonSource, target: Target) -> Binary:
         threads=compiled.warps * target.warp_size,
         shared=compiled.shared,
         scratch=compiled.scratch,
-        cluster=(compiled.ctas, 1, 1),
+        cluster=(compiled.ctas * source.cluster, 1, 1),
         cooperative=compiled.cooperative,
         pdl=compiled.pdl,
     )

@@ -44,6 +44,12 @@ def interpreter_launcher(
             got=f"{source.name} in {source.language}",
             hint="tileflow.schedule.execute runs the schedule; choose pipelined for the text",
         )
+    if source.cluster > 1:
+        raise LaunchError(
+            "Triton's interpreter has no clusters",
+            got=f"{source.name} for clusters of {source.cluster} blocks",
+            hint="choose ctas=1; lowered.interpretable(config) gives the nearest config",
+        )
     compat.mend_interpreter()
     return _Interpreted(source, scope, dict(target.symbols()) if target else {})
 

@@ -2,8 +2,9 @@
 
 Products get the block sizes that keep the matrix units fed (:mod:`products`); everything else moves bytes, so that a
 program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every
-multiprocessor busy (:mod:`streaming`). Where programs are still fewer than multiprocessors, those share the turns of
-loops (:mod:`spreading`).
+multiprocessor busy (:mod:`streaming`), or the blocks of a cluster hold a row that is too long for one
+(:mod:`clusters`). Where programs are still fewer than multiprocessors, those share the turns of loops
+(:mod:`spreading`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..space.knobs import NUM_STAGES
 from ..target import Target
+from .clusters import cluster_config
 from .products import product_config
 from .spreading import spread_config
 from .streaming import streaming_config
@@ -23,12 +25,16 @@ from .streaming import streaming_config
 def default_config(
     regions: Sequence[KernelIR], space: ConfigSpace, target: Target, pipelined: bool = False, unaligned: bool = False
 ) -> Config:
-    """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch.
-    ``unaligned``: for variants that assume nothing of where rows begin and end, wherever the example's do."""
+    """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch, of which
+    none has clusters. ``unaligned``: for variants that assume nothing of where rows begin and end, wherever the
+    example's do."""
     wanted: dict[str, Choice] = {}
     for ir in regions:
         has_product = any(op.kind is OpKind.DOT for op in ir.walk())
-        wanted |= product_config(ir, target, pipelined, unaligned) if has_product else streaming_config(ir, target)
+        if has_product:
+            wanted |= product_config(ir, target, pipelined, unaligned)
+        else:
+            wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(space.repair(Config.of(chosen)))
     spread: dict[str, Choice] = {}

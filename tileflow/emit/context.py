@@ -59,8 +59,8 @@ class Context(ABC):
     # ---- what a family says itself --------------------------------------------------------------
 
     @abstractmethod
-    def arange(self, extent: Expr) -> str:
-        """The numbers of a dimension's lanes."""
+    def arange(self, extent: Expr, group: int = 1) -> str:
+        """The numbers of a dimension's lanes, or of its groups of so many lanes."""
 
     @abstractmethod
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:

@@ -126,8 +126,9 @@ def _offset(e: Context, op: Op, item: IndexItem) -> str:
         case TileIndex(tile):
             begin = f"{e.tile(tile)}_begin"
             return f"{begin}.to(tl.int32)" if e.plan.ir.tiles[tile].wide else begin
-        case SliceIndex(start):
-            return _narrow(e, start)
+        case SliceIndex(start, dim):
+            first, part = _narrow(e, start), e.plan.begin(dim.extent)
+            return first if not part else part if start.constant == 0 else f"{first} + {part}"
         case ExprIndex(value):
             return _narrow(e, value)
         case ValueIndex(position):

@@ -17,6 +17,7 @@ from ..ir.attributes import TileAttrs
 from ..ir.kinds import OpKind
 from ..space.grids import MOST_PROGRAMS, growing_tiles
 from ..space.knobs import DESCENDING, FLATTEN, GRID, GROUP, ORDER, PERSISTENT, WALK, XCD
+from . import clusters
 from .context import Context
 from .loops import guard_turns
 
@@ -64,9 +65,10 @@ def launch_grid(e: Context) -> tuple[Expr, Expr, Expr]:
 def emit_grid(e: Context) -> None:
     """The program's tiles, then the body of the region for each."""
     per_sm, counts = e.plan.launch(PERSISTENT), Counts(e)
+    clusters.emit_program(e)
     if _has_axes(e):
         for axis, name in enumerate(reversed(axes(e))):
-            e.writer.line(f"pid_{axis} = tl.program_id({axis})")
+            e.writer.line(f"pid_{axis} = {clusters.program_id(e, axis)}")
             _tile(e, name, f"pid_{axis}", counts)
         e.block(e.plan.ir.body)
         return
@@ -91,7 +93,7 @@ def _has_axes(e: Context) -> bool:
 def _program(e: Context) -> str:
     """The program's number."""
     if not e.plan.launch(XCD):
-        return "tl.program_id(0)"
+        return clusters.program_id(e, 0)
     dies = e.target.dies
     e.writer.line(f"die = tl.program_id(0) % {dies}")
     e.writer.line(f"before = die * (tl.num_programs(0) // {dies}) + tl.minimum(die, tl.num_programs(0) % {dies})")

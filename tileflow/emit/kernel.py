@@ -70,9 +70,13 @@ class TritonKernel(Context):
         super().__init__(ir, config, target, divisible)
         self._barriers = barriers(self.plan, self.plan.launch(NUM_WARPS) * target.warp_size)
 
-    def arange(self, extent: Expr) -> str:
-        """``tl.arange`` over a dimension's lanes."""
-        return f"tl.arange(0, {self.plan.extent_text(extent)})"
+    def arange(self, extent: Expr, group: int = 1) -> str:
+        """``tl.arange`` over a dimension's lanes, or its groups: those of the block's part, where a cluster has the
+        whole."""
+        divisor = f" // {group}" if group > 1 else ""
+        lanes = f"tl.arange(0, {self.plan.extent_text(extent)}{divisor})"
+        begin = self.plan.begin(extent, group)
+        return f"({begin} + {lanes})" if begin else lanes
 
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
         """``tl.full`` of one number; ``dtype`` in Triton's spelling."""
@@ -113,6 +117,7 @@ class TritonKernel(Context):
             guards=self.plan.all_guards(),
             mode="static" if self.plan.ir.shape_mode.is_static else "dynamic",
             lines=(0,) * above + self.writer.places,
+            cluster=self.plan.cluster,
             comments=(*range(first, first + len(heading_lines)), *(above + n for n in self.writer.comments)),
         )
 

@@ -17,8 +17,10 @@ from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam, Tile
 from ..ir.types import INT32_MAX, Dim, Value, fills_registers
+from ..passes.clusters import Whole, clustered_row
 from ..space.knob import C, LaunchKnob, SiteKnob
-from ..space.knobs import definition
+from ..space.knobs import CTAS, REDUCTION, definition
+from ..space.names import region_of
 from .divisors import Divisors
 
 # Python's own text would be wrong here: Triton divides towards zero
@@ -37,6 +39,7 @@ _TRITON = {
     "not": "({0} == 0)",
 }
 # What the text of grids, modules and tiles is written with.
+PART = "cta"  # the variable of a block's number in its cluster
 OWN = frozenset(
     {
         "tl",
@@ -52,6 +55,7 @@ OWN = frozenset(
         "pid_2",
         "program",
         "die",
+        PART,
         "before",
         "run",
         "first",
@@ -81,6 +85,7 @@ class KernelPlan:
         self._grids = dict.fromkeys(ir.grid)
         self._divisors = Divisors(ir, self.number)
         self._full: frozenset[str] = frozenset()  # tiles whose block is full in a branch of the text
+        self.cluster, self._divided = _divided(ir, config)
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -95,12 +100,22 @@ class KernelPlan:
         return bool(self.number(condition))
 
     def extent(self, e: Expr) -> int:
-        """The register extent of a dimension: its size up to a power of two."""
+        """The register extent of a dimension: its size up to a power of two, or a block's part of that."""
         size = self.number(e)
         if size is None:
             size = e.evaluate({**self.ir.hints, **self.numbers})
             self.guard(e.le(1 << max(size - 1, 0).bit_length()))
-        return 1 << max(size - 1, 0).bit_length()
+        whole = 1 << max(size - 1, 0).bit_length()
+        return whole // self.cluster if self.is_divided(e) else whole
+
+    def begin(self, e: Expr, group: int = 1) -> str:
+        """The text of the first lane that a block has of a dimension, or of its first group of so many lanes; empty
+        where it has all of them."""
+        return f"{PART} * {self.extent(e) // group}" if self.is_divided(e) else ""
+
+    def is_divided(self, e: Expr) -> bool:
+        """Whether the blocks of a cluster have a part each of a dimension of this extent."""
+        return e == self._divided
 
     def extent_text(self, e: Expr) -> str:
         """``BLOCK_TILE_M`` for a block symbol, ``(2 * BLOCK_TILE_M)`` for what follows from one, else the number."""
@@ -273,6 +288,23 @@ class KernelPlan:
     def environment(self) -> Mapping[str, int]:
         """The known numbers by symbol: block sizes, and sizes where they are constants."""
         return self.numbers
+
+
+def _divided(ir: KernelIR, config: Config) -> tuple[int, Expr | None]:
+    """The blocks of a cluster, and the extent that they divide: one block where the row is read in a loop. Raises
+    ConfigError where no cluster divides the rows of ``ir``."""
+    ctas = CTAS.chosen(config, ir)
+    is_looped = any(REDUCTION.matches(n) and region_of(n) == ir.region and c != 0 for n, c in config.items)
+    if ctas == 1 or is_looped:
+        return 1, None
+    row = clustered_row(ir)
+    if isinstance(row, Whole):
+        raise ConfigError(
+            f"blocks of a cluster hold a row together where they can exchange what they reduce: {row.reason}",
+            got=f"{CTAS.name(ir)}={ctas}",
+            hint="choose 1",
+        )
+    return ctas, row.extent
 
 
 def sizes_of(config: Config) -> dict[str, int]:

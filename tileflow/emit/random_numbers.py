@@ -116,6 +116,6 @@ def _lanes(e: Context, op: Op, group: int, axis: int) -> str:
     """The 1-D indices of an axis, or of its groups."""
     dim = op.output.dims[axis]
     if group > 1:
-        lanes = f"tl.arange(0, {e.plan.extent_text(dim.extent)} // {group})"
+        lanes = e.arange(dim.extent, group)
         return lanes if dim.tile is None else f"({e.tile(dim.tile)}_begin // {group} + {lanes})"
     return f"{e.tile(dim.tile)}_idx" if dim.tile is not None else e.arange(dim.extent)

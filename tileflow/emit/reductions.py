@@ -10,6 +10,7 @@ from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
+from .clusters import exchanged
 from .context import Context
 from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
 from .table import TRITON
@@ -61,11 +62,12 @@ def reduce(e: Context, op: Op) -> None:
         indices = f"tl.broadcast_to({lanes}, {e.shape(value.dims)})"
         text = f"tl.reduce(({operand}, {indices}), {axis}, {e.module.helper(*_ARG_EXTREMES[fn])})[1]"
     elif fn in EXTREMES and is_float(dtype):
-        text = f"tl.reduce({operand}, {axis}, {e.module.helper(*EXTREMES[fn])})"
+        helper = e.module.helper(*EXTREMES[fn])
+        text = exchanged(e, op, f"tl.reduce({operand}, {axis}, {helper})", dtype, helper)
     elif fn == "prod":
-        text = f"tl.reduce({operand}, {axis}, {e.module.helper(*_MULTIPLY)})"
+        text = exchanged(e, op, f"tl.reduce({operand}, {axis}, {e.module.helper(*_MULTIPLY)})", dtype, "")
     else:
-        text = narrowed(_REDUCE[fn].format(operand, axis), fn, dtype)
+        text = exchanged(e, op, narrowed(_REDUCE[fn].format(operand, axis), fn, dtype), dtype, "")
     if fn in _ARG_EXTREMES:
         e.define(op.output, f"{text}.to(tl.int64)", "int64")
     else:

@@ -22,7 +22,8 @@ class TritonSource:
     ``options``: Triton's compile options (``num_warps``, ``num_stages`` ...).
     ``grid``, ``guards``: Exprs over the launch symbols of :mod:`tileflow.runtime.abi`, the config's knobs already
     substituted. ``lines``: for each line of ``text`` the user's line it comes from (0 for none). ``language``: of the
-    functions in ``text``: Triton's own, or Gluon, which says itself what each warp does.
+    functions in ``text``: Triton's own, or Gluon, which says itself what each warp does. ``cluster``: how many
+    blocks a program of the grid is; Triton's own launchers, which know nothing of clusters, take sources of 1 alone.
     """
 
     name: str
@@ -37,6 +38,7 @@ class TritonSource:
     lines: tuple[int, ...] = ()
     language: Literal["triton", "gluon"] = "triton"
     comments: tuple[int, ...] = ()
+    cluster: int = 1
 
     @property
     def code(self) -> str:
@@ -68,4 +70,6 @@ class TritonSource:
         ]
         if self.language != "triton":
             data.append(self.language)
+        if self.cluster != 1:
+            data.append(self.cluster)
         return hashlib.sha256(json.dumps(data).encode()).hexdigest()

@@ -13,6 +13,7 @@ from ..passes.roll import rollable
 from ..target import Target
 from .access import access_constraints, access_knobs, subtile_knobs
 from .blocks import block_knobs, reduction_knob
+from .clusters import cluster_constraints, cluster_parts, with_cluster_knob
 from .constraints import constraints
 from .extents import Extents
 from .grids import grid_constraints, grid_knobs
@@ -33,13 +34,14 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
     found: list[Constraint] = []
     for ir in regions:
         rolled = rollable(ir)
-        extents = Extents(ir, rolled)
+        extents = Extents(ir, rolled, cluster_parts(ir, target))
         for knob in _region_knobs(ir, rolled, extents, target, knobs):
             knobs[knob.name] = _either(knobs[knob.name], knob) if knob.name in knobs else knob
         own = constraints(ir, extents, knobs, target)
         found += schedule_constraints(ir, extents, own, target) if SCHEDULE.name(ir) in knobs else own
         found += access_constraints(ir, extents, target)
         found += grid_constraints(ir, knobs)
+        found += cluster_constraints(ir, target)
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()
     environment = tuple(sorted((n, v) for n, v in target.symbols().items() if n in symbols))
     return ConfigSpace(tuple(knobs.values()), tuple(_distinct(found)), environment)
@@ -88,7 +90,7 @@ def _region_knobs(
     knobs = [k for k in block_knobs(ir) if k.name not in taken]
     knobs += [reduction_knob(ir, site, extent) for site, extent in rolled.items()]
     loops = loops_of(ir, rolled)
-    knobs += grid_knobs(ir, loops, target)
+    knobs += with_cluster_knob(ir, target, list(grid_knobs(ir, loops, target)))
     knobs += access_knobs(ir, target)
     knobs += subtile_knobs(ir, extents)
     knobs += transposed_knobs(ir, extents, target)

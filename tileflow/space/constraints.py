@@ -16,7 +16,7 @@ from ..passes.roll import apart
 from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
-from .knobs import MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION, STAGES, STATIC, UNROLL
+from .knobs import CTAS, MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION, STAGES, STATIC, UNROLL
 from .loops import stages_of
 from .names import loop_site, rolled_site
 from .staging import blocks_of, stagings, written_out
@@ -70,6 +70,8 @@ def _shrink(e: Expr, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
     """Steps that make ``e`` smaller; a reduction in one piece (0) becomes one with the largest block."""
     steps: list[tuple[str, Direction]] = []
     for symbol in sorted(e.symbols() & knobs.keys()):
+        if CTAS.matches(symbol):  # more blocks need one row a program: that is chosen, no repair
+            continue
         steps.append((symbol, "up" if knobs[symbol].role == "reduction" and knobs[symbol].default == 0 else "down"))
     return steps
 

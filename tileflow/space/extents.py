@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ..expr import Expr
 from ..ir.graph import KernelIR, Operand
@@ -19,10 +20,14 @@ def block_of(extent: Expr) -> tuple[str, int]:
 
 
 class Extents:
-    """Extents of one region's dimensions. ``rolled``: the sites of reductions that may be looped, by extent."""
+    """Extents of one region's dimensions. ``rolled``: the sites of reductions that may be looped, by extent. ``parts``:
+    of the dimensions that the blocks of a cluster divide, how many blocks do."""
 
-    def __init__(self, ir: KernelIR, rolled: Mapping[str, Expr]) -> None:
+    def __init__(
+        self, ir: KernelIR, rolled: Mapping[str, Expr], parts: Mapping[Expr, Expr] = MappingProxyType({})
+    ) -> None:
         self._ir = ir
+        self._parts = parts
         self.sites = {extent: site for site, extent in rolled.items()}
 
     def of(self, dim: Dim) -> Expr:
@@ -35,7 +40,7 @@ class Extents:
         if site is None:
             return Expr.of(whole)
         knob = Expr.sym(site)
-        return knob + knob.eq(0) * whole
+        return knob + knob.eq(0) * (Expr.of(whole) // self._parts.get(extent, Expr.of(1)))
 
     def elements(self, dims: tuple[Dim, ...]) -> Expr:
         """Elements of a register tile."""

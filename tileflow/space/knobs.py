@@ -108,6 +108,17 @@ XCD = LaunchKnob(
     why="neighbours on one die, which has a second-level cache of its own, instead of one on each",
 )
 
+CTAS = LaunchKnob(
+    "ctas",
+    (1, 2, 4, 8),
+    default=1,
+    role="grid",
+    where="Hopper; rows of at least 16384, one a program, reduced in one piece (sums, products, extremes); no loops, "
+    "not persistent",
+    why="blocks of a cluster, each of which holds a part of a row; they exchange what they reduce by shared memory "
+    "([rows over clusters](../explanations/warp-specialisation.md#rows-over-clusters))",
+)
+
 # ---- Loops -----------------------------------------------------------------------------------------------
 
 STAGES = LoopKnob(
@@ -320,6 +331,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         GROUP,
         GRID,
         XCD,
+        CTAS,
     ),
     "Loops": (
         STAGES,

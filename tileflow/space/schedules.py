@@ -21,6 +21,7 @@ from ..schedule.single import Single
 from ..schedule.structure import Structure, find_structure
 from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
 from ..target import Target
+from .clusters import without_clusters
 from .extents import Extents
 from .gradient_schedules import gradient_constraints
 from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PERSISTENT, PING_PONG, SCHEDULE, definition
@@ -66,12 +67,13 @@ def schedule_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
 
 
 def interpretable(space: ConfigSpace, config: Config) -> Config:
-    """``config``, or where a launch of it is not pipelined, the nearest one of ``space`` in which all are: Triton's
-    interpreter runs no other. What it shows is the author's body, masks and tails under the same blocks; the schedule
-    has an executor of its own (:mod:`tileflow.schedule.execute`).
+    """``config``, or where a launch of it is not pipelined, or has clusters, the nearest one of ``space`` in which all
+    are pipelined and none has: Triton's interpreter runs no other. What it shows is the author's body, masks and tails
+    under the same blocks; the schedule has an executor of its own (:mod:`tileflow.schedule.execute`).
 
     Raises ConfigError where the rest of ``config`` is none of ``space``.
     """
+    config = without_clusters(space, config)
     chosen = config.to_dict()
     if all(choice == SCHEDULE.default for name, choice in chosen.items() if SCHEDULE.matches(name)):
         return config

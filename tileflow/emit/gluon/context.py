@@ -192,9 +192,10 @@ class GluonContext(Context):
 
     # ---- what the family says itself ------------------------------------------------------------
 
-    def arange(self, extent: Expr) -> str:
-        """``gl.arange`` over a dimension's lanes; its layout follows from where it is used."""
-        return f"gl.arange(0, {self.plan.extent_text(extent)})"
+    def arange(self, extent: Expr, group: int = 1) -> str:
+        """``gl.arange`` over a dimension's lanes, or its groups; its layout follows from where it is used."""
+        divisor = f" // {group}" if group > 1 else ""
+        return f"gl.arange(0, {self.plan.extent_text(extent)}{divisor})"
 
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
         """``gl.full`` of one number, with the layout of the dimensions."""

@@ -1,0 +1,90 @@
+"""The Triton text of rows that the blocks of a cluster hold together: which part a block has, and how they exchange.
+
+Triton knows nothing of such clusters. A block stores its number into a box of every block, at its own place, and waits
+for the cluster. Its box then has all numbers, which it combines in their order, so that every block gets the same.
+Blocks push and never read another one's memory, and what a block stores comes before it arrives, so that each may leave
+after its last exchange. A box is used once: nothing waits before it is written again.
+"""
+
+from __future__ import annotations
+
+from ..ir.attributes import AxisAttrs, ReduceAttrs
+from ..ir.graph import Op
+from ..ir.types import Value
+from .context import Context
+from .dtypes import triton_dtype
+from .plan import PART
+
+# by dtype: the constraint of a register, the type of the instructions, bytes
+_REGISTERS = {
+    "float32": ("f", "f32", 4),
+    "float64": ("d", "f64", 8),
+    "int32": ("r", "b32", 4),
+    "int64": ("l", "b64", 8),
+}
+# memory of a block that has not begun may not be written
+_BEGIN = 'tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")'
+_TWO = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "tl.maximum({0}, {1})", "min": "tl.minimum({0}, {1})"}
+
+
+def emit_program(e: Context) -> None:
+    """Write which part of its row the block has, behind a barrier of the cluster's."""
+    parts = e.plan.cluster
+    if parts == 1:
+        return
+    begin = e.module.constant("_BEGIN", _BEGIN)
+    e.writer.line(f'tl.inline_asm_elementwise({begin}, "=r,r", [0], dtype=tl.int32, is_pure=False, pack=1)')
+    e.writer.line(f"{PART} = tl.program_id(0) % {parts}")
+
+
+def program_id(e: Context, axis: int) -> str:
+    """The program's number along an axis of the launch; blocks of a cluster are neighbours along the first."""
+    plain = f"tl.program_id({axis})"
+    return plain if axis or e.plan.cluster == 1 else f"{plain} // {e.plan.cluster}"
+
+
+def exchanged(e: Context, op: Op, text: str, dtype: str, combine: str) -> str:
+    """What all blocks reduce, of the text of what one does; ``text`` itself where a block has all of the dimension.
+    ``dtype``: that it is held in. ``combine``: the helper of two numbers, where it is more than an operator."""
+    value = op.inputs[0]
+    assert isinstance(value, Value)
+    if not e.plan.is_divided(value.dims[AxisAttrs.of(op).axis].extent):
+        return text
+    fn, parts = ReduceAttrs.of(op).fn, e.plan.cluster
+    ptx = e.module.constant(f"_EXCHANGE_{dtype.upper()}", f'tl.constexpr("""{exchange_text(parts, dtype)}""")')
+    letter = _REGISTERS[dtype][0]
+    numbers = ", ".join(f"n{i}" for i in range(parts))
+    types = ", ".join([triton_dtype(dtype)] * parts)
+    constraints = ",".join([f"={letter}"] * parts + [letter])
+    found = "n0"
+    for i in range(1, parts):
+        found = f"{combine}({found}, n{i})" if combine else _TWO[fn].format(found, f"n{i}")
+    body = (
+        '(own):\n    tl.static_assert(own.numel == 1, "one row a program")\n'
+        f'    {numbers} = tl.inline_asm_elementwise(\n        {ptx}, "{constraints}", [own],\n        dtype=({types}), '
+        "is_pure=False, pack=1,\n    )\n"
+        f"    return {found}\n"
+    )
+    return f"{e.module.helper(f'_{fn}_of_cluster', body)}({text})"
+
+
+def exchange_text(parts: int, dtype: str) -> str:
+    """The PTX by which so many blocks tell each other a number: the last operand is a block's own, those before it are
+    all of them, in the blocks' order. Each place where it stands has a box of its own."""
+    _, kind, size = _REGISTERS[dtype]
+    taken = "\n".join(f"    ld.shared.{kind} ${n}, [box+{size * n}];" for n in range(parts))
+    return f"""{{
+    .reg .pred is_peer;
+    .reg .b32 rank, own, there, thread;
+    .shared .align {size} .b8 box[{size * parts}];
+    mov.u32 rank, %cluster_ctarank;
+    mov.u32 thread, %tid.x;
+    setp.lt.u32 is_peer, thread, {parts};
+    mov.u32 own, box;
+    mad.lo.u32 own, rank, {size}, own;
+    @is_peer mapa.shared::cluster.u32 there, own, thread;
+    @is_peer st.shared::cluster.{kind} [there], ${parts};
+    barrier.cluster.arrive.release;
+    barrier.cluster.wait.acquire;
+{taken}
+}}"""

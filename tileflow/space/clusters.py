@@ -1,0 +1,93 @@
+"""The knob of rows that the blocks of a cluster hold together, and what its configs must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ..config import Config, ConfigSpace, Constraint, Direction, Knob
+from ..expr import Expr, all_of
+from ..ir.graph import KernelIR
+from ..passes.clusters import Row, Whole, clustered_row
+from ..target import Target
+from .knobs import CTAS, NUM_WARPS, PERSISTENT
+
+LEAST_ROW = 1 << 14  # of shorter ones a block holds all
+_DOWN: Direction = "down"
+_LANES = 4  # a thread's least: what one instruction loads of float32
+
+
+def cluster_refusal(ir: KernelIR, target: Target) -> str:
+    """Why no cluster divides the rows of a region on a target; empty where one may."""
+    if not target.has_clusters:
+        return (
+            f"{target.name} has no clusters of blocks that reach one another's shared memory, or none that were tried"
+        )
+    row = clustered_row(ir)
+    if isinstance(row, Whole):
+        return row.reason
+    if ir.hint(row.extent) < LEAST_ROW:
+        return f"a block holds the whole of rows shorter than {LEAST_ROW}"
+    if _one_row(ir).constant == 0:
+        return "a program has several rows, and the number that blocks of a cluster exchange is one row's"
+    return ""
+
+
+def with_cluster_knob(ir: KernelIR, target: Target, knobs: list[Knob]) -> list[Knob]:
+    """``knobs`` of a region's grid, and how many blocks hold a row together, where it is held in one piece. A program
+    of several is not persistent."""
+    if cluster_refusal(ir, target):
+        return knobs
+    alone, name = CTAS.symbol(ir).eq(1), PERSISTENT.name(ir)
+    knobs = [replace(k, active=k.active.and_(alone)) if k.name == name else k for k in knobs]
+    return [*knobs, CTAS.of(ir, Expr.sym(_row(ir).site).eq(0))]
+
+
+def cluster_parts(ir: KernelIR, target: Target) -> Mapping[Expr, Expr]:
+    """By the extent that is divided, the number of its parts: empty where the region has no knob."""
+    return {} if cluster_refusal(ir, target) else {_row(ir).extent: CTAS.symbol(ir)}
+
+
+def cluster_constraints(ir: KernelIR, target: Target) -> Iterator[Constraint]:
+    """One row a program, which has one tile, and enough of the row for each thread."""
+    if cluster_refusal(ir, target):
+        return
+    ctas, back = CTAS.symbol(ir), ((CTAS.name(ir), _DOWN),)
+    lanes = 1 << (ir.hint(_row(ir).extent) - 1).bit_length()
+    alone = ctas.eq(1)
+    yield Constraint(
+        f"one row a program of {CTAS.name(ir)}",
+        alone.or_(_one_row(ir)),
+        back,
+        "the number that blocks of a cluster exchange is one row's: with several blocks a program has one row",
+    )
+    yield Constraint(
+        f"one tile a program of {CTAS.name(ir)}",
+        alone.or_(PERSISTENT.symbol(ir).eq(0)),
+        back,
+        "each exchange has a place of its own in shared memory, which is used once: with several blocks a program is "
+        "not persistent",
+    )
+    yield Constraint(
+        f"lanes for the threads of {CTAS.name(ir)}",
+        alone.or_((ctas * NUM_WARPS.symbol(ir) * (target.warp_size * _LANES)).le(lanes)),
+        back,
+        f"each thread of a cluster's blocks has at least {_LANES} elements of a row",
+    )
+
+
+def without_clusters(space: ConfigSpace, config: Config) -> Config:
+    """``config``, or where a launch of it has clusters, the nearest one of ``space`` in which none has: what launches
+    through Triton knows of no clusters. Raises ConfigError where the rest of ``config`` is none of ``space``."""
+    clustered = [name for name, choice in config.items if CTAS.matches(name) and choice != CTAS.default]
+    return space.repair(config.with_(dict.fromkeys(clustered, CTAS.default))) if clustered else config
+
+
+def _row(ir: KernelIR) -> Row:
+    found = clustered_row(ir)
+    assert isinstance(found, Row)  # or there would be no knob
+    return found
+
+
+def _one_row(ir: KernelIR) -> Expr:
+    return all_of(ir.tiles[name].block.eq(1) for name in ir.grid)
