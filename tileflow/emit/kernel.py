@@ -10,6 +10,7 @@ from ..space.knobs import CUTLASS_NAME, NUM_STAGES, NUM_WARPS, VENDOR_OPTIONS
 from ..target import Target
 from . import atomics as _atomics
 from . import escapes as _escapes
+from . import full_blocks as _full_blocks
 from . import grid
 from . import loops as _loops
 from . import memory as _memory
@@ -32,6 +33,7 @@ from .table import TRITON
 _FAMILIES = (
     _atomics,
     _escapes,
+    _full_blocks,
     _loops,
     _memory,
     _nibbles,

@@ -15,6 +15,7 @@ from .access import access_constraints, access_knobs, subtile_knobs
 from .blocks import block_knobs, reduction_knob
 from .constraints import constraints
 from .extents import Extents
+from .full_blocks import full_block_knobs
 from .grids import grid_constraints, grid_knobs
 from .knobs import SCHEDULE, TUNABLE
 from .launch import launch_knobs
@@ -94,6 +95,7 @@ def _region_knobs(
     knobs += transposed_knobs(ir, extents, target)
     knobs += precision_knobs(ir, target)
     knobs += spread_knobs(ir)
+    knobs += full_block_knobs(ir, extents, target)
     known = dict(taken) | {k.name: k for k in knobs}
     own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}
