@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from ..config import Choice, Config, ConfigSpace, Knob
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
-from ..space.knobs import FULL_BLOCKS, NUM_STAGES
+from ..space.knobs import NUM_STAGES
 from ..target import Target
+from .full_blocks import full_blocks_config
 from .products import product_config
 from .spreading import spread_config
 from .streaming import streaming_config
@@ -29,7 +30,7 @@ def default_config(
     for ir in regions:
         has_product = any(op.kind is OpKind.DOT for op in ir.walk())
         wanted |= product_config(ir, target, pipelined, unaligned) if has_product else streaming_config(ir, target)
-    wanted |= {k.name: True for k in space.knobs if FULL_BLOCKS.matches(k.name)}
+        wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(space.repair(Config.of(chosen)))
     spread: dict[str, Choice] = {}
