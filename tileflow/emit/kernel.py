@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..config import Config
 from ..expr import Expr
-from ..ir.graph import KernelIR, Op
+from ..ir.graph import Block, KernelIR, Op
 from ..ir.types import Dim
 from ..space.knobs import CUTLASS_NAME, NUM_STAGES, NUM_WARPS, VENDOR_OPTIONS
 from ..target import Target
@@ -84,6 +84,10 @@ class TritonKernel(Context):
         """Write a barrier where the IR's order between memory operations needs one."""
         if id(op) in self._barriers:
             self.writer.line("tl.debug_barrier()")
+
+    def begin_side(self, op: Op, side: Block) -> None:
+        """A branch in a turn whose masks stand in branches stays one."""
+        _full_blocks.keep_side(self, op, side)
 
     def run(self, origin: Origin | None) -> TritonSource:
         """The finished source of the region: header, signature, program ids and body. ``origin``: where the user's loop

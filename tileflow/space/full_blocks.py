@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from ..config import Knob
 from ..expr import FALSE, Expr, all_of
 from ..ir.attributes import PointwiseAttrs, SizeAttrs, TileAttrs, WhereMaskAttrs
-from ..ir.graph import KernelIR, Op, Operand, Tile, walk
+from ..ir.graph import Block, KernelIR, Op, Operand, Tile, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
@@ -29,12 +29,14 @@ _DIVIDES_EACH = frozenset({"add", "sub", "minimum", "maximum"})  # what divides 
 
 def masks_behind_products(ir: KernelIR) -> dict[int, Tile]:
     """The ids (Python's) of masks that only a partial block of an innermost loop needs, and that loop's tile."""
-    found = dict[int, Tile]()
+    return {id(mask): tile for tile, body in turns(ir) for mask in _masks(body.ops, tile)}
+
+
+def turns(ir: KernelIR) -> Iterator[tuple[Tile, Block]]:
+    """The innermost loops' tiles, and what a turn of each does."""
     for op in ir.walk():
         if op.kind is OpKind.FOR and not any(inner.kind is OpKind.FOR for inner in walk(op.regions[0])):
-            tile = ir.tiles[TileAttrs.of(op).tile]
-            found |= {id(mask): tile for mask in _masks(op.regions[0].ops, tile)}
-    return found
+            yield ir.tiles[TileAttrs.of(op).tile], op.regions[0]
 
 
 def _masks(turn: Iterable[Op], tile: Tile) -> Iterator[Op]:
