@@ -136,6 +136,7 @@ def attention_backward_1(
         v9 = v7.to(tl.int64)
         v10 = v8 < v9
         if v10:
+            _keep_branch()
             # weights = torch.where(tile_m.index[None, :] >= tile_n.index[:, None], weights, 0.0)
             v11 = tile_m_1_idx[None, :]
             v12 = tile_n_1_idx[:, None]
@@ -261,6 +262,7 @@ def attention_backward_2(
         v10 = tile_m_2_begin.to(tl.int64)
         v11 = v9 > v10
         if v11:
+            _keep_branch()
             # weights = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], weights, 0.0)
             v12 = tile_m_2_idx[:, None]
             v13 = tile_n_2_idx[None, :]
