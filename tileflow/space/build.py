@@ -95,10 +95,10 @@ def _region_knobs(
     knobs += transposed_knobs(ir, extents, target)
     knobs += precision_knobs(ir, target)
     knobs += spread_knobs(ir)
-    knobs += full_block_knobs(ir, extents, target)
     known = dict(taken) | {k.name: k for k in knobs}
     own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}
+    own += full_block_knobs(ir, extents, known, target)
     knobs = [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]
     schedules = list(schedule_knobs(ir, target))
     return of_each_schedule(ir, [*knobs, *schedules]) if schedules else knobs

@@ -8,7 +8,8 @@ product alone: what stands before the first one feeds it, and Triton loads it ah
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 
 from ..config import Knob
 from ..expr import FALSE, Expr, all_of
@@ -60,15 +61,26 @@ def _inner_values(op: Op) -> Iterator[Value]:
         yield from (v for v in region.results if isinstance(v, Value))
 
 
-def full_block_knobs(ir: KernelIR, extents: Extents, target: Target) -> Iterator[Knob]:
+def full_block_knobs(ir: KernelIR, extents: Extents, known: Mapping[str, Knob], target: Target) -> Iterator[Knob]:
     """Whether a turn of a full block jumps over its masks, on Hopper: products of warp groups have one layout on both
-    sides of a branch."""
+    sides of a branch. ``known``: the knobs of block sizes; a loop that all of them divide has none."""
     products = [op for op in ir.walk() if op.kind in PRODUCTS]
     if not target.has_wgmma or not products:
         return
     by_groups = all_of(grouped(ir, op, extents) for op in products)
     for tile in dict.fromkeys(t.name for t in masks_behind_products(place_masks(ir)).values()):
-        yield FULL_BLOCKS.at(loop_site(ir, tile), by_groups.and_(_only_full(ir, ir.tiles[tile]).eq(0)))
+        even = _only_full(ir, ir.tiles[tile])
+        if not _always(even, known):
+            yield FULL_BLOCKS.at(loop_site(ir, tile), by_groups.and_(even.eq(0)))
+
+
+def _always(condition: Expr, known: Mapping[str, Knob]) -> bool:
+    """Whether a condition on blocks holds for each of their choices."""
+    names = sorted(condition.symbols())
+    if not known.keys() >= set(names):
+        return False
+    choices = ([int(c) for c in known[n].choices] for n in names)
+    return all(condition.evaluate(dict(zip(names, c, strict=True))) for c in product(*choices))
 
 
 def _only_full(ir: KernelIR, tile: Tile) -> Expr:
