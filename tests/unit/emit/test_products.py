@@ -13,7 +13,7 @@ from tile_testing.traced import traced
 import tileflow
 import tileflow.language as tfl
 from tileflow.api import load_kernel
-from tileflow.build.compile import compile_source
+from tileflow.build.compile import build, compile_source
 from tileflow.errors import ConfigError, KernelError
 from tileflow.ir.attributes import DotAttrs
 from tileflow.ir.graph import Op
@@ -444,4 +444,4 @@ def test_a_full_block_jumps_over_the_masks() -> None:
     branching, plain = (build(lowered.emit(config)[1], device).resources for config in (lowered.default, masked))
     assert branching.spills == plain.spills == 0
     same = ("wgmma", "async_copy", "load_shared", "store_shared")
-    assert [dict(branching.mix).get(k) for k in same] == [dict(plain.mix).get(k) for k in same]
+    assert [dict(branching.instructions).get(k) for k in same] == [dict(plain.instructions).get(k) for k in same]
