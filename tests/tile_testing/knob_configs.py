@@ -13,7 +13,7 @@ SMALL = 32  # of block sizes, so that every loop has several turns and the grid 
 NEEDS: tuple[dict[str, Choice], ...] = (
     {}, {"persistent": 2}, {"reduction": 128}, {"persistent": 2, "reduction": 128}, {"block": 4}, {"block": 128},
     {"num_warps": 2}, {"access": "descriptor", "block": 64, "num_stages": 2},
-    {"schedule": "warp_specialised", "block": 128},
+    {"schedule": "warp_specialised", "block": 128}, {"block": 128, "block:tile_m": 64, "schedule": "pipelined"},
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ..ir.kinds import OpKind
 from ..space.knobs import NUM_STAGES
 from ..target import Target
 from .clusters import cluster_config
+from .full_blocks import full_blocks_config
 from .products import product_config
 from .spreading import spread_config
 from .streaming import streaming_config
@@ -35,6 +36,7 @@ def default_config(
             wanted |= product_config(ir, target, pipelined, unaligned)
         else:
             wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
+        wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(space.repair(Config.of(chosen)))
     spread: dict[str, Choice] = {}

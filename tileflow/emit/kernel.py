@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ..config import Config
 from ..expr import Expr
-from ..ir.graph import KernelIR, Op
+from ..ir.graph import Block, KernelIR, Op
 from ..ir.types import Dim
 from ..space.knobs import CUTLASS_NAME, NUM_STAGES, NUM_WARPS, VENDOR_OPTIONS
 from ..target import Target
 from . import atomics as _atomics
 from . import escapes as _escapes
+from . import full_blocks as _full_blocks
 from . import grid
 from . import loops as _loops
 from . import memory as _memory
@@ -32,6 +33,7 @@ from .table import TRITON
 _FAMILIES = (
     _atomics,
     _escapes,
+    _full_blocks,
     _loops,
     _memory,
     _nibbles,
@@ -86,6 +88,10 @@ class TritonKernel(Context):
         """Write a barrier where the IR's order between memory operations needs one."""
         if id(op) in self._barriers:
             self.writer.line("tl.debug_barrier()")
+
+    def begin_side(self, op: Op, side: Block) -> None:
+        """A branch in a turn whose masks stand in branches stays one."""
+        _full_blocks.keep_side(self, op, side)
 
     def run(self, origin: Origin | None) -> TritonSource:
         """The finished source of the region: header, signature, program ids and body. ``origin``: where the user's loop

@@ -82,7 +82,10 @@ def where_mask(e: Context, op: Op) -> None:
         e.bind(op.output, e.name(value), held)
         return
     mask = " & ".join(e.lane_mask(value.dims, a) for a in axes)
+    e.define(op.output, chosen(mask, e.name(value), e.as_dtype(other, held), held), held)
+
+
+def chosen(mask: str, value: str, other: str, dtype: str) -> str:
+    """``tl.where`` of a tile and a number, in the tile's dtype."""
     template = "tl.where({0}, {1}, {2})"
-    e.define(
-        op.output, _typed(template, template.format(mask, e.name(value), e.as_dtype(other, held)), held, False), held
-    )
+    return _typed(template, template.format(mask, value, other), dtype, False)

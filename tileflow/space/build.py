@@ -16,6 +16,7 @@ from .blocks import block_knobs, reduction_knob
 from .clusters import cluster_constraints, cluster_parts, with_cluster_knob
 from .constraints import constraints
 from .extents import Extents
+from .full_blocks import full_block_knobs
 from .grids import grid_constraints, grid_knobs
 from .knobs import SCHEDULE, TUNABLE
 from .launch import launch_knobs
@@ -99,6 +100,7 @@ def _region_knobs(
     known = dict(taken) | {k.name: k for k in knobs}
     own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}
+    own += full_block_knobs(ir, extents, known, target)
     knobs = [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]
     schedules = list(schedule_knobs(ir, target))
     return of_each_schedule(ir, [*knobs, *schedules]) if schedules else knobs

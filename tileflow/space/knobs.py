@@ -169,6 +169,11 @@ WARP_SPECIALIZE = LoopKnob("warp_specialize", (False, True), default=False,
         "out of two",
 )  # fmt: skip
 
+FULL_BLOCKS = LoopKnob("full_blocks", (False, True), default=False,
+    where="Hopper; innermost loops whose blocks do not come out even, with masks on what products of warp groups gave",
+    why="a branch, so that only a partial block computes these masks; selections in each turn otherwise",
+)  # fmt: skip
+
 # ---- Products --------------------------------------------------------------------------------------------
 
 TRANSPOSED = ProductKnob("transposed", (False, True), default=False,
@@ -340,6 +345,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         SPREAD,
         MULTI_BUFFER,
         WARP_SPECIALIZE,
+        FULL_BLOCKS,
     ),
     "Products": (TRANSPOSED, PRECISION),
     "Loads and stores": (

@@ -27,6 +27,7 @@ from tileflow.errors import TileflowError
 from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
 from tileflow.measure.timing import DeviceSampler
+from tileflow.space.knobs import FULL_BLOCKS
 from tileflow.target import Target, target
 
 from ..suite.eager import attention_backward
@@ -37,6 +38,7 @@ from .watched import Job, say_about, say_begins, say_found
 
 _ROUNDS = 16
 _TORCH = "torch"
+_MASKED = "default, masks in each turn"
 _BOTH = "both, the best of each"
 # by launch: the knobs of its tile of rows and of its turns
 _BLOCKS = {1: ("block:tile_n@1", "block:block_m"), 2: ("block:tile_m@2", "block:block_n")}
@@ -65,6 +67,9 @@ CASES = (
     GradientCase("D = 128, causal", 4, 32, 4096, 128, causal=True),
     GradientCase("D = 64, causal", 4, 32, 4096, 64, causal=True),
     GradientCase("D = 128, full", 4, 32, 4096, 128),
+    GradientCase("D = 64, 4000 rows, causal", 4, 32, 4000, 64, causal=True),
+    GradientCase("D = 64, 4000 rows, full", 4, 32, 4000, 64),
+    GradientCase("D = 128, 4000 rows, causal", 4, 32, 4000, 128, causal=True),
     GradientCase("D = 80, odd length, causal", 2, 16, 2000, 80, causal=True),
 )
 
@@ -73,6 +78,9 @@ def configs(lowered: Lowered) -> dict[str, Config]:
     """Return the default and the valid configs that warp-specialise one launch, by what they differ in."""
     found = {"default": lowered.default}
     known = {k.name for k in lowered.space.knobs}
+    branches = [name for name, choice in lowered.default.items if FULL_BLOCKS.matches(name) and choice]
+    if branches:
+        found[_MASKED] = lowered.space.normalise(lowered.default.with_(dict.fromkeys(branches, False)))
     for launch, rows, columns, stages in _TRIED:
         tile, turn = _BLOCKS[launch]
         if f"schedule@{launch}" not in known:

@@ -1,4 +1,4 @@
-# config: block:block_m=128, block:block_n=128, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, descending@2=True, load:grad_out#0@1.access=descriptor, load:grad_out#0@2.access=descriptor, load:k#0@1.access=descriptor, load:k#0@2.access=descriptor, load:q#0@1.access=descriptor, load:q#0@2.access=descriptor, load:v#0@1.access=descriptor, load:v#0@2.access=descriptor, store:grad_k#0@1.access=descriptor, store:grad_q#0@2.access=descriptor, store:grad_v#0@1.access=descriptor
+# config: block:block_m=128, block:block_n=128, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, descending@2=True, load:grad_out#0@1.access=descriptor, load:grad_out#0@2.access=descriptor, load:k#0@1.access=descriptor, load:k#0@2.access=descriptor, load:q#0@1.access=descriptor, load:q#0@2.access=descriptor, load:v#0@1.access=descriptor, load:v#0@2.access=descriptor, loop:tile_m@1@1.full_blocks=True, loop:tile_n@2@2.full_blocks=True, store:grad_k#0@1.access=descriptor, store:grad_q#0@2.access=descriptor, store:grad_v#0@1.access=descriptor
 # region 0, static
 # grid: 128, 1, 1
 # guards: (((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (1 == lse2.align)) and (4 == lse2.shape.0)) and (4000 == lse2.shape.1)) and (4000 == lse2.stride.0)) and (1 == lse2.stride.1)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2))
@@ -65,11 +65,22 @@ def attention_backward_0(
 import triton
 import triton.language as tl
 
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def _keep_branch():
+    zero = tl.full([], 0, tl.int32)
+    if not INTERPRETED:
+        zero = tl.inline_asm_elementwise("", "=r,0", [zero], dtype=tl.int32, is_pure=False, pack=1)
+    return zero
+
 
 # examples.attention:attention_backward (flash.py:124), launch 1, static sizes
 #   block:block_m=128, block:tile_n@1=64, load:grad_out#0@1.access=descriptor,
 #   load:k#0@1.access=descriptor, load:q#0@1.access=descriptor, load:v#0@1.access=descriptor,
-#   store:grad_k#0@1.access=descriptor, store:grad_v#0@1.access=descriptor
+#   loop:tile_m@1@1.full_blocks=True, store:grad_k#0@1.access=descriptor,
+#   store:grad_v#0@1.access=descriptor
 @triton.jit
 def attention_backward_1(
     delta_ptr,
@@ -125,6 +136,7 @@ def attention_backward_1(
         v9 = v7.to(tl.int64)
         v10 = v8 < v9
         if v10:
+            _keep_branch()
             # weights = torch.where(tile_m.index[None, :] >= tile_n.index[:, None], weights, 0.0)
             v11 = tile_m_1_idx[None, :]
             v12 = tile_n_1_idx[:, None]
@@ -142,11 +154,17 @@ def attention_backward_1(
         inner = weights_1 * v18
         # sum_v = tfl.dot(weights.to(grad.dtype), grad, acc=sum_v)
         v19 = weights_1.to(tl.bfloat16)
-        v20 = tl.where(tile_m_1_mask[None, :], v19, 0.0)
+        if tile_m_1_begin + BLOCK_BLOCK_M > 4000:
+            v20 = tl.where((tile_m_1_begin + _keep_branch() + tl.arange(0, BLOCK_BLOCK_M) < 4000)[None, :], v19, 0.0)
+        else:
+            v20 = v19
         sum_v_next = tl.dot(v20, grad, acc=sum_v)
         # sum_k = tfl.dot(inner.to(query.dtype), query, acc=sum_k)
         v21 = inner.to(tl.bfloat16)
-        v22 = tl.where(tile_m_1_mask[None, :], v21, 0.0)
+        if tile_m_1_begin + BLOCK_BLOCK_M > 4000:
+            v22 = tl.where((tile_m_1_begin + _keep_branch() + tl.arange(0, BLOCK_BLOCK_M) < 4000)[None, :], v21, 0.0)
+        else:
+            v22 = v21
         sum_k_next = tl.dot(v22, query, acc=sum_k)
         sum_k = sum_k_next
         sum_v = sum_v_next
@@ -175,11 +193,21 @@ def attention_backward_1(
 import triton
 import triton.language as tl
 
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def _keep_branch():
+    zero = tl.full([], 0, tl.int32)
+    if not INTERPRETED:
+        zero = tl.inline_asm_elementwise("", "=r,0", [zero], dtype=tl.int32, is_pure=False, pack=1)
+    return zero
+
 
 # examples.attention:attention_backward (flash.py:124), launch 2, static sizes
 #   block:block_n=128, block:tile_m@2=64, descending@2=True, load:grad_out#0@2.access=descriptor,
 #   load:k#0@2.access=descriptor, load:q#0@2.access=descriptor, load:v#0@2.access=descriptor,
-#   store:grad_q#0@2.access=descriptor
+#   loop:tile_n@2@2.full_blocks=True, store:grad_q#0@2.access=descriptor
 @triton.jit
 def attention_backward_2(
     delta_ptr,
@@ -234,6 +262,7 @@ def attention_backward_2(
         v10 = tile_m_2_begin.to(tl.int64)
         v11 = v9 > v10
         if v11:
+            _keep_branch()
             # weights = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], weights, 0.0)
             v12 = tile_m_2_idx[:, None]
             v13 = tile_n_2_idx[None, :]
@@ -249,7 +278,10 @@ def attention_backward_2(
         inner = weights_1 * v17
         # sum_q = tfl.dot(inner.to(key.dtype), key, acc=sum_q)
         v18 = inner.to(tl.bfloat16)
-        v19 = tl.where(tile_n_2_mask[None, :], v18, 0.0)
+        if tile_n_2_begin + BLOCK_BLOCK_N > v2:
+            v19 = tl.where((tile_n_2_begin + _keep_branch() + tl.arange(0, BLOCK_BLOCK_N) < v2)[None, :], v18, 0.0)
+        else:
+            v19 = v18
         sum_q_next = tl.dot(v19, key, acc=sum_q)
         sum_q = sum_q_next
     # grad_q[head.begin, tile_m, :] = sum_q * scale

@@ -13,7 +13,7 @@ from tile_testing.traced import traced
 import tileflow
 import tileflow.language as tfl
 from tileflow.api import load_kernel
-from tileflow.build.compile import compile_source
+from tileflow.build.compile import build, compile_source
 from tileflow.errors import ConfigError, KernelError
 from tileflow.ir.attributes import DotAttrs
 from tileflow.ir.graph import Op
@@ -430,3 +430,18 @@ def test_a_short_branch_between_products_of_single_warps_is_a_choice(
     it = lower(function, x, y, device=device)
     (source,) = it.emit(it.default)
     assert bool(re.search(r"^ +if ", source.text, re.MULTILINE)) == is_jump
+
+
+def test_a_full_block_jumps_over_the_masks() -> None:
+    """Of keys' and values' gradients at 64 columns: a turn has the same products and boxes with the branches."""
+    from examples.attention import attention_backward
+
+    device = target("nvidia-h200")
+    args = attention_backward.inputs(batch=1, heads=1, m=4096, d=64, causal=True, device="meta")
+    lowered = attention_backward.lower(args, device)
+    assert lowered.default["loop:tile_m@1@1.full_blocks"] is True
+    masked = lowered.default.with_({"loop:tile_m@1@1.full_blocks": False})
+    branching, plain = (build(lowered.emit(config)[1], device).resources for config in (lowered.default, masked))
+    assert branching.spills == plain.spills == 0
+    same = ("wgmma", "async_copy", "load_shared", "store_shared")
+    assert [dict(branching.instructions).get(k) for k in same] == [dict(plain.instructions).get(k) for k in same]
