@@ -22,6 +22,9 @@ _REGISTERS = {
     "int32": ("r", "b32", 4),
     "int64": ("l", "b64", 8),
 }
+# Bytes of a box, and what it begins at a multiple of. Triton's own shared memory begins behind all boxes, and the copy
+# engine's tiles in it lie at multiples of 1024.
+_BOX = 1024
 # memory of a block that has not begun may not be written
 _BEGIN = 'tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")'
 _TWO = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "tl.maximum({0}, {1})", "min": "tl.minimum({0}, {1})"}
@@ -76,7 +79,7 @@ def exchange_text(parts: int, dtype: str) -> str:
     return f"""{{
     .reg .pred is_peer;
     .reg .b32 rank, own, there, thread;
-    .shared .align {size} .b8 box[{size * parts}];
+    .shared .align {_BOX} .b8 box[{_BOX}];
     mov.u32 rank, %cluster_ctarank;
     mov.u32 thread, %tid.x;
     setp.lt.u32 is_peer, thread, {parts};

@@ -124,6 +124,7 @@ def measured(case: Case, device: Target) -> dict[str, Any]:
     calls: dict[str, Callable[..., Any]] = {
         name: kernel.compile(lowered, config, "cuda") for name, config in configs(lowered) if name not in wrong
     }
+    torch.compiler.reset()  # or it gives up compiling after eight cases, and runs torch
     calls |= {"torch": kernel.reference, "torch.compile": torch.compile(kernel.reference, dynamic=False)}
     us = medians({name: DeviceSampler(call, args) for name, call in calls.items()}, ROUNDS)
     return {"case": case.name, "default": chosen(lowered), "wrong": wrong, "us": us}

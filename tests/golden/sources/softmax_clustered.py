@@ -14,7 +14,7 @@ _BEGIN = tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov
 _EXCHANGE_FLOAT32 = tl.constexpr("""{
     .reg .pred is_peer;
     .reg .b32 rank, own, there, thread;
-    .shared .align 4 .b8 box[16];
+    .shared .align 1024 .b8 box[1024];
     mov.u32 rank, %cluster_ctarank;
     mov.u32 thread, %tid.x;
     setp.lt.u32 is_peer, thread, 4;

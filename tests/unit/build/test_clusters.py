@@ -46,7 +46,7 @@ def test_each_exchange_has_a_box_of_its_own(mode: str) -> None:
     assert len(re.findall(r"mapa\.shared::cluster", ptx)) == len(re.findall(r"st\.shared::cluster", ptx)) == 2
     assert len(re.findall(r"barrier\.cluster\.wait", ptx)) == 3  # one where it begins
     assert ptx.index("barrier.cluster.wait") < ptx.index("ld.global") < ptx.index("mapa")
-    assert len(re.findall(r"\.shared \.align 4 \.b8 box\[32\]", ptx)) == 2
+    assert len(re.findall(r"\.shared \.align 1024 \.b8 box\[1024\]", ptx)) == 2
     lanes = sum(int(n) for n in re.findall(r"ld\.global[\w.:]*\.v(\d)\.b32", ptx))
     assert lanes == LONG // (8 * 16 * 32)
     assert compiled.ctas == 1 and compiled.shared < 1024

@@ -190,4 +190,7 @@ def test_each_knob_of_the_gallery_is_a_defined_one() -> None:
     row = kernel("examples.long_sum:long_sum.backward")  # of rows that are stored alone
     spread_sum = row.lower(row.inputs(device="meta", m=64, n=4096), target("nvidia-h200"))
     found |= {definition(knob.name) for knob in spread_sum.space.knobs}
+    softmax = kernel("examples.softmax:softmax")  # of rows that a cluster may hold
+    long_rows = softmax.lower(softmax.inputs(device="meta", m=64, n=65536), target("nvidia-h200"))
+    found |= {definition(knob.name) for knob in long_rows.space.knobs}
     assert found | {TUNABLE} == set(KNOBS)
