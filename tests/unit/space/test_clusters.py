@@ -13,7 +13,7 @@ from examples.layer_norm import layer_norm
 from examples.long_sum import long_sum
 from examples.matmul import matmul
 from examples.rms_norm import rms_norm
-from examples.softmax import softmax, softmax_online
+from examples.softmax import softmax, softmax_bwd, softmax_online
 from tileflow.api import Kernel
 from tileflow.config import Choice, Config
 from tileflow.default import default_config
