@@ -478,6 +478,8 @@ def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
     (``pip install tileflow[tune]``), which this package does not import. Raises CallError and SpecError.
     """
     try:
+        if "tools" not in options:  # whose workers have begun
+            importlib.import_module("tileflow_experiments.begin").begin()
         search = importlib.import_module("tileflow_experiments.tune")
     except ModuleNotFoundError as error:
         raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error

@@ -319,7 +319,6 @@ class GpuDevice:
         try:
             info = self._process.identity(limits)
             check_identity(info, expected)
-            self._process.warm_up(limits)
         except ClusterError:
             self._process.close()
             raise

@@ -74,14 +74,14 @@ def test_a_right_kernel_is_measured_near_the_bandwidth(ask: Any, device: Target)
     assert result.ci95_us < 0.1 * result.median_us
 
 
-def test_a_process_that_was_warmed_up_is_quick_with_its_first_trial(candidate: Callable[[str], Candidate]) -> None:
+def test_a_process_that_prepared_is_quick_with_its_first_trial(candidate: Callable[[str], Candidate]) -> None:
     """The cold one comes second, so that its files are read already."""
     took = []
-    for warms_up in (True, False):
+    for prepares in (True, False):
         with MeasureProcess() as process:
             process.identity()
-            if warms_up:
-                process.warm_up()
+            if prepares:
+                process.prepare(request(candidate("right")))
             outcome = process.run(request(candidate("right")))
             assert outcome.status is Status.OK, outcome.error_digest
             took.append(outcome.prepare_s + outcome.verify_s)

@@ -54,13 +54,6 @@ def noise_guard(device_index: int) -> NoiseGuard:
     return NoiseGuard(Canary(read_memory), open_monitor(identified_device(device_index)))
 
 
-def warm_up(device_index: int) -> None:
-    """Load what a first trial needs."""
-    identified_device(device_index)
-    report("prepare")
-    warm_up_libraries()
-
-
 def rest() -> None:
     """Give the card's memory back, and forget the modules that kernels came with: a later problem's may be others."""
     report("prepare")
@@ -69,14 +62,17 @@ def rest() -> None:
 
 
 def prepare(request: MeasureRequest, device_index: int) -> Outcome | None:
-    """Make the request's data; no config is needed. Returns why the kernel's own text is no reference for it, if it is
-    none. Raises what the kernel author's functions raise."""
+    """Make the request's data, and load what its first trial needs; no config is needed. Returns why the kernel's own
+    text is no reference for it, if it is none. Raises what the kernel author's functions raise."""
     identified_device(device_index)
     report("prepare")
     try:
-        input_cache.prepare(request)
+        _, (data, *_) = input_cache.prepare(request)
     except NoText as error:
         return no_time(str(error))
+    report("device")  # what follows is not the problem's time
+    warm_up_libraries(data.args)
+    noise_guard(device_index)
     return None
 
 

@@ -27,7 +27,6 @@ _CALL_LIMIT_S = 60.0  # between the start of a call and its first phase
 _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
 _RUNS = "tileflow.measure.child:run"
 _PREPARES = "tileflow.measure.child:prepare"
-_WARMS_UP = "tileflow.measure.child:warm_up"
 _RESTS = "tileflow.measure.child:rest"
 _IDENTIFIES = "tileflow.measure.child:identify"
 
@@ -73,13 +72,9 @@ class MeasureProcess(WarmProcess):
             hint="is it visible, free, and does torch have its backend?",
         )
 
-    def warm_up(self, limits: Limits | None = None) -> None:
-        """Let the child load what a first trial needs. What goes wrong is told by :meth:`run`, which meets it again."""
-        self._ahead(_WARMS_UP, (self._device_index,), limits or Limits())
-        self._keep_spare()
-
     def prepare(self, request: MeasureRequest) -> None:
-        """Let the child make the request's data ahead. What goes wrong is told by :meth:`run`, which meets it again."""
+        """Let the child make the request's data ahead, and load what a first trial needs. What goes wrong is told by
+        :meth:`run`, which meets it again."""
         request = self._placed(request)
         answer = self._ahead(_PREPARES, (request, self._device_index), request.limits)
         if isinstance(answer, Done) and isinstance(answer.value, Outcome):  # of the kernel's own text: others are quick

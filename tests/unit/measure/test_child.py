@@ -14,7 +14,7 @@ import torch
 
 from tileflow.config import Config
 from tileflow.errors import LaunchError
-from tileflow.measure import child, input_cache
+from tileflow.measure import child, input_cache, warmup
 from tileflow.measure.canary import Canary, NoiseGuard
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import NO_ROOM, NO_TIME
@@ -66,6 +66,7 @@ class Twice:
 
 
 twice = Twice()
+warmed: list[str] = []
 steady = NoiseGuard(Canary(lambda count: [10.0] * count), NullMonitor("GPU-0"))
 
 
@@ -87,11 +88,13 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         child, "identified_device", lambda index: DeviceInfo("card", "nvidia-h200", "GPU-0", 1, 1, "", "")
     )
     monkeypatch.setattr(child, "noise_guard", lambda index: steady)
+    monkeypatch.setattr(warmup, "_warm_up", warmed.append)
     monkeypatch.setattr(child, "DeviceSampler", Sampler)
     monkeypatch.setattr(child, "sample_in_turn", lambda samplers: [s.us for s in samplers])
     monkeypatch.setattr(input_cache, "make_room", lambda: None)
     monkeypatch.setitem(sys.modules, "measure_child_kernels", sys.modules[__name__])
     made.clear()
+    warmed.clear()
     yield
     input_cache.forget()
 
@@ -122,6 +125,7 @@ def test_data_is_made_once_a_problem_and_seed() -> None:
 def test_data_made_ahead_is_the_first_trials() -> None:
     child.prepare(MeasureRequest("m:twice", (("n", 64),), (), loader="measure_child_kernels:load", seeds=(0,)), 0)
     assert made == {(64, 0): 1}
+    assert warmed == ["float32"], "what a trial loads is loaded ahead, for the problem's own dtype alone"
     assert ask(("", 50.0), seeds=(0,)).status is Status.OK
     assert made == {(64, 0): 1}
 

@@ -211,11 +211,6 @@ def test_without_a_device_the_identity_says_what_is_missing(process: MeasureProc
         process.identity()
 
 
-def test_without_a_device_warming_up_leaves_it_to_the_first_trial(process: MeasureProcess) -> None:
-    process.warm_up()
-    assert ask(process, "ok").status is Status.OK
-
-
 def test_closing_leaves_no_process() -> None:
     process = MeasureProcess(warm=())
     process._keep_spare()
