@@ -13,8 +13,8 @@ from math import prod
 
 from ..config import Choice
 from ..ir.analysis import likely_length
-from ..ir.attributes import PointwiseAttrs, TileAttrs
-from ..ir.graph import Block, KernelIR, Op, walk
+from ..ir.attributes import AccessAttrs, PointwiseAttrs, TileAttrs
+from ..ir.graph import Block, KernelIR, Op, TileIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import OPS
 from ..ir.opdef import Trait
@@ -33,7 +33,7 @@ _SUMS = ("add", "maximum", "minimum", "mul")
 
 
 def recurrences(ir: KernelIR) -> list[Op]:
-    """The loops step by step that load, and change a tile of theirs by more than one sum or extremum each."""
+    """The loops step by step that can load ahead, and change a tile of theirs by more than one sum or extremum each."""
     return [op for op in ir.walk() if op.kind is OpKind.FOR and _is_recurrence(ir, op)]
 
 
@@ -62,10 +62,32 @@ def _is_recurrence(ir: KernelIR, loop: Op) -> bool:
     if ir.tiles[name].block.constant != 1 or likely_length(ir, name) < LEAST_TURNS:
         return False
     (turn,) = loop.regions
-    if not any(op.kind is OpKind.LOAD for op in walk(turn)):
+    if not _loads_ahead(turn, name):
         return False
     pairs = zip(turn.params, turn.results, strict=True)
     return any(param.dims and not _is_sum(turn, param, result) for param, result in pairs)
+
+
+def _loads_ahead(turn: Block, tile: str) -> bool:
+    """Whether each turn loads from places of its own, which do not follow from what the one before left, as a search's
+    do. ``tile``: the loop's."""
+    follows, own = set(turn.params), set[Value]()
+    for op in walk(turn):
+        is_own = not own.isdisjoint(op.values) or _names(op, tile)
+        if not follows.isdisjoint(op.values):
+            follows.update(op.outputs)
+        elif is_own and op.kind is OpKind.LOAD:
+            return True
+        elif is_own:
+            own.update(op.outputs)
+    return False
+
+
+def _names(op: Op, tile: str) -> bool:
+    """Whether an op says the loop's tile: its number, or a place in a tensor."""
+    if isinstance(op.attrs, AccessAttrs):
+        return any(isinstance(item, TileIndex) and item.tile == tile for item in op.attrs.index)
+    return isinstance(op.attrs, TileAttrs) and op.attrs.tile == tile
 
 
 def _is_sum(turn: Block, param: Value, result: object) -> bool:

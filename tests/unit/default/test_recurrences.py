@@ -50,6 +50,12 @@ def test_lanes_that_are_alone_load_ahead_and_stay_together() -> None:
     assert chosen(it, "block:tc", "num_warps", "num_stages") == (128, 4, 6)
 
 
+def test_a_search_cannot_load_ahead() -> None:
+    """Where it reads next follows from what it read."""
+    edges, x = meta(65536), meta(1 << 24)
+    assert of("binary_search", edges, x, 17).default["num_stages"] == 3
+
+
 def sums(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty(x.size(1))
     for columns in tfl.tile(x.size(1)):
