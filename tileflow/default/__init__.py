@@ -36,7 +36,8 @@ def default_config(
             wanted |= product_config(ir, target, pipelined, unaligned)
         else:
             wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
-        wanted |= full_blocks_config(ir)
+        if not unaligned:  # whose pointers take the registers
+            wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(space.repair(Config.of(chosen)))
     spread: dict[str, Choice] = {}

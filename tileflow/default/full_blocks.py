@@ -1,9 +1,10 @@
 """Where masks stand in branches by default: in loops whose masks feed products alone, as those of gradients do.
 
 The gradients of keys and values (64 keys, 128 queries a turn, D = 64) keep their registers, and a turn has 516
-instructions in place of 646 to 725. Attention's forward turn, whose masked scores are reduced too, has 521 in place of
-655, but takes 205 registers a thread in place of 156: two programs a multiprocessor in place of three. Which is faster
-there was not measured.
+instructions in place of 646 to 725: 1.035 to 1.067 times the speed of the whole call on an H200
+(docs/measurements/warp-specialisation.md, *Gradients*). Attention's forward turn, whose masked scores are reduced too,
+has 521 in place of 655, but takes 205 registers a thread in place of 156: two programs a multiprocessor in place of
+three. Which is faster there was not measured.
 """
 
 from __future__ import annotations
