@@ -25,5 +25,7 @@ def scaled_product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def problem() -> tuple[torch.Tensor, torch.Tensor]:
     """Return the arguments that the kernel is built for: two square bfloat16 matrices without memory."""
-    square = torch.randn(SIZE, SIZE, dtype=torch.bfloat16, device="meta")
+    square = torch.empty(
+        SIZE, SIZE, dtype=torch.bfloat16, device="meta"
+    )  # random ones would import sympy, for a second
     return square, square
