@@ -18,17 +18,24 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from tileflow.build.forkserver import ForkServer, children_from
 from tileflow.errors import TileflowError
 
-from .stages import Compiler, Device, Stages
+if TYPE_CHECKING:  # the rest of the cluster takes a while to import, and the server starts before it
+    from .stages import Compiler, Device, Stages
 
-Opened = TypeVar("Opened", Compiler, Device)
+Opened = TypeVar("Opened", "Compiler", "Device")
 State = Literal["starting", "ready", "failed", "gone"]
 
-WARM = ("torch", "tileflow.measure.child")
+# Triton's key is made by a thread while torch is imported, and awaited, since a fork takes no thread along.
+WARM = (
+    "tileflow.build.triton_key:begin",
+    "torch",
+    "tileflow.measure.child",
+    "tileflow.build.triton_key:await_it",
+)
 WARM_LIMIT_S = 120.0
 FIRST_S = 10.0  # seconds that compilers wait for devices to start
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import os
 import secrets
 import sys
 import tempfile
@@ -22,7 +21,6 @@ from typing import Any, TextIO, cast
 
 import torch
 from tileflow_cluster.local_evaluator import LocalEvaluator
-from tileflow_cluster.local_pool import begin_here
 from tileflow_cluster.pipeline import TileflowStages
 from tileflow_cluster.protocol import Evaluator, KernelRef, Mode, problem_items
 from tileflow_cluster.shared_call import SharedCall
@@ -41,6 +39,7 @@ from tileflow.target import target
 
 from . import closing, sweep
 from . import journal as journals
+from .local_or_ray import on_ray
 from .progress import Progress
 from .records import StudyKey
 from .spec import KernelSpec, SweepSpec, parse
@@ -49,6 +48,8 @@ from .tuning_task import TuningTask
 from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
+
+CHECKS_SHARE = 0.25  # of the budget, for interpreting random configs after a modelled search
 
 log = logging.getLogger("tileflow")
 
@@ -68,8 +69,6 @@ def tune_calls(
     None."""
     if not calls:
         return []
-    if tools is None and not _on_ray():
-        begin_here()
     wanted = [_call(*call) for call in calls]
     device = device_class or _device_class(wanted)
     spec = _spec(device, budget_s, strategy, seed)
@@ -89,6 +88,7 @@ def tune_calls(
             prepare=lambda key, mode: _task(key, mode, shared[key], studies[key]),
             display=lambda budget: _TuneProgress(budget, chatter),
             to_mlflow=out is not None,
+            random_checks_s=CHECKS_SHARE * budget_s,
         )
         stopped = sweep.run(spec, outputs.folder, used)
     rows = _rows(outputs)
@@ -189,15 +189,11 @@ def _task(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> TuningT
 
 def _on_this_machine(wanted: SweepSpec) -> Evaluator:
     """Return workers of this process, or of the Ray that ``RAY_ADDRESS`` names, if that is of this machine alone."""
-    if _on_ray():
+    if on_ray():
         from tileflow_cluster.local import open_on_this_machine  # loads Ray, which takes a second
 
         return open_on_this_machine(TileflowStages(), wanted.device_classes)
     return LocalEvaluator(TileflowStages(), wanted.device_classes)
-
-
-def _on_ray() -> bool:
-    return bool(os.environ.get("RAY_ADDRESS"))
 
 
 # ---- what is said ---------------------------------------------------------------------------------------------------

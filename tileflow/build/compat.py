@@ -174,6 +174,13 @@ def host_descriptor(tensor: Any, block: list[int]) -> Any:
     return TensorDescriptor.from_tensor(tensor, block)
 
 
+def make_key() -> None:
+    """Let Triton make the key of its own files, which it keeps for all later compiles of this process."""
+    from triton.runtime.cache import triton_key
+
+    triton_key()
+
+
 def interpreting() -> bool:
     """Whether this process imports ``@triton.jit`` functions as interpreted ones."""
     import triton

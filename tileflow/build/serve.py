@@ -1,6 +1,7 @@
 """The child's side of :mod:`.process`: a loop over requests.
 
-Run as ``python -m tileflow.build.serve FD PARENT [MODULE ...]``.
+Run as ``python -m tileflow.build.serve FD PARENT [WARM ...]``. WARM: ``module`` to import, or ``module:function`` to
+call.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ def main(descriptor: int, parent: int, warm: list[str]) -> None:
     _die_with(parent)
     _parent = Connection(descriptor)
     for name in warm:
-        importlib.import_module(name)
+        if ":" in name:
+            resolve(name)()
+        else:
+            importlib.import_module(name)
     report("ready")
     try:
         while True:
