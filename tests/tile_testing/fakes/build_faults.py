@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,15 @@ def has_gone(pid: int, within_s: float = 5.0) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def modules() -> list[str]:
+    """The modules that this process has imported."""
+    return list(sys.modules)
+
+
+def keys_of_triton() -> int:
+    """How many keys of its own files Triton has made in this process: 1 once it has."""
+    from triton.runtime.cache import triton_key
+
+    return int(triton_key.cache_info().currsize)
