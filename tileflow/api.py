@@ -478,7 +478,9 @@ def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
     (``pip install tileflow[tune]``), which this package does not import. Raises CallError and SpecError.
     """
     try:
-        search = importlib.import_module("tileflow_experiments.tune_entry")
+        if "tools" not in options:  # whose workers have begun
+            importlib.import_module("tileflow_experiments.begin").begin()
+        search = importlib.import_module("tileflow_experiments.tune")
     except ModuleNotFoundError as error:
         raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
     rows: list[Any] = search.tune_calls(list(calls), **options)

@@ -29,13 +29,7 @@ if TYPE_CHECKING:  # the rest of the cluster takes a while to import, and the se
 Opened = TypeVar("Opened", "Compiler", "Device")
 State = Literal["starting", "ready", "failed", "gone"]
 
-# Triton's key is made by a thread while torch is imported, and awaited, since a fork takes no thread along.
-WARM = (
-    "tileflow.build.triton_key:begin",
-    "torch",
-    "tileflow.measure.child",
-    "tileflow.build.triton_key:await_it",
-)
+WARM = ("torch", "tileflow.measure.child")  # nothing that only compilers need: devices are forked first
 WARM_LIMIT_S = 120.0
 FIRST_S = 10.0  # seconds that compilers wait for devices to start
 

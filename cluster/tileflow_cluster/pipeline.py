@@ -165,12 +165,15 @@ def warm_up() -> Facts:
     What the first kernel of a process loads takes longer than building it.
     """
     from tileflow.build.compile import build
+    from tileflow.build.triton_key import made_aside
 
     from .warmup import problem, scaled_product
 
     device = target(WARM_TARGET)
-    lowered = scaled_product.lower(problem(), device)
-    for source in lowered.emit(lowered.default):
+    with made_aside():
+        lowered = scaled_product.lower(problem(), device)
+        sources = lowered.emit(lowered.default)
+    for source in sources:
         build(source, device)
     return toolchain_facts()
 

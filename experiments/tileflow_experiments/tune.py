@@ -39,7 +39,7 @@ from tileflow.target import target
 
 from . import closing, sweep
 from . import journal as journals
-from .local_or_ray import on_ray
+from .begin import on_ray
 from .progress import Progress
 from .records import StudyKey
 from .spec import KernelSpec, SweepSpec, parse

@@ -168,10 +168,9 @@ IN_WORKERS = ("sympy", "torch._inductor", "torch._dynamo", "optuna", "sklearn", 
 
 
 def test_workers_have_what_compiles_and_nothing_else(pool: LocalPool) -> None:
-    """Triton's key is made before the first compile; a warm-up that imports more makes the first trial wait."""
+    """What a warm-up imports besides makes the first trial wait."""
     server = pool._server
     assert server is not None
-    assert server.call("tile_testing.fakes.build_faults:keys_of_triton", (), 60.0) == 1
     server.call("tileflow_cluster.pipeline:warm_up", (), 60.0)
     there = server.call("tile_testing.fakes.build_faults:modules", (), 60.0)
     assert {"torch", "triton.compiler", "tileflow.lowered"} <= set(there)

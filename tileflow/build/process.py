@@ -109,10 +109,9 @@ Answer = Done | Failed | Died | TimedOut
 class Child:
     """One child process, for one call at a time. Only :meth:`kill` is thread-safe.
 
-    ``warm``: modules that the child imports before it is ready, or ``module:function`` that it calls. ``environment``:
-    changes to this process's. ``unwanted``: asked a few times a second while a call runs; once true, the child is
-    killed as at its limit. ``fresh``: an interpreter of its own, wherever other children come from. ``nice``: how far
-    it stands back.
+    ``warm``: modules that the child imports before it is ready. ``environment``: changes to this process's.
+    ``unwanted``: asked a few times a second while a call runs; once true, the child is killed as at its limit.
+    ``fresh``: an interpreter of its own, wherever other children come from. ``nice``: how far it stands back.
     """
 
     def __init__(

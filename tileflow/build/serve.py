@@ -1,7 +1,6 @@
 """The child's side of :mod:`.process`: a loop over requests.
 
-Run as ``python -m tileflow.build.serve FD PARENT [WARM ...]``. WARM: ``module`` to import, or ``module:function`` to
-call.
+Run as ``python -m tileflow.build.serve FD PARENT [MODULE ...]``.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ def main(descriptor: int, parent: int, warm: list[str]) -> None:
     _die_with(parent)
     _parent = Connection(descriptor)
     for name in warm:
-        if ":" in name:
-            resolve(name)()
-        else:
-            importlib.import_module(name)
+        importlib.import_module(name)
     report("ready")
     try:
         while True:

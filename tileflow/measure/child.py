@@ -55,11 +55,10 @@ def noise_guard(device_index: int) -> NoiseGuard:
 
 
 def warm_up(device_index: int) -> None:
-    """Load what a first trial needs, the card's monitor with it."""
+    """Load what a first trial needs."""
     identified_device(device_index)
     report("prepare")
     warm_up_libraries()
-    noise_guard(device_index).monitor.facts()
 
 
 def rest() -> None:

@@ -76,6 +76,7 @@ class MeasureProcess(WarmProcess):
     def warm_up(self, limits: Limits | None = None) -> None:
         """Let the child load what a first trial needs. What goes wrong is told by :meth:`run`, which meets it again."""
         self._ahead(_WARMS_UP, (self._device_index,), limits or Limits())
+        self._keep_spare()
 
     def prepare(self, request: MeasureRequest) -> None:
         """Let the child make the request's data ahead. What goes wrong is told by :meth:`run`, which meets it again."""
@@ -102,8 +103,8 @@ class MeasureProcess(WarmProcess):
         if self._is_slow(request) and request.reference_on in _FURTHER and not request.limits.others_wait:
             request = self._moved_on(request, no_time("they took longer when they were made ahead"))
         self._require_quick(request)
+        self._keep_spare()
         outcome = self._run(request)
-        self._keep_spare()  # not before: a fork server that warms up makes it wait, and nothing needs a spare yet
         if outcome.error_class == NO_ROOM and request.limits.others_wait:
             raise SlowProblem(
                 "a problem for which others wait must fit the card beside their data, or go last",

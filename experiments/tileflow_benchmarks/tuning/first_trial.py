@@ -29,6 +29,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 DRY_DEVICE = "nvidia-h200"
 DRY_SIZE = 256
 PHASES = ("queue_s", "compile_s", "built_s", "device_s")
+DEVICE_PHASES = ("prepare_s", "load_s", "verify_s", "bench_s")  # parts of device_s
 RUN_LIMIT_S = 300.0
 NEAR = 1.02
 
@@ -54,16 +55,27 @@ def one(name: str, options: argparse.Namespace) -> Row:
         kernel.tune(*args, budget_s=options.budget, seed=options.seed, tables=folder / "tables", **dry)
         whole = time.time() - begun
         (path,) = set(folder.glob("tileflow-*/journal.jsonl")) - before
-        rows.append(
-            {
-                "kernel": name,
-                "turn": turn,
-                "whole_s": whole,
-                "timeline": timeline(path, begun),
-                "ends": ends(path, begun),
-            }
-        )
+        times = {"ends": ends(path, begun), "first": phases_of_first(path, begun), "timeline": timeline(path, begun)}
+        rows.append({"kernel": name, "turn": turn, "whole_s": whole, **times})
     return {"rows": rows}
+
+
+def phases_of_first(journal: Path, begun: float) -> dict[str, float]:
+    """Return the seconds of each phase of the first trial with a time: from the call until it was asked for, then for a
+    compiler, compiling, for a device, on the device, of which the last four are parts."""
+    lines = [line for line in map(json.loads, journal.read_text().splitlines()) if line.get("kind") == "trial"]
+    good = [line for line in lines if line.get("median_us") is not None]
+    if not good:
+        return {}
+    first = min(good, key=lambda line: _end(line, begun))
+    asked = {"asked_s": first["started_at"] - begun}
+    asked |= {phase: first.get(phase) or 0.0 for phase in (*PHASES, *DEVICE_PHASES)}
+    return {phase: round(seconds, 3) for phase, seconds in asked.items()}
+
+
+def _end(trial: Row, begun: float) -> float:
+    """Seconds after the call."""
+    return float(trial["started_at"] + sum(trial.get(phase) or 0.0 for phase in PHASES) - begun)
 
 
 def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
@@ -71,8 +83,7 @@ def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
     found = []
     for line in map(json.loads, journal.read_text().splitlines()):
         if line.get("kind") == "trial":
-            end = line["started_at"] + sum(line.get(phase) or 0.0 for phase in PHASES) - begun
-            found.append((round(end, 3), line.get("median_us")))
+            found.append((round(_end(line, begun), 3), line.get("median_us")))
     return sorted(found, key=lambda pair: pair[0])
 
 
@@ -91,7 +102,7 @@ def timeline(journal: Path, begun: float) -> dict[str, float | None]:
     built = [
         trial["started_at"] + trial["queue_s"] + trial["compile_s"]
         for trial in trials
-        if trial["median_us"] is not None
+        if trial.get("median_us") is not None
     ]
     counters = events["counters"]
     phases = {line["phase"]: line["at"] for line in lines if line.get("event") == "phase"}
@@ -133,6 +144,7 @@ def digest(rows: list[Row]) -> Row:
             "first_s": median(firsts) if firsts else None,
             "near_s": str(median(nears)) if nears else None,
             "whole_s": median(row["whole_s"] for row in mine),
+            "first": {row["kernel"]: row["first"] for row in mine},
             "timeline": {step: _median_of([row["timeline"][step] for row in mine]) for step in mine[0]["timeline"]},
         }
     return found

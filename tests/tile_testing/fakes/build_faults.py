@@ -87,10 +87,3 @@ def has_gone(pid: int, within_s: float = 5.0) -> bool:
 def modules() -> list[str]:
     """The modules that this process has imported."""
     return list(sys.modules)
-
-
-def keys_of_triton() -> int:
-    """How many keys of its own files Triton has made in this process: 1 once it has."""
-    from triton.runtime.cache import triton_key
-
-    return int(triton_key.cache_info().currsize)

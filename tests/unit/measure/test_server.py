@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from tileflow.build.process import Done
 from tileflow.config import Config
 from tileflow.errors import (
     BuildError,
@@ -215,17 +214,6 @@ def test_without_a_device_the_identity_says_what_is_missing(process: MeasureProc
 def test_without_a_device_warming_up_leaves_it_to_the_first_trial(process: MeasureProcess) -> None:
     process.warm_up()
     assert ask(process, "ok").status is Status.OK
-
-
-def test_the_spare_starts_after_the_first_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fork server that compiles its first kernel would make it wait, and the problem's data with it."""
-    with MeasureProcess(runs="tile_testing.kernels.measure_kernels:stand_in", warm=()) as process:
-        with monkeypatch.context() as with_a_device:
-            with_a_device.setattr(process, "_ahead", lambda *_: Done(None))
-            process.warm_up()
-        assert process._spare is None
-        assert ask(process, "ok").status is Status.OK
-        assert process._spare is not None
 
 
 def test_closing_leaves_no_process() -> None:
