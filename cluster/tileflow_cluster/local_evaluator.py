@@ -120,6 +120,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         self._requests: dict[str, TrialRequest] = {}
         self._primed: Counter[Any] = Counter()
         self._unprimed: list[LocalWorker[Any]] = []
+        self._data_ready_at: float | None = None
         self._draining = False
         self._drain_by = math.inf
         self._closed = False
@@ -197,11 +198,14 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         self._draining = True
 
     def counters(self) -> Counters:
-        """Return the queue's counters with the idle shares of devices and compilers, 0 to 1."""
+        """Return the queue's counters with the idle shares of devices and compilers, 0 to 1, and the start's times."""
         return replace(
             self._queue.counters(),
             device_idle=self._idle(*self._groups.values()),
             compile_idle=self._idle(self._compiling),
+            compiler_ready_at=_first_ready_at(self._compiling),
+            device_ready_at=_first_ready_at(*self._groups.values()),
+            data_ready_at=self._data_ready_at,
         )
 
     def close(self) -> None:
@@ -266,8 +270,11 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
     def _handle_answer(self, answer: Answer) -> None:
         worker, job = answer.worker, answer.job
         worker.calls -= 1
-        if job is None or worker not in self._jobs:
-            return  # primed, or given up before
+        if job is None:
+            self._data_ready_at = self._data_ready_at or time.time()
+            return
+        if worker not in self._jobs:
+            return  # given up before
         mine = self._jobs[worker]
         mine.remove(job)
         if mine:
@@ -419,6 +426,12 @@ def _group_of(name: str, gpus: Sequence[VisibleGpu]) -> _WorkerGroup:
     names = selectors(len(gpus), vendor) if len(gpus) > 1 else ("",)
     mine = [selector for gpu, selector in zip(gpus, names, strict=False) if gpu.device_class == name]
     return _WorkerGroup(name, bool(mine), mine or [""])
+
+
+def _first_ready_at(*groups: _WorkerGroup) -> float | None:
+    """Return when the first of the workers was ready, seconds since 1970; None before."""
+    ready = [worker.ready_at for group in groups for worker in group.workers if worker.ready_at]
+    return time.time() - (time.monotonic() - min(ready)) if ready else None
 
 
 def _run(lease: Lease[Binaries], opened: Any) -> Any:

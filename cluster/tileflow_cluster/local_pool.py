@@ -18,17 +18,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from tileflow.build.forkserver import ForkServer, children_from
 from tileflow.errors import TileflowError
 
-from .stages import Compiler, Device, Stages
+if TYPE_CHECKING:  # the rest of the cluster takes a while to import, and the server starts before it
+    from .stages import Compiler, Device, Stages
 
-Opened = TypeVar("Opened", Compiler, Device)
+Opened = TypeVar("Opened", "Compiler", "Device")
 State = Literal["starting", "ready", "failed", "gone"]
 
-WARM = ("torch", "tileflow.measure.child")
+WARM = ("torch", "tileflow.measure.child")  # nothing that only compilers need: devices are forked first
 WARM_LIMIT_S = 120.0
 FIRST_S = 10.0  # seconds that compilers wait for devices to start
 

@@ -196,7 +196,9 @@ class Counters:
 
     ``considered``: final results of any kind. ``measured``: timed on hardware (or by its stand-in in tests).
     ``device_idle``: share of device workers' time without a trial, 0 to 1. ``compile_idle``: likewise of compile
-    workers.
+    workers. ``compiler_ready_at``, ``device_ready_at``: when the first of these workers was ready, ``data_ready_at``:
+    when a device had the first problem's inputs and reference that were made ahead; seconds since 1970, None for what
+    has not been or is not noted.
     """
 
     elapsed_s: float = 0.0
@@ -209,6 +211,9 @@ class Counters:
     compile_s: float = 0.0
     device_idle: float = 0.0
     compile_idle: float = 0.0
+    compiler_ready_at: float | None = None
+    device_ready_at: float | None = None
+    data_ready_at: float | None = None
 
     @property
     def considered_per_s(self) -> float:

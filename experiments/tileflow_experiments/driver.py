@@ -182,8 +182,9 @@ def _require_unchanged(task: TuningTask, known: Line) -> None:
 class Driver:
     """Runs studies over an evaluator in one thread; :meth:`stop` may be called from a signal handler.
 
-    ``progress``: called at every turn. ``whole``: these are all studies of the sweep. ``gpu_seconds``: the most that
-    GPUs may work for all of them; the search then ends as at the end of its budgets.
+    ``progress``: called at every turn. ``doing``: what it does beside searching, for the progress line. ``whole``:
+    these are all studies of the sweep. ``gpu_seconds``: the most that GPUs may work for all of them; the search then
+    ends as at the end of its budgets.
     """
 
     def __init__(
@@ -201,6 +202,7 @@ class Driver:
         self.studies = studies
         self.evaluator = evaluator
         self.stopping = ""
+        self.doing = ""
         self.cancelled = 0
         self._sweep_id = sweep_id
         self._journal = journal
@@ -223,6 +225,12 @@ class Driver:
         self._searching = False
         self.failures = Counter(r.status.value for s in studies for r in s.completed.values() if r.time_us is None)
         evaluator.set_policy(self._policy)
+
+    def begin(self, phase: str, doing: str = "") -> None:
+        """Journal that a phase of the work begins and show what is done in it, which the budgets do not count."""
+        self._journal.event("phase", phase=phase)
+        self.doing = doing
+        self.progress(self)
 
     def search(self) -> None:
         """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""

@@ -67,6 +67,7 @@ class Progress:
         parts = [
             f"{time.monotonic() - self._started:4.0f} s  {completed} trials",
             f"{done}/{len(driver.studies)} tuning tasks done ({self._budget} each)",
+            *([driver.doing] if driver.doing else []),
             f"{flying} in flight",
             f"{counters.considered_per_s:.1f}/s considered, {counters.measured_per_s:.1f}/s measured",
         ]

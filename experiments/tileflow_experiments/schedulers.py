@@ -353,11 +353,15 @@ class Schedulers:
 
 
 MEANS = ("device_idle", "compile_idle")
+FIRSTS = ("compiler_ready_at", "device_ready_at", "data_ready_at")
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Add counts and rates of two schedulers that worked side by side; of elapsed times the longer one counts."""
-    total = {name: one[name] + other[name] for name in one}
+    """Add counts and rates of two schedulers that worked side by side; of elapsed times the longer one counts, of
+    times of day the earlier one."""
+    total = {name: one[name] + other[name] for name in one if name not in FIRSTS}
+    for name in FIRSTS:
+        total[name] = min((each[name] for each in (one, other) if each[name] is not None), default=None)
     total["elapsed_s"] = max(one["elapsed_s"], other["elapsed_s"])
     work = [max(each["considered"], 1) for each in (one, other)]
     for name in MEANS:

@@ -224,19 +224,23 @@ def check_spec(sweep: SweepSpec) -> None:
 
 @contextmanager
 def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], Evaluator | None]]:
-    """Lower the sweep's kernels in another thread while the evaluator's workers start and the strategy is imported.
+    """Lower the sweep's kernels in another thread while the evaluator's workers start; it imports the strategy then.
 
-    Each takes seconds. The evaluator handles signals, so it is opened in this thread, and closed at the end. Schedulers
-    open their own.
+    Each takes seconds. The strategy proposes configs of its own once some have ended, so that nothing waits for its
+    import. The evaluator handles signals, so it is opened in this thread, and closed at the end. Schedulers open their
+    own.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="lower") as aside:
-        unwanted = threading.Event()
-        lowering = aside.submit(_tasks, sweep, tools, unwanted)
-        try:
-            evaluator = tools.evaluator(sweep) if len(dealt(sweep)) == 1 else None
-        except BaseException:
-            unwanted.set()
-            raise
+    aside = ThreadPoolExecutor(1, thread_name_prefix="lower")
+    unwanted = threading.Event()
+    lowering = aside.submit(_tasks, sweep, tools, unwanted)
+    aside.submit(warm_up, sweep.strategy.name)
+    try:
+        evaluator = tools.evaluator(sweep) if len(dealt(sweep)) == 1 else None
+    except BaseException:
+        unwanted.set()
+        aside.shutdown(cancel_futures=True)
+        raise
+    aside.shutdown(wait=False)
     try:
         yield lowering.result(), evaluator
     finally:
@@ -246,7 +250,6 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
 
 def _tasks(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list[TuningTask]:
     """Return the tasks made until they are ``unwanted``."""
-    warm_up(sweep.strategy.name)
     keys = itertools.takewhile(lambda _: not unwanted.is_set(), study_keys(sweep))
     return [tools.prepare(key, sweep.modes[0]) for key in keys]
 

@@ -49,6 +49,8 @@ from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
 
+CHECKS_SHARE = 0.25  # of the budget, for interpreting random configs after a modelled search
+
 log = logging.getLogger("tileflow")
 
 
@@ -86,6 +88,7 @@ def tune_calls(
             prepare=lambda key, mode: _task(key, mode, shared[key], studies[key]),
             display=lambda budget: _TuneProgress(budget, chatter),
             to_mlflow=out is not None,
+            random_checks_s=CHECKS_SHARE * budget_s,
         )
         stopped = sweep.run(spec, outputs.folder, used)
     rows = _rows(outputs)

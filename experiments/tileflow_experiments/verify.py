@@ -6,7 +6,9 @@ searched, so that a kernel whose default happens to be right does not hide an er
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,6 +29,7 @@ WRONG = (Status.INCORRECT, Status.NONFINITE)
 MADE = (Status.OK, *WRONG)
 WINNERS_TRIED = 3
 RANDOM_CONFIGS = 5
+LEAST_S = 5.0  # of a random config's check, however little time is left
 
 
 def verify(
@@ -36,8 +39,12 @@ def verify(
     *,
     seed: int,
     stopping: Callable[[], bool] = lambda: False,
+    random_s: float | None = None,
 ) -> list[Study]:
     """Check what no earlier session of the sweep has checked; return early once ``stopping``.
+
+    ``random_s``: seconds after which no further random config is checked, though one of each problem is; a journal's
+    event says how many were left out. None for as long as it takes. Winners are always checked.
 
     A check that cannot be made says nothing about a config and costs no study anything; it is journalled for the
     report. Returns the studies whose winner was neither measured nor checked.
@@ -48,11 +55,12 @@ def verify(
         if e["status"] in MADE
     }
 
-    def checked(study: Study, config: Config, role: str) -> Status:
+    def checked(study: Study, config: Config, role: str, most_s: float = math.inf) -> Status:
         key = (study.task.key.id, config)
         if key not in known:
+            request = _request(study, config, seed)
             try:
-                outcome = check(_request(study, config, seed))
+                outcome = check(replace(request, limit_s=min(request.limit_s, most_s)))
             except TileflowError as error:
                 outcome = replace(failed(Status.CANCELLED, error), measured=False)
             if stopping():
@@ -76,13 +84,19 @@ def verify(
             if checked(study, record.config, "winner") is Status.OK:
                 break
     unchecked = [study for study in studies if not _winner_is_right(study, known)]
+    until = math.inf if random_s is None else time.monotonic() + random_s
     for study in _one_a_problem(studies):
-        for config in _random_configs(study, seed):
+        configs = _random_configs(study, seed)
+        for position, config in enumerate(configs):
             if stopping():
                 return unchecked
             if study.stopped:
                 break
-            checked(study, config, "random")
+            left_s = until - time.monotonic()
+            if left_s <= 0 and position:
+                journal.event("not_interpreted", study=study.task.key.id, configs=len(configs) - position)
+                break
+            checked(study, config, "random", max(left_s, LEAST_S))
     return unchecked
 
 

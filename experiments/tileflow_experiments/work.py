@@ -41,6 +41,7 @@ class Tools:
 
     ``check``: None checks in a process that interprets. ``build_rows``: builds defaults that take any size.
     ``display``: is given the budget in words and shows progress. ``to_mlflow``: whether trials are logged there too.
+    ``random_checks_s``: seconds after which no further random config is interpreted; None for as long as it takes.
     Several schedulers need tools that pickle.
     """
 
@@ -50,6 +51,7 @@ class Tools:
     build_rows: Callable[[Sequence[Order], Callable[[], bool]], Sequence[BuiltRow | Failure]] = build_rows
     display: Callable[[str], Progress] = Progress
     to_mlflow: bool = True
+    random_checks_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -89,16 +91,32 @@ def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Sche
     def stopping() -> bool:
         return bool(driver.stopping)
 
+    def shown_and_stopping() -> bool:  # a check in flight asks a few times a second
+        driver.progress(driver)
+        return stopping()
+
     with _stopped_by_its_cluster(driver):
+        driver.begin("search")
         driver.search()
+        driver.begin("portfolios", "trying best configs on other problems")
         driver.complete_portfolios()
         found.rates["search"] = _rates(driver)
+        driver.begin("race", "racing the best configs")
         driver.race()
         if not driver.stopping:
-            with _checker(tools, stopping) as check:
-                unchecked = verify(studies, journal, check, seed=spec.strategy.seed, stopping=stopping)
+            driver.begin("check", "checking configs in the interpreter")
+            with _checker(tools, shown_and_stopping) as check:
+                unchecked = verify(
+                    studies,
+                    journal,
+                    check,
+                    seed=spec.strategy.seed,
+                    stopping=stopping,
+                    random_s=tools.random_checks_s,
+                )
                 found.unchecked = [study.task.key for study in unchecked]
         if not driver.stopping:
+            driver.begin("build", "building the winners")
             found.built = driver.build(_winners(journal, studies), spec.modes)
     found.rates["all"] = _rates(driver)
     found.stopped = [study.task.key for study in studies if study.stopped]

@@ -164,6 +164,29 @@ def test_a_class_without_a_card_is_modelled_or_refused(start: Callable[..., Loca
         start(classes=(MODELLED,), must_measure=True)
 
 
+IN_WORKERS = ("sympy", "torch._inductor", "torch._dynamo", "optuna", "sklearn", "tileflow_experiments")
+
+
+def test_workers_have_what_compiles_and_nothing_else(pool: LocalPool) -> None:
+    """What a warm-up imports besides makes the first trial wait."""
+    server = pool._server
+    assert server is not None
+    server.call("tileflow_cluster.pipeline:warm_up", (), 60.0)
+    there = server.call("tile_testing.fakes.build_faults:modules", (), 60.0)
+    assert {"torch", "triton.compiler", "tileflow.lowered"} <= set(there)
+    assert [name for name in IN_WORKERS if name in there] == []
+
+
+def test_counters_say_when_the_first_workers_were_ready(start: Callable[..., LocalEvaluator]) -> None:
+    before = time.time()
+    evaluator = start()
+    run(evaluator, [request("r", 1)])
+    found = evaluator.counters()
+    assert found.compiler_ready_at is not None and found.device_ready_at is not None
+    assert before - 0.1 <= found.compiler_ready_at <= time.time() and before - 0.1 <= found.device_ready_at
+    assert found.data_ready_at is None or found.data_ready_at >= found.device_ready_at
+
+
 def test_gpus_are_named_as_the_environment_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert selectors(2, "nvidia") == ("0", "1")

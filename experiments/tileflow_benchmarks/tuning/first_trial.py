@@ -5,7 +5,7 @@
 
 It runs from the repository's root, over a few kernels of the gallery. Times are the journal's: an attempt ends its
 phases' seconds after it was asked for. DIR/first_trial.json has a row per run; a kernel's best known is the best of all
-its runs.
+its runs. A row's timeline says when, in seconds after the call, each step of the start had ended.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def one(name: str, options: argparse.Namespace) -> Row:
         kernel.tune(*args, budget_s=options.budget, seed=options.seed, tables=folder / "tables", **dry)
         whole = time.time() - begun
         (path,) = set(folder.glob("tileflow-*/journal.jsonl")) - before
-        times = {"ends": ends(path, begun), "first": phases_of_first(path, begun)}
+        times = {"ends": ends(path, begun), "first": phases_of_first(path, begun), "timeline": timeline(path, begun)}
         rows.append({"kernel": name, "turn": turn, "whole_s": whole, **times})
     return {"rows": rows}
 
@@ -87,6 +87,41 @@ def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
+def timeline(journal: Path, begun: float) -> dict[str, float | None]:
+    """Return when each step had ended first, in seconds after ``begun``; None for one that was not there or that a
+    worker of an earlier call had done.
+
+    ``lowered``: the caller had imported what searches, and the search space. ``asked``: a config was asked for.
+    ``compiler``, ``device``: such a worker was ready. ``data``: the inputs and the reference. ``built``: a config, and
+    ``measured``: one had its verdict. ``searched``: the search was over; ``raced``, ``checked``: the best configs were,
+    ``closed``: all but the tables were done.
+    """
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    events = {line["event"]: line for line in lines if line.get("kind") == "event"}
+    trials = [line for line in lines if line.get("kind") == "trial"]
+    built = [
+        trial["started_at"] + trial["queue_s"] + trial["compile_s"]
+        for trial in trials
+        if trial.get("median_us") is not None
+    ]
+    counters = events["counters"]
+    phases = {line["phase"]: line["at"] for line in lines if line.get("event") == "phase"}
+    found = {
+        "lowered": lines[0]["created_at"],
+        "asked": min((trial["started_at"] for trial in trials), default=None),
+        "compiler": counters["compiler_ready_at"],
+        "device": counters["device_ready_at"],
+        "data": counters["data_ready_at"],
+        "built": min(built, default=None),
+        "measured": min((begun + end for end, us in ends(journal, begun) if us is not None), default=None),
+        "searched": phases["portfolios"],
+        "raced": phases.get("check"),
+        "checked": phases.get("build"),
+        "closed": events["closed"]["at"],
+    }
+    return {name: round(at - begun, 3) if at is not None and at >= begun else None for name, at in found.items()}
+
+
 def digest(rows: list[Row]) -> Row:
     """Return the medians over the runs."""
     best: dict[str, float] = {}
@@ -110,8 +145,14 @@ def digest(rows: list[Row]) -> Row:
             "near_s": str(median(nears)) if nears else None,
             "whole_s": median(row["whole_s"] for row in mine),
             "first": {row["kernel"]: row["first"] for row in mine},
+            "timeline": {step: _median_of([row["timeline"][step] for row in mine]) for step in mine[0]["timeline"]},
         }
     return found
+
+
+def _median_of(times: list[float | None]) -> float | None:
+    there = [time_s for time_s in times if time_s is not None]
+    return median(there) if there else None
 
 
 def main() -> int:

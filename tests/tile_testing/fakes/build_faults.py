@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,8 @@ def has_gone(pid: int, within_s: float = 5.0) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def modules() -> list[str]:
+    """The modules that this process has imported."""
+    return list(sys.modules)
