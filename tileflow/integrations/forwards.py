@@ -62,6 +62,19 @@ def is_as_applied(module: torch.nn.Module, applied: torch.nn.Module) -> bool:
     return module is applied and not any(getattr(module, hooks) for hooks in _HOOKS)
 
 
+def is_product(module: torch.nn.Module) -> bool:
+    """Whether a call of the module is the product with its weight and nothing else: no adapter's, no quantised or
+    distributed weight, no bias, nothing that hooks its calls."""
+    return (
+        type(module) is torch.nn.Linear
+        and module.bias is None
+        and type(module.weight) is torch.nn.Parameter
+        and type(module.weight.data) is torch.Tensor
+        and "forward" not in module.__dict__
+        and is_as_applied(module, module)
+    )
+
+
 def _signature(kind: Any) -> inspect.Signature:
     own = inspect.signature(kind.forward)
     return own.replace(parameters=[*own.parameters.values()][1:])

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from ..errors import CallError
-from ..kernels import add_rms_norm, cross_entropy, geglu, linear_cross_entropy, rms_norm, rope, swiglu
+from ..kernels import add_rms_norm, cross_entropy, gated_mlp, geglu, linear_cross_entropy, rms_norm, rope, swiglu
 from ..kernels import attention as scaled_dot_attention
 from ..runtime.ambient import autocast_dtype
 from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, Norm, form_of, turns_as_llama
-from .forwards import Forward, RotaryForward, is_as_applied
+from .forwards import Forward, RotaryForward, is_as_applied, is_product
 
 __all__ = ["Report", "Skipped", "apply", "unapply"]
 
@@ -62,7 +62,8 @@ def apply(
     report says what stays, and why.
 
     ``norm``: RMS norms. ``residual``: a layer's first addition together with the norm after it. ``activation``: what an
-    MLP does between its products. ``rotary``: the embedding of positions. ``loss``: that of a causal language model;
+    MLP does between its products; in training together with them, where they are plain (``kernels.gated_mlp``), so that
+    a wide tensor less is kept. ``rotary``: the embedding of positions. ``loss``: that of a causal language model;
     ``fused_loss``: in training together with the last product, so that the output has a loss and no logits.
     ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster for most.
     Raises CallError for a model that has no such module, and for one that it was applied to already.
@@ -223,8 +224,14 @@ def _replace_activations(patch: _Patch) -> None:
 
 
 def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    products = self.gate_proj, self.up_proj, self.down_proj
+    is_gated = is_as_applied(self.act_fn, activation)
+    if is_gated and torch.is_grad_enabled() and autocast_dtype(x.device) is None and all(map(is_product, products)):
+        weights = [product.weight for product in products]
+        if all(weight.dtype == x.dtype for weight in weights):
+            return gated_mlp(x, *weights, activation="silu" if gated is swiglu else "gelu")
     gate, up = self.gate_proj(x), self.up_proj(x)
-    inner = gated(gate, up) if is_as_applied(self.act_fn, activation) else self.act_fn(gate) * up
+    inner = gated(gate, up) if is_gated else self.act_fn(gate) * up
     out: torch.Tensor = self.down_proj(inner)
     return out
 

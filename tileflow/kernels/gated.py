@@ -50,16 +50,35 @@ def swiglu_bwd_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -
     return torch.autograd.grad(swiglu_reference(a, b), (a, b), grad)
 
 
+def swiglu_slopes(grad, gate, up):  # type: ignore[no-untyped-def]
+    """Of tiles: the gradients of ``gate`` and ``up``; silu(gate) is computed again, which is cheaper than a read."""
+    sigmoid = torch.sigmoid(gate)
+    return grad * up * sigmoid * (1 + gate * (1 - sigmoid)), grad * gate * sigmoid
+
+
 @tileflow.kernel(inputs=bwd_inputs, reference=swiglu_bwd_reference)
 def swiglu_bwd(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of ``a`` and ``b``; silu(a) is computed again, which is cheaper than reading it."""
+    """The gradients of ``a`` and ``b``."""
     grad_a, grad_b = torch.empty_like(a), torch.empty_like(b)
     for tile in tfl.tile(a.shape):
-        g, gate = grad[tile].float(), a[tile].float()
-        sigmoid = torch.sigmoid(gate)
-        grad_a[tile] = g * b[tile] * sigmoid * (1 + gate * (1 - sigmoid))
-        grad_b[tile] = g * gate * sigmoid
+        grad_a[tile], grad_b[tile] = swiglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
     return grad_a, grad_b
+
+
+def swiglu_bwd_over_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The gradient of ``a``; that of ``b`` is written over ``grad``."""
+    grad_a, grad_b = swiglu_bwd_reference(grad, a.detach(), b.detach())
+    grad.copy_(grad_b)
+    return grad_a
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=swiglu_bwd_over_reference)
+def swiglu_bwd_over(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The gradient of ``a``; that of ``b`` is written over ``grad``, so that it needs no memory."""
+    grad_a = torch.empty_like(a)
+    for tile in tfl.tile(a.shape):
+        grad_a[tile], grad[tile] = swiglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
+    return grad_a
 
 
 def geglu_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -81,15 +100,34 @@ def geglu_bwd_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) ->
     return torch.autograd.grad(geglu_reference(a, b), (a, b), grad)
 
 
+def geglu_slopes(grad, gate, up):  # type: ignore[no-untyped-def]
+    """Of tiles: the gradients of ``gate`` and ``up``; tanh is computed once for both."""
+    tanh = torch.tanh(SCALE * (gate + CUBIC * gate * gate * gate))
+    half = 0.5 * (1 + tanh)
+    slope = half + 0.5 * gate * (1 - tanh * tanh) * SCALE * (1 + 3 * CUBIC * gate * gate)
+    return grad * up * slope, grad * gate * half
+
+
 @tileflow.kernel(inputs=bwd_inputs, reference=geglu_bwd_reference)
 def geglu_bwd(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of ``a`` and ``b``; tanh is computed once for both."""
+    """The gradients of ``a`` and ``b``."""
     grad_a, grad_b = torch.empty_like(a), torch.empty_like(b)
     for tile in tfl.tile(a.shape):
-        g, gate = grad[tile].float(), a[tile].float()
-        tanh = torch.tanh(SCALE * (gate + CUBIC * gate * gate * gate))
-        half = 0.5 * (1 + tanh)
-        slope = half + 0.5 * gate * (1 - tanh * tanh) * SCALE * (1 + 3 * CUBIC * gate * gate)
-        grad_a[tile] = g * b[tile] * slope
-        grad_b[tile] = g * gate * half
+        grad_a[tile], grad_b[tile] = geglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
     return grad_a, grad_b
+
+
+def geglu_bwd_over_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The gradient of ``a``; that of ``b`` is written over ``grad``."""
+    grad_a, grad_b = geglu_bwd_reference(grad, a.detach(), b.detach())
+    grad.copy_(grad_b)
+    return grad_a
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=geglu_bwd_over_reference)
+def geglu_bwd_over(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The gradient of ``a``; that of ``b`` is written over ``grad``, so that it needs no memory."""
+    grad_a = torch.empty_like(a)
+    for tile in tfl.tile(a.shape):
+        grad_a[tile], grad[tile] = geglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
+    return grad_a

@@ -7,6 +7,7 @@ of gradients in the forward pass is Liger's (Hsu et al., 2024, arXiv:2410.10989)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ import tileflow.language as tfl
 
 from ..autograd import differentiated_once
 from ..errors import CallError
+from ..operators import NAMESPACE
 from ..runtime.ambient import without_autocast
 from ..runtime.describe import refuse_transforms
 from .losses import (
@@ -129,10 +131,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
         scale: torch.Tensor,
         options: tuple[int, float, float | None],
         rows: int,
+        needs: tuple[bool, ...],
         *depend_on: torch.Tensor,
     ) -> torch.Tensor:
+        chunked = _chunked_in_a_graph if torch.compiler.is_compiling() else _chunked
         with without_autocast(x.device):
-            loss, grads = _chunked(x, weight, bias, labels, scale, options, rows, ctx.needs_input_grad[:3])
+            loss, grads = chunked(x, weight, bias, labels, scale, options, rows, needs)
         ctx.save_for_backward(*grads, *depend_on)
         ctx.is_spent = False
         return loss
@@ -150,11 +154,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         saved = ctx.saved_tensors  # once: checkpoints make them again when they are asked for
         grads, depend_on = saved[:3], saved[3:]
         with torch.no_grad():
-            for made in grads:
-                if made is not None:
-                    multiply_unless_one(made.view(-1), grad)
+            grads = tuple(made if made is None else _scaled(made, grad) for made in grads)
         found = differentiated_once(_WHERE, grads, (*depend_on, grad))
-        return *found, None, None, None, None, *(None for _ in depend_on)
+        return *found, None, None, None, None, None, *(None for _ in depend_on)
 
 
 Grads = tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]
@@ -194,6 +196,72 @@ def _chunked(
             grad_bias += logits.sum(dim=0)
         del logits
     return loss, (grad_x, grad_weight, grad_bias)
+
+
+@torch.library.custom_op(f"{NAMESPACE}::linear_cross_entropy_chunks", mutates_args=())
+def _operator(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    labels: torch.Tensor,
+    scale: torch.Tensor,
+    ignore_index: int,
+    smoothing: float,
+    cap: float | None,
+    rows: int,
+    needs: Sequence[bool],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """:func:`_chunked` as one operator; a gradient that nobody needs is empty."""
+    options = (ignore_index, smoothing, cap)
+    loss, grads = _chunked(x, weight, bias, labels, scale, options, rows, tuple(needs))
+    first, second, third = (x.new_empty(0) if grad is None else grad for grad in grads)
+    return loss, first, second, third
+
+
+@_operator.register_fake
+def _(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    labels: torch.Tensor,
+    scale: torch.Tensor,
+    ignore_index: int,
+    smoothing: float,
+    cap: float | None,
+    rows: int,
+    needs: Sequence[bool],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    first, second, third = (
+        torch.empty_like(given) if given is not None and need else x.new_empty(0)
+        for given, need in zip((x, weight, bias), needs, strict=True)
+    )
+    return torch.empty_like(scale), first, second, third
+
+
+def _chunked_in_a_graph(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    labels: torch.Tensor,
+    scale: torch.Tensor,
+    options: tuple[int, float, float | None],
+    rows: int,
+    needs: tuple[bool, ...],
+) -> tuple[torch.Tensor, Grads]:
+    """:func:`_chunked` where a compiler traces: one operator to it. A graph has no stores in place, and would copy the
+    weight's gradient for each chunk that is added to it."""
+    loss, *made = _operator(x, weight, bias, labels, scale, *options, rows, list(needs))
+    first, second, third = (grad if need else None for grad, need in zip(made, needs, strict=True))
+    return loss, (first, second, third)
+
+
+def _scaled(made: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    """``made`` times a number: in place, but for a graph, which would copy it first and fuses a product with what comes
+    next."""
+    if torch.compiler.is_compiling():
+        return (made.float() * factor.float()).to(made.dtype)
+    multiply_unless_one(made.view(-1), factor)
+    return made
 
 
 def linear_cross_entropy(
@@ -247,9 +315,14 @@ def linear_cross_entropy(
     rows = rows_of_chunk or chunk_rows(matrix.size(0), weight.size(0), weight.itemsize)
     options = (ignore_index, label_smoothing, softcap)
     scale = divided_by.float().reciprocal().view(())
+    # asked for here: autograd's context says the same without grad mode, and nothing where torch.compile traces that
+    needs = tuple(torch.is_grad_enabled() and x is not None and x.requires_grad for x in (matrix, weight, bias))
+    if not any(needs):
+        with without_autocast(x.device):
+            return _chunked(matrix, weight, bias, labels.reshape(-1), scale, options, rows, needs)[0]
     depend_on = (matrix[:0].clone(), weight[:0].clone())  # the graph that they hang in, without their memory
     return _LinearCrossEntropy.apply(  # type: ignore[no-any-return]
-        matrix, weight, bias, labels.reshape(-1), scale, options, rows, *depend_on
+        matrix, weight, bias, labels.reshape(-1), scale, options, rows, needs, *depend_on
     )
 
 

@@ -137,6 +137,7 @@ def models(device: str) -> str:
         "layer_norm": (kernels.layer_norm, (rows, n, n)),
         "swiglu": (kernels.swiglu, (rows, rows)),
         "geglu": (kernels.geglu, (rows, rows)),
+        "gated_mlp": (kernels.gated_mlp, (rows, (96, 64), (96, 64), (64, 96))),
         "rope": (lambda q, k: kernels.rope(q, k, angles.cos(), angles.sin()), (heads, heads)),
         "attention": (lambda *qkv: kernels.attention(*qkv, causal=True, backend="tileflow"), (heads,) * 3),
         "cross_entropy": (lambda x: kernels.cross_entropy(x, labels), ((*rows[:2], 40),)),

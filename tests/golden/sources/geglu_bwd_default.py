@@ -9,13 +9,11 @@
 # grad_ptr: *bf16 % 16 = grad
 # grad_a_ptr: *bf16 % 16 = grad_a
 # grad_b_ptr: *bf16 % 16 = grad_b
-# CUBIC: fp32 = CUBIC
-# SCALE: fp32 = SCALE
 import triton
 import triton.language as tl
 
 
-# examples.geglu:geglu_bwd (gated.py:84), launch 0, static sizes
+# examples.geglu:geglu_bwd (gated.py:111), launch 0, static sizes
 #   block:tile=1, block:tile#1=1024
 @triton.jit
 def geglu_bwd_0(
@@ -24,8 +22,6 @@ def geglu_bwd_0(
     grad_ptr,
     grad_a_ptr,
     grad_b_ptr,
-    CUBIC,
-    SCALE,
     BLOCK_TILE: tl.constexpr,
     BLOCK_TILE_1: tl.constexpr,
 ):
@@ -38,42 +34,41 @@ def geglu_bwd_0(
     tile_begin = (pid // tile_1_count) * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
-    # g, gate = grad[tile].float(), a[tile].float()
+    # grad_a[tile], grad_b[tile] = geglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
     v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    g = v0.to(tl.float32)
-    v1 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    gate = v1.to(tl.float32)
+    v1 = v0.to(tl.float32)
+    v2 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v3 = v2.to(tl.float32)
+    v4 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     # tanh = torch.tanh(SCALE * (gate + CUBIC * gate * gate * gate))
-    v2 = CUBIC * gate
-    v3 = v2 * gate
-    v4 = v3 * gate
-    v5 = gate + v4
-    v6 = SCALE * v5
-    tanh = tl.where(tl.abs(v6) < 0.05, v6 * (1.0 - v6 * v6 * (1.0 / 3 - v6 * v6 * (2.0 / 15))), 1.0 - 2.0 / (tl.exp(2.0 * v6) + 1.0))
+    v5 = 0.044715 * v3
+    v6 = v5 * v3
+    v7 = v6 * v3
+    v8 = v3 + v7
+    v9 = 0.7978845608028654 * v8
+    tanh = tl.where(tl.abs(v9) < 0.05, v9 * (1.0 - v9 * v9 * (1.0 / 3 - v9 * v9 * (2.0 / 15))), 1.0 - 2.0 / (tl.exp(2.0 * v9) + 1.0))
     # half = 0.5 * (1 + tanh)
-    v7 = 1.0 + tanh
-    half = 0.5 * v7
+    v10 = 1.0 + tanh
+    half = 0.5 * v10
     # slope = half + 0.5 * gate * (1 - tanh * tanh) * SCALE * (1 + 3 * CUBIC * gate * gate)
-    v8 = 0.5 * gate
-    v9 = tanh * tanh
-    v10 = 1.0 - v9
-    v11 = v8 * v10
-    v12 = v11 * SCALE
-    v13 = 3.0 * CUBIC
-    v14 = v13 * gate
-    v15 = v14 * gate
-    v16 = 1.0 + v15
-    v17 = v12 * v16
-    slope = half + v17
-    # grad_a[tile] = g * b[tile] * slope
-    v18 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v19 = v18.to(tl.float32)
-    v20 = g * v19
-    v21 = v20 * slope
-    v22 = v21.to(tl.bfloat16)
-    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v22, mask=tile_1_mask[None, :])
-    # grad_b[tile] = g * gate * half
-    v23 = g * gate
+    v11 = 0.5 * v3
+    v12 = tanh * tanh
+    v13 = 1.0 - v12
+    v14 = v11 * v13
+    v15 = v14 * 0.7978845608028654
+    v16 = 0.134145 * v3
+    v17 = v16 * v3
+    v18 = 1.0 + v17
+    v19 = v15 * v18
+    slope = half + v19
+    # return grad * up * slope, grad * gate * half
+    v20 = v4.to(tl.float32)
+    v21 = v1 * v20
+    v22 = v21 * slope
+    v23 = v1 * v3
     v24 = v23 * half
-    v25 = v24.to(tl.bfloat16)
-    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v25, mask=tile_1_mask[None, :])
+    # grad_a[tile], grad_b[tile] = geglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
+    v25 = v22.to(tl.bfloat16)
+    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v25, mask=tile_1_mask[None, :])
+    v26 = v24.to(tl.bfloat16)
+    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v26, mask=tile_1_mask[None, :])

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.geglu:geglu (gated.py:70), launch 0, static sizes
+# examples.geglu:geglu (gated.py:89), launch 0, static sizes
 #   block:tile=1, block:tile#1=2048
 @triton.jit
 def geglu_0(

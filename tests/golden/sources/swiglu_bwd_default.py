@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 
-# examples.swiglu:swiglu_bwd (gated.py:53), launch 0, static sizes
+# examples.swiglu:swiglu_bwd (gated.py:59), launch 0, static sizes
 #   block:tile=1, block:tile#1=1024
 @triton.jit
 def swiglu_bwd_0(
@@ -34,26 +34,26 @@ def swiglu_bwd_0(
     tile_begin = (pid // tile_1_count) * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
-    # g, gate = grad[tile].float(), a[tile].float()
+    # grad_a[tile], grad_b[tile] = swiglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
     v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    g = v0.to(tl.float32)
-    v1 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    gate = v1.to(tl.float32)
-    # sigmoid = torch.sigmoid(gate)
-    sigmoid = 1.0 / (1.0 + tl.exp2(gate * -1.4426950408889634))
-    # grad_a[tile] = g * b[tile] * sigmoid * (1 + gate * (1 - sigmoid))
-    v2 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v3 = v2.to(tl.float32)
-    v4 = g * v3
-    v5 = v4 * sigmoid
-    v6 = 1.0 - sigmoid
-    v7 = gate * v6
-    v8 = 1.0 + v7
-    v9 = v5 * v8
-    v10 = v9.to(tl.bfloat16)
-    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v10, mask=tile_1_mask[None, :])
-    # grad_b[tile] = g * gate * sigmoid
-    v11 = g * gate
-    v12 = v11 * sigmoid
-    v13 = v12.to(tl.bfloat16)
-    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v13, mask=tile_1_mask[None, :])
+    v4 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    # sigmoid = torch.sigmoid(gate)
+    sigmoid = 1.0 / (1.0 + tl.exp2(v3 * -1.4426950408889634))
+    # return grad * up * sigmoid * (1 + gate * (1 - sigmoid)), grad * gate * sigmoid
+    v5 = v4.to(tl.float32)
+    v6 = v1 * v5
+    v7 = v6 * sigmoid
+    v8 = 1.0 - sigmoid
+    v9 = v3 * v8
+    v10 = 1.0 + v9
+    v11 = v7 * v10
+    v12 = v1 * v3
+    v13 = v12 * sigmoid
+    # grad_a[tile], grad_b[tile] = swiglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
+    v14 = v11.to(tl.bfloat16)
+    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v14, mask=tile_1_mask[None, :])
+    v15 = v13.to(tl.bfloat16)
+    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v15, mask=tile_1_mask[None, :])

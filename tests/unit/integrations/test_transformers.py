@@ -315,6 +315,34 @@ def test_attention_that_torch_s_cannot_share_stays() -> None:
     torch.testing.assert_close(logits_of(model), wanted, rtol=1e-4, atol=1e-5)
 
 
+def kept_by(layer: Any) -> int:
+    """How many tensors as wide as the layer's inner ones its forward pass keeps for its backward pass."""
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.shape[-1]) or x, lambda x: x):
+        layer(torch.randn(3, SIZES["hidden_size"], requires_grad=True))
+    return sum(width == SIZES["intermediate_size"] for width in kept)
+
+
+def test_a_gated_layer_keeps_a_tensor_less() -> None:
+    """But for layers whose products something else takes part in: hooks, adapters, biases, autocast."""
+    model = model_of("llama")
+    apply(model)
+    layer = model.model.layers[0].mlp
+    weights = 1  # the last one's rows are as wide
+    assert kept_by(layer) == 2 + weights
+    with torch.autocast("cpu", torch.bfloat16):
+        assert kept_by(layer) > 2 + weights
+    seen: list[torch.Tensor] = []
+    handle = layer.up_proj.register_forward_hook(lambda _, __, out: seen.append(out))
+    layer(torch.randn(3, SIZES["hidden_size"]))
+    assert len(seen) == 1
+    handle.remove()
+    layer.down_proj.bias = torch.nn.Parameter(torch.ones(SIZES["hidden_size"]))
+    x = torch.randn(3, SIZES["hidden_size"])
+    wanted = layer.down_proj(torch.nn.functional.silu(layer.gate_proj(x)) * layer.up_proj(x))
+    torch.testing.assert_close(layer(x), wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_a_batch_without_labels_that_count() -> None:
     """Has the loss of transformers' own: 0 / 0; and logits that are fewer than the labels are refused."""
     model = model_of("llama")

@@ -54,6 +54,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a narrow weight": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 4), zeros(4)), "vocabulary, hidden"),
     "a long bias": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(4), bias=R(8)), "a bias has"),
     "an empty chunk": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(4), rows_of_chunk=-1), "a chunk has"),
+    "another inner size": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(6, 8), R(8, 5)), "the last weight is"),
+    "another gate": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(5, 8), R(8, 6)), "both first weights"),
+    "a half weight": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(6, 8), R(8, 6).half()), "have one dtype"),
+    "an activation": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(6, 8), R(8, 6), activation="relu"), "silu, gelu"),
     "fewer keys": (lambda: ours.rope(Q, R(2, 1, 2, 8), ANGLES, ANGLES), "differ in heads alone"),
     "more keys": (lambda: ours.rope(Q, R(2, 1, 5, 8), ANGLES, ANGLES), "differ in heads alone"),
     "fewer angles": (lambda: ours.rope(Q, K, ANGLES[:, :2], ANGLES[:, :2]), "each token has its angles"),
@@ -134,6 +138,7 @@ WEIGHT, VOCABULARY = R(8), R(5, 8)
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swiglu": lambda x: ours.swiglu(x, x),
     "rms_norm": lambda x: ours.rms_norm(x, WEIGHT),
+    "gated_mlp": lambda x: ours.gated_mlp(x, VOCABULARY, VOCABULARY, VOCABULARY.T),
     "cross_entropy": lambda x: ours.cross_entropy(x, LABELS),
     "linear_cross_entropy": lambda x: ours.linear_cross_entropy(x, VOCABULARY, LABELS),
 }

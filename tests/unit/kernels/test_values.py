@@ -68,6 +68,41 @@ def test_row_wise(name: str) -> None:
     compare(mine, torchs, [leaf(*shape) for shape in shapes])
 
 
+def mlp(x: Tensor, gate: Tensor, up: Tensor, down: Tensor, activation: str = "silu") -> Tensor:
+    act = F.silu if activation == "silu" else lambda a: F.gelu(a, approximate="tanh")
+    return F.linear(act(F.linear(x, gate)) * F.linear(x, up), down)
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+@pytest.mark.parametrize("frozen", [(), (0,), (1, 2), (1, 2, 3), (3,)])
+def test_gated_mlp(activation: str, frozen: tuple[int, ...]) -> None:
+    """Whatever needs gradients; twice, as what is kept stays as it was."""
+    made = [leaf(2, 5, 37), leaf(23, 37), leaf(23, 37), leaf(37, 23)]
+    leaves = [x.requires_grad_(i not in frozen) for i, x in enumerate(made)]
+    wanted = mlp(*leaves, activation=activation)
+    got = ours.gated_mlp(*leaves, activation=activation)
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+    asked, grad = [x for x in leaves if x.requires_grad], torch.randn_like(wanted)
+    known = torch.autograd.grad(wanted, asked, grad)
+    for _ in range(2):
+        found = torch.autograd.grad(got, asked, grad, retain_graph=True)
+        torch.testing.assert_close(found, known, rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        torch.testing.assert_close(ours.gated_mlp(*leaves, activation=activation), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_gated_mlp_keeps_two_wide_tensors() -> None:
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(tuple(x.shape)) or x, lambda x: x):
+        ours.gated_mlp(leaf(2, 5, 37), leaf(23, 37), leaf(23, 37), leaf(37, 23))
+    assert kept.count((10, 23)) == 2
+
+
+def test_gated_mlp_in_a_graph() -> None:
+    leaves = [leaf(2, 5, 37), leaf(23, 37), leaf(23, 37), leaf(37, 23)]
+    compare(torch.compile(ours.gated_mlp, backend="aot_eager", fullgraph=True), mlp, leaves)
+
+
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("with_positions", [True, False])
 def test_rope(layout: str, with_positions: bool) -> None:
@@ -210,6 +245,42 @@ def test_a_linear_loss_is_returned_as_it_was_made() -> None:
     """Torch 2.11's compiler gives a result that was added to in place a gradient of 0."""
     loss = ours.linear_cross_entropy(leaf(12, 9), leaf(37, 9), torch.arange(12), rows_of_chunk=4)
     assert loss._version == 0
+
+
+def test_a_linear_loss_is_one_operator_of_a_graph() -> None:
+    """A graph has no stores in place: it copied the weight's gradient for each chunk that was added to it."""
+    x, weight, bias, labels = leaf(12, 9), leaf(37, 9), leaf(37), torch.arange(12)
+    leaves = (x, weight, bias)
+
+    def loss(*of: torch.Tensor) -> torch.Tensor:
+        return 2 * ours.linear_cross_entropy(of[0], of[1], labels, bias=of[2], rows_of_chunk=4)
+
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    wanted = torch.autograd.grad(loss(*leaves), leaves)
+    torch.autograd.grad(compiled(*leaves), leaves)  # compiles
+    with torch.profiler.profile(record_shapes=True) as seen:
+        torch.testing.assert_close(torch.autograd.grad(compiled(*leaves), leaves), wanted)
+    events = seen.events()
+    assert events is not None
+    called = [(event.name, tuple(map(tuple, event.input_shapes))) for event in events]
+    assert sum(name == "tileflow::linear_cross_entropy_chunks" for name, _ in called) == 1
+    assert not [shapes for name, shapes in called if name == "aten::clone" and shapes[0] == weight.shape]
+
+
+def test_a_linear_loss_without_gradients_compiles() -> None:
+    """Torch's tracer of a differentiable function has no ``needs_input_grad`` where nothing needs one."""
+    x, weight, labels = leaf(12, 9), leaf(37, 9), torch.arange(12)
+    compiled = torch.compile(ours.linear_cross_entropy, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, weight, labels), ours.linear_cross_entropy(x, weight, labels))
+
+
+def test_a_linear_loss_without_grad_mode_makes_no_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(torch.Tensor, "addmm_", lambda self, *_, **__: made.append(self))
+    with torch.no_grad():
+        loss = ours.linear_cross_entropy(leaf(12, 9), leaf(37, 9), torch.arange(12), rows_of_chunk=4)
+    assert not made and not loss.requires_grad
 
 
 def test_a_chunk_s_logits_stay_within_their_bytes() -> None:

@@ -39,6 +39,7 @@ PUBLIC = {
         "attention",
         "attention_backend",
         "cross_entropy",
+        "gated_mlp",
         "geglu",
         "layer_norm",
         "linear_cross_entropy",

@@ -1,0 +1,92 @@
+"""The gated MLP of a transformer, down(act(gate(x)) * up(x)), that keeps two of its three wide tensors.
+
+Autograd keeps what goes into the last product for the gradient of its weight, beside what the activation is computed
+from. Here the backward pass computes the former from the latter again, which is one pass over memory, and the gradients
+of one of them take the memory of what they are computed from: the trade of Chen et al., 2016 (arXiv:1604.06174).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ..autograd import differentiated_once
+from ..errors import CallError
+from ..runtime.ambient import without_autocast
+from ..runtime.describe import refuse_transforms
+from . import gated
+from .activations import geglu, swiglu
+from .rows import as_rows, require_rows, require_shape
+
+_WHERE = "tileflow.kernels.gated_mlp"
+_FORWARD = {"silu": gated.swiglu, "gelu": gated.geglu}
+_BACKWARD = {"silu": gated.swiglu_bwd_over, "gelu": gated.geglu_bwd_over}
+_DIFFERENTIABLE: dict[str, Callable[..., torch.Tensor]] = {"silu": swiglu, "gelu": geglu}
+
+
+class _GatedMlp(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor, activation: str
+    ) -> torch.Tensor:
+        with without_autocast(x.device):
+            a, b = x @ gate.T, x @ up.T
+            out: torch.Tensor = _FORWARD[activation](a, b) @ down.T
+        ctx.save_for_backward(x, gate, up, down, a, b)
+        ctx.activation = activation
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, gate, up, down, a, b = ctx.saved_tensors
+        needs_x, needs_gate, needs_up, needs_down, _ = ctx.needs_input_grad
+        with torch.no_grad(), without_autocast(x.device):
+            grad_down = grad.T @ _FORWARD[ctx.activation](a, b) if needs_down else None
+            grad_b = grad @ down  # the gradient of the activation, which that of b is written over
+            grad_a = _BACKWARD[ctx.activation](grad_b, a, b)
+            grad_gate = grad_a.T @ x if needs_gate else None
+            grad_up = grad_b.T @ x if needs_up else None
+            grad_x = (grad_a @ gate).addmm_(grad_b, up) if needs_x else None
+        found = differentiated_once(_WHERE, (grad_x, grad_gate, grad_up, grad_down), (x, gate, up, down, grad))
+        return *found, None
+
+
+def gated_mlp(
+    x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor, *, activation: str = "silu"
+) -> torch.Tensor:
+    """``F.linear(act(F.linear(x, gate)) * F.linear(x, up), down)`` of ``x``, (..., hidden), weights ``gate`` and
+    ``up``, (inner, hidden), and ``down``, (hidden, inner), of one dtype.
+
+    ``activation``: ``silu``, or ``gelu`` by its tanh approximation (Shazeer, 2020, arXiv:2002.05202). Where gradients
+    are recorded it keeps 2 x rows x inner numbers for the backward pass in place of 3; torch.compile, which decides
+    what is kept itself, sees the products. Raises CallError for shapes, dtypes and activations that do not fit, inside
+    a transform of torch.func, and where it is differentiated twice.
+    """
+    if activation not in _FORWARD:
+        raise CallError(
+            f"an activation is one of {', '.join(_FORWARD)}",
+            got=repr(activation),
+            where=_WHERE,
+            hint="tileflow.kernels has its products' other parts",
+        )
+    require_rows("gated_mlp", x=x, gate=gate, up=up, down=down)
+    require_shape("gated_mlp", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
+    require_shape("gated_mlp", "up", up, gate.shape, "both first weights have one shape")
+    require_shape("gated_mlp", "down", down, (*down.shape[:1], gate.size(0)), "the last weight is (hidden, inner)")
+    if len({x.dtype, gate.dtype, up.dtype, down.dtype}) > 1:
+        raise CallError(
+            "rows and weights have one dtype",
+            got=f"{x.dtype}, {gate.dtype}, {up.dtype} and {down.dtype}",
+            where=_WHERE,
+            hint="x.to(gate.dtype)",
+        )
+    for name, tensor in (("x", x), ("gate", gate), ("up", up), ("down", down)):
+        refuse_transforms(_WHERE, name, tensor)
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        with without_autocast(x.device):
+            return F.linear(_DIFFERENTIABLE[activation](F.linear(x, gate), F.linear(x, up)), down)
+    out: torch.Tensor = _GatedMlp.apply(as_rows(x), gate, up, down, activation)  # type: ignore[no-untyped-call]
+    return out.view(*x.shape[:-1], down.size(0))
