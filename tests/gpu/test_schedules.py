@@ -67,6 +67,33 @@ def test_attention(card: Target, d: int, causal: bool, mode: str) -> None:
     assert verdict.ok, verdict.reason
 
 
+@pytest.mark.parametrize("m", [1024, 1000])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("rows", "d"), [(192, 32), (192, 64), (256, 64), (192, 128)])
+def test_more_groups(card: Target, rows: int, d: int, causal: bool, m: int) -> None:
+    args = attention.inputs(batch=2, heads=3, m=m, d=d, causal=causal, with_lse=True, device="cuda")
+    lowered = attention.lower(args, card)
+    choices = {"schedule": "warp_specialised", "block:tile_m": rows, "block:block_n": 64, "num_stages": 3}
+    config = lowered.space.repair(lowered.space.complete(choices))
+    call = attention.compile(lowered, config, "cuda")
+    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=5)
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [32, 64])
+def test_the_default_of_narrow_heads(card: Target, d: int, causal: bool) -> None:
+    """Three and four groups; 20 launches, since a race would show as bits that change."""
+    args = attention.inputs(batch=4, heads=32, m=2048, d=d, causal=causal, device="cuda")
+    lowered = attention.lower(args, card)
+    assert lowered.default["block:tile_m"] == (256 if causal else 192)
+    call = attention.compile(lowered, lowered.default, "cuda")
+    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=5)
+    assert verdict.ok, verdict.reason
+    first = call(*args)
+    assert all(torch.equal(call(*args), first) for _ in range(20))
+
+
 @pytest.mark.parametrize("ping_pong", [False, True])
 @pytest.mark.parametrize("stages", [2, 3])
 def test_rings_and_orders(card: Target, stages: int, ping_pong: bool) -> None:

@@ -37,7 +37,7 @@ from .rows import as_rows, require_rows, require_shape
 
 _NAME = "linear_cross_entropy"
 _WHERE = f"tileflow.kernels.{_NAME}"
-CHUNK_BYTES = 256 << 20  # of a chunk's logits: products of a thousand rows at a vocabulary of 128 thousand
+CHUNK_BYTES = 128 << 20  # of a chunk's logits: products of 512 rows at a vocabulary of 128 thousand
 
 
 def inputs(

@@ -48,8 +48,11 @@ class _GatedMlp(torch.autograd.Function):
             grad_b = grad @ down  # the gradient of the activation, which that of b is written over
             grad_a = _BACKWARD[ctx.activation](grad_b, a, b)
             grad_gate = grad_a.T @ x if needs_gate else None
+            grad_x = grad_a @ gate if needs_x else None
+            del grad_a  # before there is another gradient of a weight
             grad_up = grad_b.T @ x if needs_up else None
-            grad_x = (grad_a @ gate).addmm_(grad_b, up) if needs_x else None
+            if grad_x is not None:
+                grad_x.addmm_(grad_b, up)
         found = differentiated_once(_WHERE, (grad_x, grad_gate, grad_up, grad_down), (x, gate, up, down, grad))
         return *found, None
 

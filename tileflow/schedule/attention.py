@@ -43,8 +43,8 @@ from .types import (
 )
 
 # a thread's, by the number of groups, as setmaxnreg deals them out: of one group two programs share a multiprocessor
-CONSUMER_REGISTERS = {1: 232, 2: 240}
-PROGRAMS = {1: 2, 2: 1}
+CONSUMER_REGISTERS = {1: 232, 2: 240, 3: 160, 4: 112}
+PROGRAMS = {1: 2, 2: 1, 3: 1, 4: 1}
 PRODUCER_REGISTERS = 24
 _OWN, _OTHER = OfGroup(), OfGroup(after=1)
 _THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("last")

@@ -22,7 +22,7 @@ from .knobs import SCHEDULE, TUNABLE
 from .launch import launch_knobs
 from .loops import loop_knobs, loops_of, spread_knobs, transposed_knobs
 from .precisions import precision_knobs
-from .schedules import of_each_schedule, schedule_constraints, schedule_knobs
+from .schedules import THREE_GROUPS, of_each_schedule, schedule_constraints, schedule_knobs
 
 
 def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], target: Target) -> ConfigSpace:
@@ -75,7 +75,10 @@ def space_of_each(name: str, ways: Mapping[int, ConfigSpace]) -> ConfigSpace:
 
 
 def _either(first: Knob, other: Knob) -> Knob:
-    """One knob of two ways: it matters where it does in either."""
+    """One knob of two ways: it matters where it does in either. Three groups' rows are a choice where they are one in
+    both."""
+    choices = tuple(c for c in first.choices if c != THREE_GROUPS or c in other.choices)
+    first = replace(first, choices=choices)
     always = TRUE in (first.active, other.active)
     return replace(first, active=TRUE if always else first.active.or_(other.active))
 

@@ -17,7 +17,14 @@ from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
 from ..target import Target
 from .extents import Extents
 from .knobs import NUM_STAGES
-from .schedule_checks import block_steps, ends_with_rows, rows_of_groups, schedule_constraint
+from .schedule_checks import (
+    block_steps,
+    ends_with_rows,
+    may_be_masked,
+    registers_fit,
+    rows_of_groups,
+    schedule_constraint,
+)
 
 _LEAST_COLUMNS = 32  # of a turn: with fewer the barriers take longer than the products
 _LEAST_STAGES = 2  # with one, the groups would wait for each copy
@@ -53,7 +60,7 @@ def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, ta
         ((NUM_STAGES.name(ir), "up"),),
         f"a block is copied while another one is read: there are at least {_LEAST_STAGES} stages",
     )
-    yield _registers_fit(found, extents)
+    yield from _registers_fit(ir, found, extents)
     yield _memory_fits(ir, found, extents, target)
     if ends_with_rows(ir, found.keys, found.rows):
         yield schedule_constraint(
@@ -64,19 +71,14 @@ def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, ta
         )
 
 
-def _registers_fit(found: GradientLoop, extents: Extents) -> Constraint:
+def _registers_fit(ir: KernelIR, found: GradientLoop, extents: Extents) -> Iterator[Constraint]:
     """The sums and the scores in float32, an operand in half of that: of a group's rows, by its threads."""
-    columns = extents.of(found.columns)
+    rows, columns = ir.tiles[found.rows].block, extents.of(found.columns)
     needed = (columns * ROWS_OF_A_GROUP * (2 * len(found.scores) + 1)).cdiv(2 * _THREADS)
     for sum_ in found.sums:
         needed = needed + (extents.of(sum_.product.output.dims[1]) * ROWS_OF_A_GROUP).cdiv(_THREADS)
-    most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
-    return schedule_constraint(
-        "registers of a consumer",
-        needed.le(most),
-        block_steps(columns, "down"),
-        f"sums, scores and an operand take at most {most} of a thread's registers",
-    )
+    masks, fewer = may_be_masked(ir, found.keys, found.rows), block_steps(columns, "down")
+    yield from registers_fit(needed, rows, CONSUMER_REGISTERS, _OTHER_REGISTERS, masks, fewer)
 
 
 def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Target) -> Constraint:

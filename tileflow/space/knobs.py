@@ -16,10 +16,10 @@ from .names import powers
 # ---- Sizes -----------------------------------------------------------------------------------------------
 
 BLOCK = SizeKnob("block", (), default=1, role="block",
-    shown="powers of two",
+    shown="powers of two; 192",
     where="each tile loop, each registered block size",
     why="how much a program, or a turn of a loop, takes; products have floors (16; 32 inside for 8-bit operands), "
-        "registers and shared memory cap them",
+        "registers and shared memory cap them; 192: rows that three consumer groups share",
 )  # fmt: skip
 
 REDUCTION = SizeKnob("reduce", (), default=0, role="reduction",

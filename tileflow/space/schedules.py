@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..config import Config, ConfigSpace, Constraint, Direction, Knob
+from ..config import Choice, Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
@@ -26,12 +26,20 @@ from .extents import Extents
 from .gradient_schedules import gradient_constraints
 from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PERSISTENT, PING_PONG, SCHEDULE, definition
 from .product_schedules import product_constraints
-from .schedule_checks import block_steps, ends_with_rows, rows_of_groups, schedule_constraint
+from .schedule_checks import (
+    block_steps,
+    ends_with_rows,
+    may_be_masked,
+    registers_fit,
+    rows_of_groups,
+    schedule_constraint,
+)
 
 _GROUPS = tuple(CONSUMER_REGISTERS)
+THREE_GROUPS = 3 * ROWS_OF_A_GROUP  # the one size of a block that is no power of two
 _LEAST_KEYS = 32  # in a turn: with fewer the barriers take longer than the products
 _LEAST_STAGES = 2  # a turn holds the values of the one before while it waits for its own
-_OTHER_REGISTERS = 40  # a thread's addresses, row numbers and what the author's operations need meanwhile
+_OTHER_REGISTERS = 32  # a thread's addresses, row numbers and what the author's operations need meanwhile
 # the knobs that mean the same in every schedule
 _SHARED = (DESCENDING, GRID, GROUP, ORDER, NUM_STAGES)
 _SHARED_ROLES = ("block", "tunable")
@@ -82,9 +90,28 @@ def interpretable(space: ConfigSpace, config: Config) -> Config:
 
 
 def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
-    """The knobs of a region that has several schedules: those of the pipelined one matter in it alone."""
+    """The knobs of a region that has several schedules: those of the pipelined one matter in it alone. A tile of rows
+    that groups share may have three groups' rows."""
     shared = (*_SHARED, PERSISTENT) if isinstance(_found(ir), Chained) else _SHARED
+    name = _shared_rows(ir)
+    knobs = [replace(k, choices=_with_three_groups(k.choices)) if k.name == name else k for k in knobs]
     return [k if _is_shared(k, shared) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
+
+
+def _with_three_groups(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """The sizes of a block, and three groups' rows where they are between them."""
+    sizes = [c for c in choices if isinstance(c, int)]
+    return tuple(sorted({*sizes, THREE_GROUPS})) if max(sizes) > THREE_GROUPS else choices
+
+
+def _shared_rows(ir: KernelIR) -> str:
+    """The block size of the rows that consumer groups share, where it is that of no other loop; else empty."""
+    found = _found(ir)
+    if isinstance(found, Single):
+        return ""
+    block = ir.tiles[found.rows].block
+    users = [tile for tile in ir.tiles.values() if block.symbols() & tile.block.symbols()]
+    return str(block.args[0]) if block.op == "sym" and len(users) == 1 else ""
 
 
 def schedule_constraints(
@@ -94,12 +121,23 @@ def schedule_constraints(
     chosen."""
     is_specialised = _specialised(ir)
     found = [replace(c, check=is_specialised.or_(c.check)) for c in pipelined]
+    if name := _shared_rows(ir):
+        found.append(_powers_of_two(name, is_specialised))
     for own in _constraints(ir, _found(ir), extents, target):
         if own.check.constant is None:
             back: tuple[str, Direction] = (SCHEDULE.name(ir), "down")
             check = is_specialised.eq(0).or_(own.check)
             found.append(replace(own, check=check, repair=(*own.repair, back)))
     return found
+
+
+def _powers_of_two(name: str, is_specialised: Expr) -> Constraint:
+    return Constraint(
+        f"pipelined: rows of {name}",
+        is_specialised.or_(Expr.sym(name).ne(THREE_GROUPS)),
+        ((name, "down"), (name, "up")),
+        f"a tile has a power of two of rows, but for what {THREE_GROUPS // ROWS_OF_A_GROUP} consumer groups share",
+    )
 
 
 def _found(ir: KernelIR) -> Structure:
@@ -166,7 +204,10 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
         ((PERSISTENT.name(ir), "down"),),
         "a program that traverses several tiles is the only one of its multiprocessor, and has as many turns in each",
     )
-    yield _registers_fit(keys, depth)
+    threads = WARPS_OF_A_GROUP * 32  # the scores in float32, the weights beside them in half of that, the sums
+    needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)
+    masks, fewer = may_be_masked(ir, found.keys, found.rows), block_steps(keys, "down")
+    yield from registers_fit(needed, rows, CONSUMER_REGISTERS, _OTHER_REGISTERS, masks, fewer)
     yield _memory_fits(ir, found, extents, stages, groups, target)
     if ends_with_rows(ir, found.keys, found.rows):
         yield schedule_constraint(
@@ -175,19 +216,6 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
             block_steps(keys, "down"),
             "a loop that ends with a tile of rows has whole blocks of keys before it",
         )
-
-
-def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
-    """The scores in float32, the weights beside them in half of that, the sums: of a group's rows, by its threads."""
-    threads = WARPS_OF_A_GROUP * 32
-    needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)
-    most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
-    return schedule_constraint(
-        "registers of a consumer",
-        needed.le(most),
-        block_steps(keys, "down"),
-        f"scores, weights and sums take at most {most} of a thread's registers",
-    )
 
 
 def _memory_fits(

@@ -60,6 +60,16 @@ ROWS: dict[str, tuple[str, Problem, tuple[Problem, ...]]] = {
         {**_HEADS, "causal": True, "with_lse": True},
         tuple({**_SMALL_HEADS, "m": m, "causal": True, "with_lse": True} for m in (1, 77, 301)),
     ),
+    "narrow": (
+        "examples.attention:attention",
+        {**_HEADS, "d": 64},
+        tuple({**_SMALL_HEADS, "m": m, "d": 64} for m in (1, 77, 301)),
+    ),
+    "narrow_causal": (
+        "examples.attention:attention",
+        {**_HEADS, "d": 64, "causal": True},
+        tuple({**_SMALL_HEADS, "m": m, "d": 64, "causal": True} for m in (1, 77, 301)),
+    ),
     "scored": (
         "examples.attention:attention_scored",
         {**_HEADS, "n": 4096},
@@ -73,11 +83,16 @@ ROWS: dict[str, tuple[str, Problem, tuple[Problem, ...]]] = {
 }
 
 
+_OF_MORE_GROUPS = ("narrow", "narrow_causal")  # whose defaults fit the example's sizes alone
+
+
 @lru_cache
 def row(name: str, device: Target) -> tuple[Lowered, Config]:
     """A call in dynamic mode and its default, or where that is pipelined the nearest warp-specialised config."""
     reference, example, _ = ROWS[name]
     lowered = kernel(reference).lower(kernel(reference).inputs(device="meta", **example), device, "dynamic")
+    if name in _OF_MORE_GROUPS:
+        return lowered, lowered.space.adapt(kernel(reference).lower(lowered.args, device).default.to_dict())
     if "warp_specialised" in lowered.default.to_dict().values():
         return lowered, lowered.default
     return lowered, lowered.space.repair(lowered.default.with_({"schedule": "warp_specialised"}))

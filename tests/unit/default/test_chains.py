@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,6 +59,19 @@ def test_gradients_of_wide_heads(d: int) -> None:
     it = lowered("attention_backward", d, causal=True, heads=1)
     assert blocks(it, KEYS) == (64, 64, 4, 2)
     assert blocks(it, QUERIES) == (128, 32, 8, 3)
+
+
+@pytest.mark.parametrize("d", [32, 64])
+@pytest.mark.parametrize(("causal", "rows", "keys"), [(False, 192, 128), (True, 256, 64)])
+def test_narrow_heads_have_more_groups(d: int, causal: bool, rows: int, keys: int) -> None:
+    """Without spills. Not where some multiprocessors would have a tile more than others, nor for any size."""
+    it = lowered("attention", d, causal, heads=96)
+    assert (it.default["schedule"], it.default["block:tile_m"], it.default["block:block_n"]) == (
+        "warp_specialised", rows, keys,
+    )  # fmt: skip
+    assert build(it.emit(it.default)[0], it.target).resources.spills == 0
+    for other in (lowered("attention", d, causal, heads=8), replace(it, mode="dynamic")):
+        assert other.default["block:tile_m"] in (64, 128)
 
 
 @pytest.mark.parametrize("causal", [False, True])

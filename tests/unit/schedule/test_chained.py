@@ -42,7 +42,12 @@ def region(kernel: Kernel, args: tuple[Any, ...], choices: Mapping[str, Any]) ->
 
 
 def run(
-    ir: KernelIR, config: Any, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float], keys: int
+    ir: KernelIR,
+    config: Any,
+    tensors: Mapping[str, torch.Tensor],
+    scalars: Mapping[str, float],
+    keys: int,
+    groups: int = 2,
 ) -> None:
     """Every program of a region, each under another interleaving."""
     found = find_chained(ir)
@@ -50,9 +55,9 @@ def run(
     heads, m, d = tensors["q"].shape
     depth = 1 << (d - 1).bit_length()
     box, keys_box = (1, 64, depth), (1, keys, depth)
-    schedule = attention_schedule(Shape(box, keys_box, keys_box, 2, box, 2), groups=2, stages=2, ping_pong=True)
+    schedule = attention_schedule(Shape(box, keys_box, keys_box, 2, box, 2), groups, stages=2, ping_pong=True)
     nasty = list(NASTY.values())
-    for number, (head, begin) in enumerate((h, b) for h in range(heads) for b in range(0, m, 128)):
+    for number, (head, begin) in enumerate((h, b) for h in range(heads) for b in range(0, m, 64 * groups)):
         program = Program(ir, found, config, tensors, scalars, {"head": head, "tile_m": begin})
         choose = nasty[number % len(nasty)] if number % 2 else at_random(number)
         execute(schedule, program, program.turns, choose)
@@ -90,6 +95,20 @@ def test_attention_of_odd_sizes(causal: bool) -> None:
     wanted, wanted_lse = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
     torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
     torch.testing.assert_close(lse, wanted_lse.flatten(0, 1), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("causal", "groups", "keys"), [(False, 3, 128), (True, 4, 64)])
+def test_heads_of_64_columns_by_more_groups(causal: bool, groups: int, keys: int) -> None:
+    """384 rows in tiles of 192 and of 256, as the default has them."""
+    torch.manual_seed(0)
+    args = attention.inputs(batch=1, heads=1, m=384, d=64, causal=causal)
+    ir, config = region(attention, args, {"block:tile_m": 64 * groups, "block:block_n": keys})
+    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    out = torch.zeros_like(q)
+    tensors, scalars = {"q": q, "k": k, "v": v, "out": out}, {"scale": LOG2_E / math.sqrt(64)}
+    run(ir, config, tensors, scalars, keys, groups)
+    wanted = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
+    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
 
 
 def test_heads_that_share_keys() -> None:

@@ -32,7 +32,7 @@ from tileflow.schedule.types import (
 
 @pytest.mark.parametrize("ping_pong", [False, True])
 @pytest.mark.parametrize("stages", [2, 3])
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2, 3, 4])
 def test_right_schedules_pass_under_every_interleaving(groups: int, stages: int, ping_pong: bool) -> None:
     for turns in (0, 1, 2, 7):
         for _, choose in interleavings(seeds=6):
@@ -45,7 +45,7 @@ def test_right_schedules_pass_under_every_interleaving(groups: int, stages: int,
 
 @pytest.mark.parametrize("ping_pong", [False, True])
 @pytest.mark.parametrize("stages", [2, 3])
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2, 3, 4])
 def test_programs_that_walk_over_tiles(groups: int, stages: int, ping_pong: bool) -> None:
     for tiles, turns in ((1, 3), (3, 1), (4, 2), (2, 5)):
         for _, choose in interleavings(seeds=3):

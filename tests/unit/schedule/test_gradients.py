@@ -212,7 +212,7 @@ class Plain:
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2, 3])
 def test_right_schedules_pass_under_every_interleaving(groups: int, stages: int) -> None:
     for turns in (0, 1, 2, 5):
         for _, choose in interleavings(seeds=4):

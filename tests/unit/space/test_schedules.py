@@ -8,6 +8,8 @@ import pytest
 from tile_testing.kernels.schedule_kernels import grouped_queries, inputs
 
 from examples.attention import attention
+from examples.matmul import matmul
+from tileflow.build.compile import build
 from tileflow.config import Config
 from tileflow.emit.gluon.kernel import GluonKernel
 from tileflow.errors import ConfigError
@@ -85,11 +87,12 @@ def test_the_constraint_counts_the_memory_that_the_schedule_has(d: int, stages: 
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
-        ({"block_tile_m": 256, "block_tile_n": 64}, "consumer groups of 64 rows"),
+        ({"block_tile_m": 512, "block_tile_n": 64}, "consumer groups of 64 rows"),
+        ({"block_tile_m": 256, "block_tile_n": 64}, "160 of 3 or 112 of 4 groups"),
         ({"block_tile_m": 32, "block_tile_n": 64}, "consumer groups of 64 rows"),
         ({"block_tile_m": 128, "block_tile_n": 16}, "at least 32 keys"),
         ({"block_tile_m": 128, "block_tile_n": 512}, "at most 256 columns"),
-        ({"block_tile_m": 128, "block_tile_n": 256}, "of a thread's registers"),
+        ({"block_tile_m": 128, "block_tile_n": 256}, "232 of 1 or 240 of 2 groups"),
         ({"block_tile_m": 128, "block_tile_n": 128, "num_stages": 1}, "at least 2 stages"),
         ({"block_tile_m": 128, "block_tile_n": 128, "num_stages": 6}, "shared memory"),
     ],
@@ -101,6 +104,48 @@ def test_constraints_say_their_reason(choices: dict[str, int], words: str) -> No
     with pytest.raises(ConfigError, match=words):
         it.emit(config)
     assert it.space.is_valid(it.space.repair(config))
+
+
+def test_rows_of_three_groups_are_a_choice_of_what_groups_share() -> None:
+    """A tile of Triton's has a power of two of rows."""
+    it = lowered(64)
+    three = choose(it, block_tile_m=192, block_block_n=128, num_stages=2)
+    assert it.space.is_valid(three) and "GROUPS = gl.constexpr(3)" in it.emit(three)[0].text
+    pipelined = three.with_({"schedule": "pipelined"})
+    (reason,) = (c.reason for c in it.space.violations(pipelined) if "power of two" in c.reason)
+    assert "3 consumer groups" in reason
+    repaired = it.space.repair(pipelined)
+    assert it.space.is_valid(repaired) and repaired["block:tile_m"] in (64, 128, 256)
+    for device, kernel in (("nvidia-a100", attention), ("nvidia-h200", matmul)):
+        sizes = {"batch": 1, "heads": 2, "m": 1024, "d": 64} if kernel is attention else {"m": 1024, "n": 1024, "k": 64}
+        space = kernel.lower(kernel.inputs(device="meta", **sizes), target(device)).space
+        assert all(192 not in knob.choices for knob in space.knobs)
+
+
+@pytest.mark.parametrize(
+    ("causal", "mode", "rows", "keys", "is_valid"),
+    [
+        (False, "static", 192, 128, True), (False, "dynamic", 192, 128, False), (False, "dynamic", 192, 64, True),
+        (True, "static", 256, 64, True), (True, "dynamic", 256, 64, False), (True, "dynamic", 192, 64, True),
+        (True, "static", 192, 128, False),
+    ],
+)  # fmt: skip
+def test_many_groups_have_few_registers_for_masks(
+    causal: bool, mode: str, rows: int, keys: int, is_valid: bool
+) -> None:
+    """What is refused spilled; or has keys past a tile of rows."""
+    it = lowered(64, causal=causal, mode=mode)
+    config = choose(it, block_tile_m=rows, block_block_n=keys, num_stages=3)
+    assert it.space.is_valid(config) == is_valid
+    repaired = it.space.repair(config)
+    assert repaired["schedule"] == "warp_specialised" and build(it.emit(repaired)[0], H200).resources.spills == 0
+
+
+def test_a_partial_block_of_keys_takes_registers() -> None:
+    args = attention.inputs(batch=1, heads=2, m=1000, d=64, device="meta")
+    it = attention.lower(args, H200)
+    assert not it.space.is_valid(choose(it, block_tile_m=192, block_block_n=128, num_stages=2))
+    assert it.space.is_valid(choose(it, block_tile_m=128, block_block_n=128, num_stages=2))
 
 
 def test_variants_of_64_bits_and_without_boxes_stay_pipelined() -> None:
