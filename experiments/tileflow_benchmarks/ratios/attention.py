@@ -38,7 +38,7 @@ from .watched import Job, jobs_of, measure_apart, measuring, say_about, say_begi
 
 _ROUNDS = 24
 _TIMES = "times"
-_KEYS, _STAGES = (64, 128), (2, 3)
+_ROWS, _MORE_ROWS, _KEYS, _STAGES = 128, (192, 256), (64, 128), (2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,9 @@ CASES = (
     AttentionCase("D = 128, 16k keys", 1, 16, 16384, 128),
     AttentionCase("D = 64, full", 4, 48, 8192, 64),
     AttentionCase("D = 64, causal", 4, 48, 8192, 64, causal=True),
+    AttentionCase("D = 64, 4000 rows, causal", 4, 32, 4000, 64, causal=True),
+    AttentionCase("D = 32, causal", 4, 32, 4096, 32, causal=True),
+    AttentionCase("D = 32, full", 4, 32, 4096, 32),
     AttentionCase("D = 80, odd length, causal", 2, 16, 4000, 80, causal=True),
     AttentionCase("D = 96, full", 2, 16, 4096, 96),
     AttentionCase("D = 192, causal", 2, 16, 4096, 192, causal=True),
@@ -85,13 +88,15 @@ CASES = (
 
 
 def configs(lowered: Lowered) -> dict[str, Config]:
-    """Return the default, and every valid warp-specialised config of two groups, by what it differs in."""
+    """Return the default, every valid warp-specialised config of two groups, and of more without ping-pong, by what it
+    differs in."""
     found = {"default": lowered.default}
-    wanted = [(k, s, p, w) for k in _KEYS for s in _STAGES for p in (True, False) for w in (0, 1)]
-    for keys, stages, ping_pong, walks in wanted:
+    wanted = [(_ROWS, k, s, p, w) for k in _KEYS for s in _STAGES for p in (True, False) for w in (0, 1)]
+    wanted += [(r, k, s, False, w) for r in _MORE_ROWS for k in _KEYS for s in _STAGES for w in (0, 1)]
+    for rows, keys, stages, ping_pong, walks in wanted:
         choices: dict[str, Choice] = {
             "schedule": "warp_specialised",
-            "block:tile_m": 128,
+            "block:tile_m": rows,
             "block:block_n": keys,
             "num_stages": stages,
             "ping_pong": ping_pong,
@@ -101,9 +106,8 @@ def configs(lowered: Lowered) -> dict[str, Config]:
         known = {k.name for k in lowered.space.knobs}
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
         if "schedule" in known and lowered.space.is_valid(config):
-            name = (
-                f"{keys} keys, {stages} stages" + (", ping-pong" if ping_pong else "") + (", walking" if walks else "")
-            )
+            name = f"{rows} rows, " * (rows != _ROWS) + f"{keys} keys, {stages} stages"
+            name += ", ping-pong" * ping_pong + ", walking" * walks
             found[name] = lowered.space.normalise(config)
     return found
 
