@@ -94,6 +94,22 @@ def test_the_default_of_narrow_heads(card: Target, d: int, causal: bool) -> None
     assert all(torch.equal(call(*args), first) for _ in range(20))
 
 
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("ping_pong", [False, True])
+@pytest.mark.parametrize(("d", "keys"), [(64, 64), (64, 128), (128, 128)])
+@pytest.mark.parametrize("m", [2048, 2000])
+def test_programs_that_walk_along_a_triangle(
+    card: Target, m: int, d: int, keys: int, ping_pong: bool, mode: str
+) -> None:
+    """More tiles than programs, the last row of them not full."""
+    args = attention.inputs(batch=3, heads=7, m=m, d=d, causal=True, with_lse=True, device="cuda")
+    call = specialised(attention, args, card, keys, mode, persistent=1, ping_pong=ping_pong)
+    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=5)
+    assert verdict.ok, verdict.reason
+    first = call(*args)
+    assert all(torch.equal(a, b) for _ in range(10) for a, b in zip(call(*args), first, strict=True))
+
+
 @pytest.mark.parametrize("ping_pong", [False, True])
 @pytest.mark.parametrize("stages", [2, 3])
 def test_rings_and_orders(card: Target, stages: int, ping_pong: bool) -> None:

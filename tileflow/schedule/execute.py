@@ -52,8 +52,11 @@ from .types import (
     Staged,
     Step,
     Take,
+    Turns,
     Wait,
+    count_of_tile,
     first_of_tile,
+    start_of,
 )
 
 
@@ -103,8 +106,8 @@ NASTY: dict[str, Chooser] = {
 }
 
 
-def execute(schedule: Schedule, body: Body, turns: int, choose: Chooser, tiles: int = 1) -> None:
-    """Run one program of so many ``tiles`` with ``turns`` turns each. Raises ScheduleFault."""
+def execute(schedule: Schedule, body: Body, turns: Turns, choose: Chooser, tiles: int = 1) -> None:
+    """Run one program of so many ``tiles`` with ``turns`` turns, each or one after the other. Raises ScheduleFault."""
     _Execution(schedule, body, turns, tiles).run(choose)
 
 
@@ -122,7 +125,7 @@ class _Where:
     step: Step
     group: int
     turn: int
-    turns: int
+    turns: Turns
 
     def __str__(self) -> str:
         return f"{self.step} of group {self.group} in turn {self.turn} of {self.turns}"
@@ -160,7 +163,7 @@ class _Task:
 
 
 class _Execution:
-    def __init__(self, schedule: Schedule, body: Body, turns: int, tiles: int) -> None:
+    def __init__(self, schedule: Schedule, body: Body, turns: Turns, tiles: int) -> None:
         self._schedule, self._body, self._turns, self._tiles = schedule, body, turns, tiles
         self._memory = Memory(schedule)
         self._groups = [Group(n) for n in range(schedule.consumer.groups)]
@@ -207,13 +210,13 @@ class _Execution:
                 case EachTile(inner, dealt):
                     groups = self._schedule.consumer.groups
                     for n in range(number, self._tiles, groups) if dealt else range(self._tiles):
-                        yield from self._program(inner, number, n * self._turns)
+                        yield from self._program(inner, number, start_of(n, self._turns))
                 case Repeat(first, inner):
                     begin = first_of_tile(turn, self._turns)
-                    for t in range(first, self._turns):
+                    for t in range(first, count_of_tile(turn, self._turns)):
                         yield from self._program(inner, number, begin + t)
                 case IfAny(inner):
-                    if self._turns:
+                    if count_of_tile(turn, self._turns):
                         yield from self._program(inner, number, turn)
                 case IfWhole(inner, others):
                     yield from self._program(inner if self._ragged.is_whole(turn, number) else others, number, turn)

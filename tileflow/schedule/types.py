@@ -14,14 +14,19 @@ ring goes on where the tile before left it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal, TypeVar
 
 from ..errors import InternalError
 
 WARPS_OF_A_GROUP = 4  # one warp group: what a product of Hopper's matrix units is issued by
 ROWS_OF_A_GROUP = 64  # of the tile of queries: one instruction's worth
+
+
+Turns = int | tuple[int, ...]  # of the tiles of a program: as many in each, or of one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +37,34 @@ class Turn:
     base: Literal["turn", "first", "last", "next"] = "turn"
     offset: int = 0
 
-    def at(self, turn: int, turns: int) -> int:
-        """Its number, in the running turn ``turn``, where a tile has ``turns``."""
+    def at(self, turn: int, turns: Turns) -> int:
+        """Its number, in the running turn ``turn``, where tiles have ``turns``."""
         first = first_of_tile(turn, turns)
-        last = first + turns - 1
+        last = first + count_of_tile(turn, turns) - 1
         return {"turn": turn, "first": first, "last": last, "next": min(turn + 1, last)}[self.base] + self.offset
 
 
-def first_of_tile(turn: int, turns: int) -> int:
+def tile_of(turn: int, turns: Turns) -> int:
+    """The number of the tile, among those of the program, that ``turn`` is of."""
+    if isinstance(turns, int):
+        return turn // turns if turns else 0
+    ends = list(accumulate(turns))
+    return min(bisect_right(ends, turn), len(turns) - 1)
+
+
+def start_of(tile: int, turns: Turns) -> int:
+    """The number of the first turn of a tile."""
+    return tile * turns if isinstance(turns, int) else sum(turns[:tile])
+
+
+def first_of_tile(turn: int, turns: Turns) -> int:
     """The number of the first turn of the tile that ``turn`` is of."""
-    return turn - turn % turns if turns else 0
+    return start_of(tile_of(turn, turns), turns)
+
+
+def count_of_tile(turn: int, turns: Turns) -> int:
+    """How many turns the tile has that ``turn`` is of."""
+    return turns if isinstance(turns, int) else turns[tile_of(turn, turns)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +112,12 @@ class Round:
     behind: int = 0
     head_start: int = 0
 
-    def at(self, stages: int, turn: int, turns: int, group: int, groups: int = 1) -> int:
+    def at(self, stages: int, turn: int, turns: Turns, group: int, groups: int = 1) -> int:
         """Its number; ``stages`` is 1 for a barrier that is no ring, ``groups`` deal the tiles out."""
         if isinstance(self.turn, OwnTile):
-            first = turn // turns // groups
+            first = tile_of(turn, turns) // groups
         elif isinstance(self.turn, ThisTile):
-            first = turn // turns
+            first = tile_of(turn, turns)
         else:
             first = 0 if self.turn is None else self.turn.at(turn, turns) // stages
         return first - self.behind - (self.head_start if group == 0 else 0)

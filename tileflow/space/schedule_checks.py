@@ -66,3 +66,10 @@ def ends_with_rows(ir: KernelIR, keys: str, rows: str) -> bool:
     end = ir.tiles[keys].end
     maker = ir.definitions.get(end) if isinstance(end, Value) else None
     return maker is not None and maker.kind is OpKind.TILE_END and TileAttrs.of(maker).tile == rows
+
+
+def grows_with_rows(ir: KernelIR, keys: str, rows: str) -> bool:
+    """Whether a loop begins at 0 and ends where a tile of rows does, so that it has a turn for each tile."""
+    begin, over = ir.tiles[keys].begin, ir.tiles[rows]
+    from_start = isinstance(begin, Expr) and begin.constant == 0
+    return from_start and ends_with_rows(ir, keys, rows) and isinstance(over.begin, Expr) and over.begin.constant == 0

@@ -29,6 +29,7 @@ from .product_schedules import product_constraints
 from .schedule_checks import (
     block_steps,
     ends_with_rows,
+    grows_with_rows,
     may_be_masked,
     registers_fit,
     rows_of_groups,
@@ -200,9 +201,9 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
     alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
     yield schedule_constraint(
         "programs that walk",
-        PERSISTENT.symbol(ir).le(int(alike)),
+        PERSISTENT.symbol(ir).le(int(alike or grows_with_rows(ir, found.keys, found.rows))),
         ((PERSISTENT.name(ir), "down"),),
-        "a program that traverses several tiles is the only one of its multiprocessor, and has as many turns in each",
+        "a program that traverses several tiles is the only one of its multiprocessor, and has a turn in each",
     )
     threads = WARPS_OF_A_GROUP * 32  # the scores in float32, the weights beside them in half of that, the sums
     needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tileflow.schedule.attention import Shape, attention
-from tileflow.schedule.types import Branches, Nested, Role, Schedule, Step
+from tileflow.schedule.types import Branches, Nested, Role, Schedule, Step, first_of_tile, tile_of
 
 ROWS, KEYS, DEPTH = 4, 4, 8
 SHAPE = Shape((1, ROWS, DEPTH), (1, KEYS, DEPTH), (1, KEYS, DEPTH), 2, (1, ROWS, DEPTH), 2)
@@ -63,29 +63,36 @@ class Plain:
 
 
 class Walk:
-    """Several programs of as many turns each, which one that walks over their tiles works on."""
+    """Several programs, which one that walks over their tiles works on. ``turns``: of each."""
 
     def __init__(self, programs: Sequence[Any]) -> None:
-        self.programs, self.turns = programs, programs[0].turns
+        self.programs, self.turns = programs, tuple(program.turns for program in programs)
+
+    def at(self, turn: int | None) -> tuple[Any, int]:
+        """The program that a turn is of, and the turn's number in it."""
+        assert turn is not None
+        return self.programs[tile_of(turn, self.turns)], turn - first_of_tile(turn, self.turns)
 
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
-        assert turn is not None
-        at = None if buffer == "query" else turn % self.turns
-        return self.programs[turn // self.turns].box(buffer, at, group)
+        program, own = self.at(turn)
+        found: torch.Tensor = program.box(buffer, None if buffer == "query" else own, group)
+        return found
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Any:
-        assert turn is not None
-        return self.programs[turn // self.turns].compute(part, registers, turn % self.turns, group)
+        program, own = self.at(turn)
+        return program.compute(part, registers, own, group)
 
     def is_full(self, turn: int) -> bool:
-        full: bool = self.programs[turn // self.turns].is_full(turn % self.turns)
+        program, own = self.at(turn)
+        full: bool = program.is_full(own)
         return full
 
     def compute_full(self, part: str, registers: Mapping[str, Any], turn: int, group: int) -> Any:
-        return self.programs[turn // self.turns].compute_full(part, registers, turn % self.turns, group)
+        program, own = self.at(turn)
+        return program.compute_full(part, registers, own, group)
 
     def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
-        self.programs[turn // self.turns].save("result", value, group)
+        self.at(turn)[0].save("result", value, group)
 
 
 def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import re
 from dataclasses import replace
+from typing import Any
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def under(config: Config, lowered: Lowered) -> tuple[Schedule, str]:
 
 
 @pytest.mark.parametrize("ping_pong", [False, True])
-@pytest.mark.parametrize("kind", ["one tile", "walking", "product"])
+@pytest.mark.parametrize("kind", ["one tile", "walking", "walking, causal", "product"])
 def test_each_wait_is_for_the_round_that_was_executed(kind: str, ping_pong: bool) -> None:
     """The hardware is told parities: each text must give that of the round which the executor waits for. A first turn
     whose head start was left out was a deadlock on an H200, with a schedule that is right."""
@@ -83,12 +84,14 @@ def test_each_wait_is_for_the_round_that_was_executed(kind: str, ping_pong: bool
         config = specialised(lowered, block_tile_m=128, block_tile_n=128, block_tile_k=64, num_stages=3, consumers=2,
                              ping_pong=ping_pong)  # fmt: skip
     else:
-        args = attention.inputs(batch=2, heads=4, m=1024, d=64, device="meta")
+        args = attention.inputs(batch=2, heads=4, m=1024, d=64, causal="causal" in kind, device="meta")
         lowered = attention.lower(args, H200)
         config = specialised(lowered, block_tile_m=128, block_block_n=128, num_stages=3, ping_pong=ping_pong,
-                             persistent=int(kind == "walking"))  # fmt: skip
+                             persistent=int("walking" in kind))  # fmt: skip
     schedule, text = under(config, lowered)
-    turns = 256 // 64 if kind == "product" else 1024 // 128
+    each = 256 // 64 if kind == "product" else 1024 // 128
+    tiles = 1 if kind == "one tile" else 5
+    lengths = tuple(range(each, each - tiles, -1)) if "causal" in kind else (each,) * tiles
     groups, compared = schedule.consumer.groups, 0
     for name in ("consumer", "producer"):
         waits = [s for s in steps_of(getattr(schedule, name).program) if isinstance(s, Wait)]
@@ -97,13 +100,13 @@ def test_each_wait_is_for_the_round_that_was_executed(kind: str, ping_pong: bool
         for wait, parity in zip(waits, parities, strict=True):
             barrier = schedule.barrier(wait.barrier)
             stages = schedule.stages if barrier.per == "stage" else 1
-            for tile, turn, who in itertools.product(
-                range(1 if kind == "one tile" else 5), range(turns), range(groups)
-            ):
-                start = tile * turns
-                at = {"tile": tile, "start": start, "turn": start + turn, "who": who, "turns": turns,
+            for tile, turn, who in itertools.product(range(tiles), range(each), range(groups)):
+                if turn >= lengths[tile]:
+                    continue
+                start = sum(lengths[:tile])
+                at = {"tile": tile, "start": start, "turn": start + turn, "who": who, "turns": lengths[tile],
                       "STAGES": schedule.stages, "GROUPS": groups}  # fmt: skip
-                wanted = wait.round.at(stages, start + turn, turns, who, groups) & 1
+                wanted = wait.round.at(stages, start + turn, lengths, who, groups) & 1
                 assert eval(parity, at) == wanted, (wait, parity, at)
                 compared += 1
     assert compared > 100
@@ -213,6 +216,34 @@ def test_a_score_that_loads_compiles_by_pointers() -> None:
     source = lowered.emit(specialised(lowered, block_tile_m=128, block_tile_n=64))[0]
     assert "tl.load(" in role(source.text, "weigh") and "gl.set_auto_layout" in source.text
     assert build(source, H200).resources.spills == 0
+
+
+def test_programs_that_walk_along_a_triangle_go_to_and_fro() -> None:
+    """Each tile of the grid is one program's, also where the last row of tiles is not full, and the longest program
+    has little more to do than the mean. Dealt out in turn it had 1.13 times as much."""
+    args = attention.inputs(batch=4, heads=32, m=4096, d=128, causal=True, device="meta")
+    lowered = attention.lower(args, H200)
+    source = lowered.emit(specialised(lowered, block_tile_m=128, block_block_n=128, num_stages=2, persistent=1))[0]
+    text, programs = source.text, H200.sm_count
+    count = 4 * 32 * 4096 // 128
+    said = {name: re.findall(rf"^ +{name} = (.*)$", text, re.MULTILINE)[-1] for name in ("rows", "tiles", "pid")}
+
+    class Language:
+        int32 = None
+
+        def __init__(self, program: int) -> None:
+            self.program_id, self.num_programs = (lambda _: program), (lambda _: programs)
+            self.cast = lambda value, _: int(value)
+
+    dealt: list[list[int]] = []
+    for program in range(programs):
+        names: dict[str, Any] = {"tl": Language(program), "tile_m_count": 4096 // 128}
+        for name in ("rows", "tiles"):
+            names[name] = eval(said[name], names)
+        dealt.append([eval(said["pid"], {**names, "tile": tile}) for tile in range(names["tiles"])])
+    assert sorted(pid for own in dealt for pid in own) == list(range(count))
+    work = [sum(32 - pid % 32 for pid in own) for own in dealt]
+    assert max(work) <= 1.04 * sum(work) / programs
 
 
 # ---- loops of gradients ------------------------------------------------------------------------------------------

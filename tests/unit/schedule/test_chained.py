@@ -83,6 +83,28 @@ def test_programs_that_walk_over_tiles() -> None:
     torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
 
 
+def test_programs_that_walk_along_a_triangle() -> None:
+    """Of a causal call: tiles of one to four turns, by two persistent programs."""
+    torch.manual_seed(0)
+    args = attention.inputs(batch=1, heads=2, m=230, d=64, causal=True)
+    ir, config = region(attention, args, {"block:tile_m": 64, "block:block_n": 64})
+    found = find_chained(ir)
+    assert isinstance(found, Chained)
+    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    out = torch.zeros_like(q)
+    tensors, scalars = {"q": q, "k": k, "v": v, "out": out}, {"scale": LOG2_E / math.sqrt(64)}
+    box = (1, 64, 64)
+    schedule = attention_schedule(Shape(box, box, box, 2, box, 2), groups=1, stages=2, ping_pong=False, walks=True)
+    tiles = [{"head": head, "tile_m": begin} for head in range(2) for begin in (192, 128, 64, 0)]
+    for first in range(2):
+        programs = [Program(ir, found, config, tensors, scalars, begins) for begins in tiles[first::2]]
+        turns = tuple(program.turns for program in programs)
+        assert len(set(turns)) > 1
+        execute(schedule, Walk(programs), turns, at_random(first), len(programs))
+    wanted = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
+    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_of_odd_sizes(causal: bool) -> None:
     """80 columns in boxes of 128, 200 rows in tiles of 128, the last turns of a causal loop half masked."""

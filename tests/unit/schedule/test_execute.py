@@ -55,6 +55,19 @@ def test_programs_that_walk_over_tiles(groups: int, stages: int, ping_pong: bool
                 torch.testing.assert_close(torch.stack([body.saved[g] for g in range(groups)]), body.expected)
 
 
+@pytest.mark.parametrize("ping_pong", [False, True])
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_tiles_of_different_lengths(groups: int, stages: int, ping_pong: bool) -> None:
+    """As a causal loop has them: each ring goes on where the tile before left it."""
+    for turns in ((5, 1, 4), (1, 2, 3, 4), (1, 1, 7), (3,)):
+        for _, choose in interleavings(seeds=3):
+            bodies = [Plain(groups, n) for n in turns]
+            execute(made(groups, stages, ping_pong, walks=True), Walk(bodies), turns, choose, len(turns))
+            for body in bodies:
+                torch.testing.assert_close(torch.stack([body.saved[g] for g in range(groups)]), body.expected)
+
+
 def _queries_are_kept(s: Schedule) -> Schedule:
     return _without(s, "consumer", _is(Arrive, "query_empty"))
 

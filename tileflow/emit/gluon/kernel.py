@@ -15,6 +15,7 @@ from ...schedule.attention import PROGRAMS, Shape, attention, rows_of
 from ...schedule.memory import shared_bytes
 from ...schedule.types import ROWS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import NUM_STAGES, PERSISTENT, PING_PONG
+from ...space.schedule_checks import grows_with_rows
 from .. import grid
 from ..descriptors import box_of
 from ..parameters import Box
@@ -24,7 +25,7 @@ from .context import GluonContext
 from .full_blocks import masked_parts
 from .functions import Function
 from .roles import Roles, scalars_before, turns_of
-from .steps import Steps
+from .steps import Steps, place_in_row, turn_text
 
 _IMPORTED = (_rules,)  # for its rules
 _HEADER = """\
@@ -105,33 +106,43 @@ class GluonKernel(GluonContext):
         return bool(self.plan.launch(PERSISTENT))
 
     def _begin(self) -> None:
-        """The program's tile, then the entry; or how many tiles it has, all of as many turns."""
+        """The program's tile, then the entry; or how many tiles it has, each with a turn."""
         if not self.walks:
             grid.emit_grid(self)
             return
-        total = grid.Counts(self).total()
-        self.writer.line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
-        turns = self._turn_count()
-        if self.plan.number(turns) == 0:
+        most = self._turn_count()
+        if self.plan.number(most) == 0:
             keys = self.structure.keys
             raise ConfigError("a persistent program has a turn in each tile", got=keys, hint="choose persistent 0")
-        self.plan.guard(Expr.of(1).le(turns))
-        self.plan.guard((grid.total(self) * turns).le(INT32_MAX))
+        self.plan.guard(Expr.of(1).le(most))
+        self.plan.guard((grid.total(self) * most).le(INT32_MAX))
+        total, line = grid.Counts(self).total(), self.writer.line
+        if self._is_uneven:
+            line(f"rows = ({total}) // tl.num_programs(0)")
+            line(f"tiles = rows + tl.cast({place_in_row('rows')} < ({total}) % tl.num_programs(0), tl.int32)")
+        else:
+            line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
         self._walk()
 
+    @property
+    def _is_uneven(self) -> bool:
+        """Whether tiles have different numbers of turns."""
+        return grows_with_rows(self.plan.ir, self.structure.keys, self.structure.rows)
+
     def _turn_count(self) -> Expr:
-        """How many turns each tile of a program has. Raises ConfigError where that differs from tile to tile."""
-        tile = self.plan.ir.tiles[self.structure.keys]
+        """How many turns each tile of a program has, or the last one. Raises ConfigError where one might have none."""
+        tile, rows = self.plan.ir.tiles[self.structure.keys], self.plan.ir.tiles[self.structure.rows]
+        if self._is_uneven and isinstance(rows.end, Expr):
+            return rows.end.cdiv(self.plan.block(tile.block))
         if not (isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)):
-            raise ConfigError(
-                "all tiles of a persistent program have as many turns", got=tile.name, hint="choose persistent 0"
-            )
+            raise ConfigError("each tile of a persistent program has turns", got=tile.name, hint="choose persistent 0")
         return (tile.end - tile.begin).cdiv(self.plan.block(tile.block))
 
     def _walk(self) -> None:
         """The entry of a program that works on several tiles."""
-        turns, _ = self._turns()
-        self._start(self.roles(self, self.specialised, turns, always=True, walks=True))
+        uneven = self._is_uneven
+        turns = "turns" if uneven else self._turns()[0]
+        self._start(self.roles(self, self.specialised, turns, always=True, walks=True, uneven=uneven))
 
     def _launch_grid(self) -> tuple[Expr, Expr, Expr]:
         if not self.walks:
@@ -255,12 +266,7 @@ class GluonKernel(GluonContext):
         count, always = turns_of(self)
         if count is not None and self.plan.number(count) is not None:
             return str(self.plan.number(count)), always
-        tile = self.plan.ir.tiles[self.structure.keys]
-        begin, end = self.bound(tile, tile.begin), self.bound(tile, tile.end)
-        length = end if begin == "0" else f"{end} - {begin}"
-        self.writer.line(
-            f"turns = ({length} + {self.plan.step_text(tile.block)} - 1) // {self.plan.step_text(tile.block)}"
-        )
+        self.writer.line(f"turns = {turn_text(self)}")
         return "turns", always
 
 

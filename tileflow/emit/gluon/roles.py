@@ -16,8 +16,16 @@ from .steps import Steps
 class Roles(Steps):
     """Writes the roles of one schedule of two chained products."""
 
-    def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
-        super().__init__(e, schedule, turns, always, walks)
+    def __init__(
+        self,
+        e: GluonContext,
+        schedule: Schedule,
+        turns: str,
+        always: bool,
+        walks: bool = False,
+        uneven: bool = False,
+    ) -> None:
+        super().__init__(e, schedule, turns, always, walks, uneven)
         self._found = e.found
         self._carried: list[str] = []
         self._factors: list[str] = []

@@ -49,13 +49,22 @@ from .functions import Function
 
 class Steps(ABC):
     """Writes the roles of one schedule. ``turns``: the text of how many turns there are; ``always``: whether there is
-    one for sure; ``walks``: whether a program has several tiles, so that turns are numbered through all of them."""
+    one for sure; ``walks``: whether a program has several tiles, so that turns are numbered through all of them;
+    ``uneven``: whether those have different numbers of turns, which each counts itself."""
 
     under_way: ClassVar[str] = "_under_way"  # what is added to the name of sums that nobody may read yet
 
-    def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
+    def __init__(
+        self,
+        e: GluonContext,
+        schedule: Schedule,
+        turns: str,
+        always: bool,
+        walks: bool = False,
+        uneven: bool = False,
+    ) -> None:
         self._e, self._schedule = e, schedule
-        self._turns, self._always, self.walks = turns, always, walks
+        self._turns, self._always, self.walks, self.uneven = turns, always, walks, uneven
         self._is_partial = False  # whether this is the side of a branch where a turn's block is partial
         e.module.constant("STAGES", f"gl.constexpr({schedule.stages})")
         e.module.constant("GROUPS", f"gl.constexpr({schedule.consumer.groups})")
@@ -123,15 +132,20 @@ class Steps(ABC):
         e = self._e
         counts = grid.Counts(e)
         counts.total()  # the counts stand in front of the loop
+        if self.uneven:
+            e.writer.line("start = 0")
         e.writer.line(f"for tile in range({numbers}):")
         with e.writer.indented():
-            e.writer.line("pid = tl.program_id(0) + tile * tl.num_programs(0)")
+            place = place_in_row("tile") if self.uneven else "tl.program_id(0)"
+            e.writer.line(f"pid = {place} + tile * tl.num_programs(0)")
             grid.emit_tiles(e, counts)
             e.block(Block((), before, ()))
-            e.writer.line(f"start = tile * {self._turns}")
+            e.writer.line(f"turns = {turn_text(e)}" if self.uneven else f"start = tile * {self._turns}")
             if any(isinstance(s, Multiply) for s in steps):
                 self._begin_turn(steps, Turn("first"))
             self._steps(steps)
+            if self.uneven:
+                e.writer.line("start += turns")
 
     def _if_any(self, inner: tuple[Step, ...]) -> None:
         if self._always:
@@ -361,3 +375,17 @@ class Steps(ABC):
         if len(buffer.shape) != 2:
             text += f".reshape([{', '.join(map(str, self._sides(self._e.owner(operand.buffer), buffer)))}])"
         return f"{text}.permute((1, 0))" if operand.transposed else text
+
+
+def turn_text(e: GluonContext) -> str:
+    """The text of how many turns the loop over keys has, from where it begins and ends."""
+    tile = e.plan.ir.tiles[e.structure.keys]
+    begin, end = e.bound(tile, tile.begin), e.bound(tile, tile.end)
+    length = end if begin == "0" else f"{end} - {begin}"
+    return f"({length} + {e.plan.step_text(tile.block)} - 1) // {e.plan.step_text(tile.block)}"
+
+
+def place_in_row(row: str) -> str:
+    """The text of a program's place in a row of as many tiles as there are programs: to and fro, so that a program with
+    long tiles in one row has short ones in the next."""
+    return f"(tl.program_id(0) + ({row} & 1) * (tl.num_programs(0) - 1 - 2 * tl.program_id(0)))"
