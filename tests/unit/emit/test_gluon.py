@@ -6,8 +6,8 @@ import functools
 import itertools
 import re
 from dataclasses import replace
-from typing import Any
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tile_testing.gluon_text import advice
