@@ -20,7 +20,7 @@ from ..schedule.single import Single
 from ..schedule.structure import find_structure
 from ..schedule.types import WARPS_OF_A_GROUP
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PERSISTENT, PING_PONG, SCHEDULE
-from ..space.schedule_checks import ends_with_rows
+from ..space.schedule_checks import ends_with_rows, grows_with_rows
 from ..space.schedules import refusal
 from ..target import Target
 from .sizes import pow2, programs, symbol, times
@@ -36,6 +36,7 @@ STAGES, STAGES_DEALT = 4, 6
 NEARLY = 0.9  # of the multiprocessors have a tile
 FEWER = 1.05  # less work by smaller tiles that is worth reading more
 SHORT = 1024  # numbers that a product sums over, by which its epilogue weighs
+MANY_TILES = 24  # of a walking program, where they are of different lengths
 MANY_WAVES = 8  # of 128 x 256 tiles
 PLAIN_WORK = 3  # of a softmax, on a thread's part of a key: a scale, a difference and an exponential a score
 MOST_WORK = 2048  # arithmetic of a thread in a turn, each copy of the turn counted
@@ -167,7 +168,9 @@ def _of_rows(ir: KernelIR, found: Chained | GradientLoop, target: Target) -> dic
         elif groups > 2:
             chosen = _narrow_attention(ir, found, groups)
         else:
-            chosen = _attention(ir, found, tiles, target)
+            chosen = _attention(ir, found)
+        if chosen and isinstance(found, Chained):
+            chosen |= _walking(ir, found, groups, tiles, target)
         if chosen:
             return chosen | rows
     return {}
@@ -179,39 +182,55 @@ def _is_even(tiles: int, target: Target) -> bool:
 
 
 def _narrow_attention(ir: KernelIR, found: Chained, groups: int) -> dict[str, Choice]:
-    """Attention with heads of up to 64 columns, whose exponentials take as long as its products: the more groups, the
-    more of both run beside each other. Three with 128 keys a turn are at 1.10 times the speed of torch's, where two had
-    0.94 and pipelined programs 1.00. Of a causal loop, whose end is no multiple of 128 then, four with 64 keys: 1.02
-    times, where two had 0.93. Their threads have few registers, so that bodies with more than the softmax stay with
-    two."""
+    """Attention with heads of up to 64 columns, whose exponentials take as long as its products: the more groups,
+    the more of both run beside each other. Three with 128 keys a turn are at 1.10 times the speed of torch's
+    (walking 1.15), where two had 0.94 and pipelined programs 1.00. Of a causal loop, whose end is no multiple of
+    128 then, four with 64 keys: 1.02 times (1.04), where two had 0.93 (0.97). Their threads have few registers, so
+    that bodies with more than the softmax stay with two."""
     columns = _widest(ir, (found.query.output.dims[1], found.sums.output.dims[1]))
     keys, is_causal = found.scores.output.dims[1], ends_with_rows(ir, found.keys, found.rows)
     begins = ir.tiles[found.keys].begin
     wanted = {3: not is_causal, 4: is_causal}[groups] and isinstance(begins, Expr)
     size = {3: 128, 4: 64}[groups]
     is_plain = _work(found, size) <= PLAIN_WORK * size and not any(op.kind is K.LOAD for op in found.weigh)
-    is_whole = ir.shape_mode.is_static and (is_causal or tile_length(ir, found.keys) % size == 0)
+    is_whole = _has_no_masks(ir, found, size)
     if columns > NARROW_HEAD or not wanted or not is_plain or not is_whole or not symbol(keys):
         return {}
-    return {symbol(keys): size, NUM_STAGES.name(ir): 3, PING_PONG.name(ir): False, PERSISTENT.name(ir): 0}
+    return {symbol(keys): size, NUM_STAGES.name(ir): 3}
 
 
-def _attention(ir: KernelIR, found: Chained, tiles: int, target: Target) -> dict[str, Choice]:
+def _has_no_masks(ir: KernelIR, found: Chained | GradientLoop, size: int) -> bool:
+    """Whether no turn of ``size`` lies across the loop's end: threads of many groups have no registers for masks."""
+    if not ir.shape_mode.is_static:
+        return False
+    loop = ir.tiles[found.keys]
+    if isinstance(loop.begin, Expr) and isinstance(loop.end, Expr):
+        return tile_length(ir, found.keys) % size == 0
+    return ends_with_rows(ir, found.keys, found.rows)
+
+
+def _walking(ir: KernelIR, found: Chained, groups: int, tiles: int, target: Target) -> dict[str, Choice]:
+    """Programs that walk, of heads of 128 columns and of more groups: at 1.02 to 1.05 times the speed of one for
+    each tile. Of a causal loop the longest program has half a tile more than the mean, so that there are many tiles
+    for each. Two groups of a full one take turns."""
+    columns = _widest(ir, (found.query.output.dims[1], found.sums.output.dims[1]))
+    loop = ir.tiles[found.keys]
+    alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
+    grows = grows_with_rows(ir, found.keys, found.rows) and tiles >= MANY_TILES * target.sm_count
+    walks = (columns == WIDE_HEAD or groups > 2) and ((alike and tiles > target.sm_count) or grows)
+    return {PING_PONG.name(ir): walks and alike and groups == 2, PERSISTENT.name(ir): int(walks)}
+
+
+def _attention(ir: KernelIR, found: Chained) -> dict[str, Choice]:
     """At 1.18 to 1.29 times the pipelined default's speed for heads of 96 and more, 1.12 for causal ones of 64, and
-    slower for full ones of 64; another 1.04 for full ones of 128 whose programs walk."""
+    slower for full ones of 64."""
     columns = _widest(ir, (found.query.output.dims[1], found.sums.output.dims[1]))
     loop = ir.tiles[found.keys]
     alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
     keys = 128 if columns <= WIDE_HEAD else 64
     if (alike and columns < WIDE_HEAD) or _work(found, keys) * (1 if alike else 2) > MOST_WORK:
         return {}
-    walks = alike and columns == WIDE_HEAD and tiles > target.sm_count
-    return {
-        symbol(found.scores.output.dims[1]): keys,
-        NUM_STAGES.name(ir): 2 if columns >= WIDE_HEAD else 3,
-        PING_PONG.name(ir): walks,
-        PERSISTENT.name(ir): int(walks),
-    }
+    return {symbol(found.scores.output.dims[1]): keys, NUM_STAGES.name(ir): 2 if columns >= WIDE_HEAD else 3}
 
 
 def _work(found: Chained, keys: int) -> int:
@@ -224,12 +243,18 @@ def _work(found: Chained, keys: int) -> int:
 
 
 def _gradients(ir: KernelIR, found: GradientLoop, groups: int) -> dict[str, Choice]:
-    """Use the schedule of gradients for queries alone, up to heads of 128: at 1.09 to 1.17 times the speed of the whole
-    call. Two sums a program, as keys and values have, leave no registers for turns as long, and gained nothing."""
+    """Use the schedule of gradients for queries alone, up to heads of 128: at 1.09 to 1.17 times the speed of the
+    whole call, with three groups at 128 columns another 1.00 to 1.04. Two sums a program, as keys and values have,
+    leave no registers for turns as long, and gained nothing."""
     dims = (op.output.dims[1] for op in (*found.held, *found.blocks, *(s.product for s in found.sums)))
-    if groups > 2 or len(found.sums) > 1 or _widest(ir, dims) > WIDE_HEAD:
+    widest = _widest(ir, dims)
+    if len(found.sums) > 1 or widest > WIDE_HEAD:
         return {}
-    return {symbol(found.columns): 128, NUM_STAGES.name(ir): 2}
+    if groups == 2:
+        return {symbol(found.columns): 128, NUM_STAGES.name(ir): 2}
+    if groups > 3 or widest < WIDE_HEAD or not _has_no_masks(ir, found, 64):
+        return {}
+    return {symbol(found.columns): 64, NUM_STAGES.name(ir): 3}
 
 
 def _widest(ir: KernelIR, dims: Iterable[Dim]) -> int:

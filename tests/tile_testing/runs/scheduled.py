@@ -30,6 +30,7 @@ from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.evaluate_groups import GroupedProgram, grouped_tiles
 from tileflow.schedule.evaluate_product import ProductProgram, program_tiles
 from tileflow.schedule.execute import NASTY, Chooser, at_random, execute
+from tileflow.schedule.types import Turns
 from tileflow.space.knobs import SCHEDULE
 
 PROGRAMS = 2  # of a persistent launch: each has several tiles, and rings go on from one to the next
@@ -107,8 +108,8 @@ def emissions(lowered: Lowered, config: Config) -> Iterator[GluonKernel]:
 
 def _bodies(
     kernel: GluonKernel, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float], at: Mapping[str, int]
-) -> Iterator[tuple[Any, int, int]]:
-    """Each program of a launch: its body, turns of a tile, and tiles."""
+) -> Iterator[tuple[Any, Turns, int]]:
+    """Each program of a launch: its body, turns of its tiles, and tiles."""
     ir, found, config = kernel.plan.ir, kernel.structure, kernel.plan.config
     tiles = _tiles(kernel, ir, at)
     given = (ir, found, config, tensors, scalars)
@@ -129,7 +130,7 @@ def _bodies(
         for number in range(PROGRAMS):
             programs = [Program(*given, begins, at) for begins in program_tiles(tiles, number, PROGRAMS)]  # type: ignore[arg-type]
             if programs:
-                yield Walk(programs), programs[0].turns, len(programs)
+                yield Walk(programs), tuple(program.turns for program in programs), len(programs)
     else:
         for begins in program_tiles(tiles, 0, 1):
             program = Program(*given, begins, at)  # type: ignore[arg-type]
