@@ -12,7 +12,7 @@ from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import likely_length, tile_length
 from ..ir.attributes import AccessAttrs, AxisAttrs
-from ..ir.graph import KernelIR, SliceIndex, TileIndex
+from ..ir.graph import KernelIR, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES
 from ..ir.pressure import live_tiles
@@ -20,6 +20,7 @@ from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
+from .ragged import STAGES, ragged_limits
 from .recurrences import recurrence_config, recurrences
 from .sizes import pow2
 from .windows import window_config, window_loads
@@ -60,7 +61,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir)) // row  # one may be turned around there
     run = RUN if is_summed else max(SECTOR // _element(ir), 1)
     sizes = block_sizes(ir, chunked, budget, most, run)
-    limits = {**_limits(ir, sizes, target), **_pairs(ir, sizes)}
+    ragged = ragged_limits(ir, sizes, target)
+    limits = {**_limits(ir, sizes, target), **_pairs(ir, sizes), **ragged}
     if limits:
         sizes = block_sizes(ir, chunked, budget, most, run, limits)
     wanted |= sizes
@@ -69,7 +71,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     warps = max(min(used // (target.warp_size * share), 1024 // target.warp_size), 1)
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[NUM_WARPS.name(ir)] = warps
-    wanted[NUM_STAGES.name(ir)] = 3
+    wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
     if recurrences(ir):
         wanted |= recurrence_config(ir, sizes, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
@@ -170,17 +172,38 @@ def block_sizes(
 
 def _limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, int]:
     """Sizes of the grid's blocks by which programs that run through loops are enough for half of the multiprocessors,
-    where that leaves each block as long as a transaction of memory."""
+    where that leaves each block as long as a transaction of memory. So do programs without loops that gather elements,
+    down to an element a thread: a gather is a load of its own for each element, and the next to it no neighbour."""
     blocks = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
     limits = {symbol: size for symbol, size in sizes.items() if symbol in blocks}
-    if not limits or chunks(ir) or not any(op.kind is OpKind.FOR for op in ir.walk()):
+    has_loop = any(op.kind is OpKind.FOR for op in ir.walk())
+    if not limits or chunks(ir) or not (has_loop or _gathers(ir)):
         return {}  # chunks are as many as it takes
+    least = TRANSACTION // _element(ir) if has_loop else MIN_WARPS * target.warp_size
     while 2 * prod(_tiles(ir, name, limits) for name in ir.grid) <= target.sm_count:
         widest = max(limits, key=limits.__getitem__)
-        if limits[widest] <= TRANSACTION // _element(ir):
+        if limits[widest] <= least:
             break
         limits[widest] //= 2
     return limits if any(sizes[symbol] > limit for symbol, limit in limits.items()) else {}
+
+
+def _gathers(ir: KernelIR) -> bool:
+    """Whether elements are loaded along memory by an index that was loaded itself."""
+    return any(
+        isinstance(item, ValueIndex) and item.axes and stride.constant == 1 and _is_loaded(ir, op.inputs[item.input])
+        for op in ir.walk()
+        if op.kind is OpKind.LOAD
+        for item, stride in zip(AccessAttrs.of(op).index, ir.tensor(AccessAttrs.of(op).tensor).strides, strict=True)
+    )
+
+
+def _is_loaded(ir: KernelIR, index: Operand) -> bool:
+    """Whether an index is loaded, or made of a loaded one by pointwise arithmetic."""
+    op = ir.definitions.get(index) if isinstance(index, Value) else None
+    if op is None or op.kind is not OpKind.POINTWISE:
+        return op is not None and op.kind is OpKind.LOAD
+    return any(_is_loaded(ir, operand) for operand in op.inputs)
 
 
 def _pairs(ir: KernelIR, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -65,12 +65,17 @@ def tile_length(ir: KernelIR, name: str) -> int:
 def likely_length(ir: KernelIR, name: str) -> int:
     """How many indices most runs of a loop have at the most: all of them, but where both bounds are loaded (rows of a
     ragged tensor), twice as many as the mean."""
-    most, bounds = tile_length(ir, name), _loaded_bounds(ir, name)
-    is_ragged = len(bounds) == 2 and not _is_of_a_tile(ir, bounds)
-    return min(most, 2 * _mean_length(ir, name)) if is_ragged else most
+    most = tile_length(ir, name)
+    return min(most, 2 * mean_length(ir, name)) if is_ragged(ir, name) else most
 
 
-def _mean_length(ir: KernelIR, name: str) -> int:
+def is_ragged(ir: KernelIR, name: str) -> bool:
+    """Whether a loop goes over a row of a ragged tensor: both bounds are loaded, and no tile's."""
+    bounds = _loaded_bounds(ir, name)
+    return len(bounds) == 2 and not _is_of_a_tile(ir, bounds)
+
+
+def mean_length(ir: KernelIR, name: str) -> int:
     """How many indices a loop runs over, over all its runs in the mean: half of what it could where one bound is the
     device's (a causal loop), a share of it for each of the grid's own indices where both are (ragged groups), and next
     to none from a tile's begin to its end."""
@@ -168,7 +173,7 @@ def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
                 yield from visit(region, inner)
             values = [v for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
             own = {d.tile for v in values for d in v.dims}
-            yield op, prod(_mean_length(ir, t) for t in tiles if t not in own and ir.tiles[t].block.constant == 1)
+            yield op, prod(mean_length(ir, t) for t in tiles if t not in own and ir.tiles[t].block.constant == 1)
 
     return visit(ir.body, ir.grid)
 
@@ -177,7 +182,7 @@ def _size(ir: KernelIR, dims: Iterable[Dim]) -> int:
     total = 1
     for dim in dims:
         if dim.tile is not None:
-            total *= _mean_length(ir, dim.tile)
+            total *= mean_length(ir, dim.tile)
         elif dim.extent.symbols() <= ir.hints.keys():
             total *= ir.hint(dim.extent)
     return total
@@ -197,5 +202,5 @@ def _product_size(ir: KernelIR, dims: Iterable[Dim]) -> int:
         blocks = dim.extent.symbols() - ir.hints.keys()
         loops = [n for n, t in ir.tiles.items() if t.block.symbols() & blocks] if dim.tile is None else []
         times = dim.extent.evaluate({**ir.hints, **dict.fromkeys(blocks, 1)}) if loops else 1
-        total *= times * max(_mean_length(ir, n) for n in loops) if loops else _size(ir, (dim,))
+        total *= times * max(mean_length(ir, n) for n in loops) if loops else _size(ir, (dim,))
     return total

@@ -28,3 +28,26 @@ def test_a_block_is_about_as_long_as_a_row(rows: int, mean: int) -> None:
     lowered = row_sums.lower(args, target("nvidia-h200"))
     block = lowered.default["block:part"]
     assert mean / 2 <= block <= 2 * mean or (mean > 4096 and block >= 1024)
+
+
+@pytest.mark.parametrize(("rows", "mean", "block", "stages"), [(8192, 508, 512, 2), (65536, 64, 128, 3)])
+def test_a_thread_copies_few_elements_of_a_row(rows: int, mean: int, block: int, stages: int) -> None:
+    """Rows of 508 had blocks of 1024, two turns ahead: 168 registers where a softmax by segment needs 44."""
+    args = torch.empty(rows + 1, dtype=torch.int32, device="meta"), torch.empty(rows * mean, device="meta")
+    default = row_sums.lower(args, target("nvidia-h200")).default
+    assert (default["block:part"], default["num_stages"]) == (block, stages)
+
+
+@tileflow.kernel
+def gathered(x, chosen):
+    out = torch.empty(x.size(0), device=x.device)
+    for rows in tfl.tile(x.size(0)):
+        out[rows] = x[rows.index, chosen[rows]]
+    return out
+
+
+@pytest.mark.parametrize(("rows", "least", "most"), [(4096, 128, 128), (1 << 22, 512, 4096)])
+def test_few_gathers_go_to_many_programs(rows: int, least: int, most: int) -> None:
+    """One element of each of 4096 rows had few programs of 1024 and more rows, on 132 multiprocessors."""
+    args = torch.empty(rows, 64, device="meta"), torch.empty(rows, dtype=torch.int64, device="meta")
+    assert least <= gathered.lower(args, target("nvidia-h200")).default["block:rows"] <= most
