@@ -162,7 +162,7 @@ def _of_rows(ir: KernelIR, found: Chained | GradientLoop, target: Target) -> dic
     for groups in (4, 3, 2):
         rows: dict[str, Choice] = {ir.tiles[found.rows].block.args[0]: groups * GROUP_ROWS}
         tiles = programs(ir, dict.fromkeys((b.name for b in ir.blocks), 1) | rows)
-        if tiles < target.sm_count or (groups > 2 and not _is_even(tiles, target)):
+        if tiles < target.sm_count or (groups > 2 and not (_is_even(tiles, target) and _is_filled(ir, found, groups))):
             continue
         if isinstance(found, GradientLoop):
             chosen = _gradients(ir, found, groups)
@@ -180,6 +180,12 @@ def _of_rows(ir: KernelIR, found: Chained | GradientLoop, target: Target) -> dic
 def _is_even(tiles: int, target: Target) -> bool:
     """Whether the busiest multiprocessor has little more to do than the others."""
     return -(-tiles // target.sm_count) * target.sm_count <= FEWER * tiles
+
+
+def _is_filled(ir: KernelIR, found: Chained | GradientLoop, groups: int) -> bool:
+    """Whether tiles of so many groups have little beside a head's own rows: 192 rows for 256 are a third padding."""
+    length, rows = tile_length(ir, found.rows), groups * GROUP_ROWS
+    return -(-length // rows) * rows <= FEWER * length
 
 
 def _narrow_attention(ir: KernelIR, found: Chained, groups: int) -> dict[str, Choice]:
@@ -220,7 +226,8 @@ def _walking(ir: KernelIR, found: Chained, groups: int, tiles: int, target: Targ
     if not alike and grows_with_rows(ir, found.keys, found.rows):
         of_a_head = -(-tile_length(ir, found.rows) // (groups * GROUP_ROWS))
         alike = _longest(tiles, of_a_head, target.sm_count) <= MOST_UNEVEN
-    walks = (columns == WIDE_HEAD or groups > 2) and alike and tiles > target.sm_count
+    has_rows = tile_length(ir, found.rows) >= groups * GROUP_ROWS  # else the blocks are smaller, and pipelined
+    walks = (columns == WIDE_HEAD or groups > 2) and has_rows and alike and tiles > target.sm_count
     return {PING_PONG.name(ir): walks and groups == 2, PERSISTENT.name(ir): int(walks)}
 
 

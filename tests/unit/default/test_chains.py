@@ -74,6 +74,18 @@ def test_narrow_heads_have_more_groups(d: int, causal: bool, rows: int, keys: in
         assert other.default["block:tile_m"] in (64, 128)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("d", "m"), [(64, 1), (64, 100), (64, 130), (64, 200), (128, 1), (128, 100)])
+def test_short_calls_have_no_tiles_of_padding(d: int, m: int, causal: bool) -> None:
+    """Of many heads with few rows: programs of smaller blocks walked, one a multiprocessor."""
+    kernel = load_kernel("examples.attention:attention")
+    args = kernel.inputs(device="meta", batch=8, heads=33, m=m, d=d, causal=causal)
+    it = kernel.lower(args, target("nvidia-h200"))
+    assert it.default["block:tile_m"] <= 128
+    assert it.default["persistent"] == 0
+    assert it.emit(it.default)
+
+
 @pytest.mark.parametrize(
     ("heads", "m", "walks"),
     [(128, 4096, True), (128, 1024, True), (64, 5504, False), (8, 2048, False), (2, 4096, False)],
