@@ -29,6 +29,7 @@ from tileflow.build.resources import occupancy
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
 from tileflow.errors import BuildError, ClusterError, InternalError, SpecError
+from tileflow.frontend.meta_likes import MetaLikes
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import build_failure
 from tileflow.measure.racing import Rules
@@ -272,7 +273,8 @@ def count_launches(
     for binary in binaries:
         launcher = _CountingLauncher(binary, launches, kernel.scope, lowered.target.symbols())
         by_region.setdefault(binary.region, []).append(launcher)
-    kernel.bind(config, by_region)(*lowered.args)
+    with MetaLikes():
+        kernel.bind(config, by_region)(*lowered.args)
     return tuple(launches)
 
 

@@ -36,7 +36,13 @@ def card() -> Target:
 def larger(name: str) -> dict[str, Any]:
     """The row's problem with other sizes; those of one piece no longer than the row's own."""
     _, example, _ = ROWS[name]
-    fitting = {"normed": {"n": 248}, "int4": {"n": 2064, "k": 1104}, "fp8": {"n": 2064, "k": 1104}}
+    fitting = {
+        "normed": {"n": 248},
+        "int4": {"n": 2064, "k": 1104},
+        "fp8": {"n": 2064, "k": 1104},
+        "narrow": {"d": 56},
+        "narrow_causal": {"d": 56},
+    }
     return {**example, **{size: LARGER[size] for size in example if size in LARGER}, **fitting.get(name, {})}
 
 

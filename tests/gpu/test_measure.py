@@ -211,7 +211,14 @@ def test_the_l2_is_cold() -> None:
     x = torch.randn(4 << 20, device="cuda")  # 16 MiB
     sampler = DeviceSampler(torch.sum, (x,))
     cold = measure(sampler, Effort()).median_us
-    sampler._flush = lambda: None
+    small, product = torch.randn(512, 512, device="cuda"), torch.empty(512, 512, device="cuda")
+
+    def busy() -> None:
+        """Work in a corner of the L2 for as long as the host takes to launch what is timed."""
+        for _ in range(8):
+            torch.mm(small, small, out=product)
+
+    sampler._flush = busy
     warm = measure(sampler, Effort()).median_us
     assert warm < cold
 
@@ -221,6 +228,7 @@ def test_host_code_that_waits_for_the_device_is_timed_without_a_graph() -> None:
     sampler = DeviceSampler(lambda t: t * t.sum().item(), (x,))
     assert not sampler.captured
     assert measure(sampler, Effort()).median_us > 0
+    assert torch.rand(64, device="cuda").unique().numel() > 1  # the failed capture left the random generator as it was
 
 
 def test_static_facts_agree_with_the_driver(kernels: Any, device: Target) -> None:

@@ -1,4 +1,4 @@
-"""``torch.empty_like`` and its kin of contiguous meta tensors, made directly while host code is traced.
+"""``torch.empty_like`` and its kin of contiguous meta tensors, made directly while host code runs on metadata.
 
 torch computes what they return in Python, by a module that imports SymPy: 0.3 s of a process's first kernel.
 """

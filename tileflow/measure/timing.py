@@ -196,20 +196,32 @@ def _capture(run: Callable[[], Any]) -> torch.cuda.CUDAGraph | None:
     """``run`` as a graph, or None where it cannot be captured. A sticky device error comes through."""
     import torch
 
+    try:
+        graph = _captured(run)
+    except (RuntimeError, LaunchError):
+        torch.cuda.synchronize()  # raises again where it was the device and not the capture that failed
+        # A capture that could not end leaves the device's random generator in it, so that every later random number
+        # raises; one that ends takes the generator out.
+        number = torch.zeros((), device="cuda")
+        _captured(lambda: number.zero_())
+        return None
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph
+
+
+def _captured(run: Callable[[], Any]) -> torch.cuda.CUDAGraph:
+    """``run`` as a graph. Raises what ``run`` raises, and RuntimeError where it did what no graph can hold."""
+    import torch
+
     # Not ``torch.cuda.graph``: it collects garbage and empties the allocator's cache, at many milliseconds a config.
     cuda: Any = torch.cuda  # its streams are not annotated
     graph, stream = torch.cuda.CUDAGraph(), cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    try:
-        with torch.cuda.stream(stream):
-            graph.capture_begin()
-            try:
-                run()
-            finally:
-                graph.capture_end()
-    except (RuntimeError, LaunchError):
-        torch.cuda.synchronize()  # raises again where it was the device and not the capture that failed
-        return None
-    graph.replay()
-    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        try:
+            run()
+        finally:
+            graph.capture_end()
     return graph
