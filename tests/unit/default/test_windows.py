@@ -31,8 +31,8 @@ def chosen(found: Lowered) -> dict[str, Any]:
     [
         ("windows avg_pool_1d float32", 4, {"tx": 2048, "warps": 4}),  # few loads of each
         ("windows max_pool_1d float32", 8, {"tx": 256, "warps": 4}),
-        ("windows avg_pool_2d bfloat16", 9, {"tx": 256, "warps": 4}),
-        ("windows max_pool_2d float32", 9, {"tx": 64, "ty": 4, "warps": 4}),  # 129 columns: few idle lanes
+        ("windows avg_pool_2d bfloat16", 9, {"tx": 256, "ty": 2, "warps": 4}),
+        ("windows max_pool_2d float32", 9, {"tx": 256, "ty": 2, "warps": 4}),  # rows of 129 whole
         ("windows avg_pool_3d float32", 27, {"tx": 64, "ty": 2, "warps": 4}),
         ("windows five_points float32", 0, {"tx": 512, "ty": 4, "warps": 4}),  # neighbours, which are no elements apart
     ],
