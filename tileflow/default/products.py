@@ -245,7 +245,8 @@ def _by_element(
     is_dense = all(which) and not unaligned and itemsize(a.type.dtype) == itemsize(b.type.dtype) == 2
     by_element = BOTH_BY_ELEMENT if is_dense else BY_ELEMENT if which[1] else LEFT_BY_ELEMENT
     shapes = _in_registers(ir, op, by_element, target) or by_element[-1:]
-    if unaligned:  # each element has an address of its own in registers
+    at_run_time = any(stride.constant is None for tensor in ir.tensors for stride in tensor.strides)
+    if unaligned or (is_dense and at_run_time):  # each element has an address of its own in registers
         shapes = by_element[-1:]
     least = 0.9 * target.sm_count if all(which) else 2 * target.sm_count
 
