@@ -72,7 +72,7 @@ PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)
 AS_MANY_AS_IT_TAKES = 168  # registers: with a limit ptxas uses those below it for loads in flight, without one it saves
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 FEWEST_ROWS = 64  # of a block that a warp group multiplies
-LEAST_STAGES = 3  # of a pipeline that is kept full from tile to tile
+LEAST_STAGES = 3  # of operands, for a program to walk over tiles
 LONG = 16  # turns from which on they may be twice as long
 PART_LENGTH = 512  # least numbers that a part of the inner dimension sums over
 
@@ -214,8 +214,8 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     wanted[GROUP.name(ir)] = 8
     if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
         wanted |= _halves(ir)
-    walks = programs(ir, wanted) > target.sm_count and not turned  # which are slower so
-    if walks and _boxes(ir, target) and _is_pipelined(ir, wanted, target):
+    walks = programs(ir, wanted) > target.sm_count and not turned  # transposed products are slower so
+    if walks and _boxes(ir, target) and _has_stages_beside_stores(ir, wanted, target):
         wanted |= _persistent(ir)
         # one loop has the sums of a tile and of the next, which leaves no registers for other products
         wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1
@@ -240,13 +240,13 @@ def _by_element(
     a multiprocessor to wait in turns, and pointers for the other operand too, whose box's barrier would cost the
     assembler the registers of all loads but a few at a time (:mod:`operands`). Where both come so, larger blocks load
     less, one program a multiprocessor has enough to do, and 16 warps of it have registers for all loads in flight: at
-    1.0 to 2.6 times the speed of 8 (H200, 16 bits, nine problems of odd sizes in four layouts)."""
+    1.0 to 2.6 times the speed of 8 (by hand, H200, 2026-11-24, 16 bits, ten problems of odd sizes in four layouts)."""
     a, b = _operands(op)
-    is_dense = all(which) and not unaligned and itemsize(a.type.dtype) == itemsize(b.type.dtype) == 2
-    by_element = BOTH_BY_ELEMENT if is_dense else BY_ELEMENT if which[1] else LEFT_BY_ELEMENT
+    both = all(which) and not unaligned and itemsize(a.type.dtype) == itemsize(b.type.dtype) == 2
+    by_element = BOTH_BY_ELEMENT if both else BY_ELEMENT if which[1] else LEFT_BY_ELEMENT
     shapes = _in_registers(ir, op, by_element, target) or by_element[-1:]
     at_run_time = any(stride.constant is None for tensor in ir.tensors for stride in tensor.strides)
-    if unaligned or (is_dense and at_run_time):  # each element has an address of its own in registers
+    if unaligned or (both and at_run_time):  # each element has an address of its own in registers
         shapes = by_element[-1:]
     least = 0.9 * target.sm_count if all(which) else 2 * target.sm_count
 
@@ -260,7 +260,7 @@ def _by_element(
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, k), strict=True)}
     boxes = {name: choice for name, choice in _boxes(ir, target).items() if definition(name) is STORE_ACCESS}
     launch = {NUM_WARPS: warps, NUM_STAGES: 4, GROUP: 8}
-    limit = {} if is_dense else {MAXNREG: AS_MANY_AS_IT_TAKES}  # 16 warps cannot have as many
+    limit = {} if both else {MAXNREG: AS_MANY_AS_IT_TAKES}  # 16 warps cannot have as many
     return wanted | {knob.name(ir): choice for knob, choice in (launch | limit).items()} | boxes
 
 
@@ -349,10 +349,10 @@ def _persistent(ir: KernelIR) -> dict[str, Choice]:
     return wanted | {SUBTILE.name(site): 2 for site in subtilable(ir)}
 
 
-def _is_pipelined(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> bool:
-    """Whether one loop over tiles has shared memory for stages worth keeping full, beside the blocks that it stores by
-    boxes at the same time. Tiles of 64 rows and of 512 columns, the group of a norm, have two stages so and three
-    without: 177 and 113 us for 1024 x 8192 x 4096 in groups on an H100."""
+def _has_stages_beside_stores(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> bool:
+    """Whether a program that walks over tiles has shared memory for three stages of operands beside the blocks that it
+    stores by boxes meanwhile. Tiles of 64 rows and of 512 columns, the group of a norm, have two stages so, and three
+    where each program has one tile: 177 and 113 us for 1024 x 8192 x 4096 in bfloat16 (H100, 2026-11-24)."""
     sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
     sizes |= {name: choice for name, choice in wanted.items() if name in sizes and isinstance(choice, int)}
     halved = subtilable(ir)

@@ -3,13 +3,13 @@
 A block of many elements gives each thread neighbours, stored as one vector. Loads of every second element then touch as
 many sectors as there are lanes, and each of a window's loads touches them anew. So a thread has few elements, fewer the
 more loads there are of each. Measured on an H200 for windows of 8 to 27 elements, two and three apart: pooling at 2 to
-9 times the speed that vectors of the store had, at 1.05 times for bfloat16 maxima of 255 x 257.
+9 times the speed that vectors of the store had.
 
 A row that fits is taken whole: lanes past its end read nothing and cost little, where each program more costs its
-start, and each edge of a block the sectors that its neighbour reads too. Maxima of 3 x 3 on an H200, float32 and
-bfloat16, beside the blocks with the fewest idle lanes: rows of 73 results at 1.30 and 1.34 times the speed in 2 x 128
-beside 8 x 32, of 129 results at 1.25 and 1.48 times in 2 x 256 beside 4 x 64, of 224 results at 1.03 and 0.99 times in
-2 x 256 beside 1 x 256, of 301 results at 1.05 and 1.23 times in 1 x 512 beside 2 x 128.
+start, and each edge of a block the sectors that its neighbour reads too. Maxima of 3 x 3, float32 and bfloat16, beside
+the blocks with the fewest idle lanes (by hand, H200, 2026-11-24): rows of 73 results at 1.30 and 1.34 times the speed
+in 2 x 128 beside 8 x 32, of 129 results at 1.25 and 1.48 times in 2 x 256 beside 4 x 64, of 224 results at 1.03 and
+0.99 times in 2 x 256 beside 1 x 256, of 301 results at 1.05 and 1.23 times in 1 x 512 beside 2 x 128.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .sizes import pow2
 
 LOADS_IN_FLIGHT = 24  # of a thread: 8 loads of each of 2 or 3 elements, 27 of one
 WARPS = 4
-WITH_ROWS = 2  # times as many elements may a block have if it takes whole rows
+WITH_ROWS = 2  # a block of whole rows may have so many times the elements of another
 LEAST_RUN = 32  # lanes of a block along memory: a warp
 MOST_IDLE = 1.25  # lanes of all tiles of an axis, to those of the best size
 _MOVED = ("add", "sub", "mul")
