@@ -71,8 +71,8 @@ class DeviceIdentity:
 class Phases:
     """Seconds of an attempt beside those of its build and its outcome.
 
-    ``queue_s``: waiting for a compile worker. ``built_s``: waiting, built, for a device. ``device_s``: with a device
-    worker.
+    ``queue_s``: waiting for a compile worker. ``built_s``: waiting, built, for a device. ``device_s``: on the device.
+    Waiting counts until a worker begins, also behind what it was given before, and until the answer is taken in.
     """
 
     queue_s: float = 0.0

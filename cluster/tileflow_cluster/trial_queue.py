@@ -274,6 +274,7 @@ class TrialQueue(Generic[Payload]):
         trial = self._answered(lease)
         if trial is None:
             return
+        trial.queue_s += self._waited(trial, compiled.compile_s)
         trial.compiled, trial.payload = compiled, payload
         self._compile_s += compiled.compile_s
         request = trial.request
@@ -294,6 +295,7 @@ class TrialQueue(Generic[Payload]):
         trial = self._answered(lease)
         if trial is None:
             return
+        trial.built_s += self._waited(trial, device_s)
         trial.device_s = device_s
         if outcome.status.is_infrastructure:
             self._lose(trial, lease, outcome, blame=outcome.status is not Status.CANCELLED, on=on)
@@ -401,6 +403,11 @@ class TrialQueue(Generic[Payload]):
         trial = self._release(lease)
         self._counts["dropped"] += trial is None
         return trial
+
+    def _waited(self, trial: _PendingTrial[Payload], spent_s: float) -> float:
+        """Return the seconds of the trial's lease in which its worker had others before it, or its answer was on its
+        way: all but the ``spent_s`` that it was worked on. So an attempt's phases add up to the time that it took."""
+        return max(self._clock() - trial.since - spent_s, 0.0)
 
     def _release(self, lease: Lease[Payload]) -> _PendingTrial[Payload] | None:
         trial = self._trials.get(lease.request.request_id)

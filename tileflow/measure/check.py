@@ -306,7 +306,7 @@ def _compare_float(
     chunk = int((facts[:, 0] > 0).int().argmax() if unlike else facts[:, 2].argmax())
     special, ratio = judge(*part(chunk), tolerance)
     flat = int(special.int().argmax() if unlike else ratio.argmax()) + chunk * out[0].numel()
-    at = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape))
+    at = _place(flat, got.shape)
     values = f"at {at}: {got[at].item():.6g} not {expected[at].item():.6g}"
     if unlike:
         reason = f"{where}: {unlike} of {got.numel()} not finite as the reference is, first {values}"
@@ -360,6 +360,15 @@ def _tally(unlike: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
 
 def _first(mask: torch.Tensor) -> tuple[int, ...]:
     return tuple(int(i) for i in mask.nonzero()[0])
+
+
+def _place(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The indices of the ``flat``-th element; torch's own function for it imports SymPy, for a second or more."""
+    at = []
+    for size in reversed(shape):
+        flat, index = divmod(flat, size)
+        at.append(index)
+    return tuple(reversed(at))
 
 
 def _wrong(reason: str) -> Verdict:

@@ -21,7 +21,7 @@ from . import input_cache
 from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
 from .deadline import NoText
-from .failure import NO_ROOM, checked, launch_failure, no_room, no_time
+from .failure import NO_ROOM, authors_mistake, checked, launch_failure, no_room, no_time
 from .input_cache import CachedInputs
 from .kernel import MeasurableKernel, unload_kernels
 from .monitor import open_monitor
@@ -29,7 +29,6 @@ from .racing import Ranking, Rules, race
 from .request import Candidate, MeasureRequest
 from .timing import DeviceSampler, measure, read_memory, sample_in_turn, summarise
 from .types import DeviceFacts, Measurement, Outcome, RankedResult, Status
-from .warmup import warm_up_libraries
 
 Call = Callable[..., Any]
 T = TypeVar("T")
@@ -61,24 +60,42 @@ def rest() -> None:
     unload_kernels()
 
 
+def is_well(device_index: int) -> bool:
+    """Whether this process's device still computes: an author's function may have broken its context."""
+    import torch
+
+    report("device")
+    if not torch.cuda.is_initialized():
+        return True
+    try:
+        torch.cuda.synchronize(device_index)
+        return torch.ones(2, device="cuda").sum().item() == 2.0
+    except RuntimeError:
+        return False
+
+
 def prepare(request: MeasureRequest, device_index: int) -> Outcome | None:
     """Make the request's data, and load what its first trial needs; no config is needed. Returns why the kernel's own
-    text is no reference for it, if it is none. Raises what the kernel author's functions raise."""
+    text is no reference for it, if it is none. Raises SpecError for what the kernel author's functions raise."""
     identified_device(device_index)
     report("prepare")
     try:
-        _, (data, *_) = input_cache.prepare(request)
+        input_cache.prepare(request)
     except NoText as error:
         return no_time(str(error))
+    except Exception as error:
+        if _out_of_memory(error):
+            return None  # a run meets it again, and knows what is to be done
+        raise authors_mistake(error, request) from error
     report("device")  # what follows is not the problem's time
-    warm_up_libraries(data.args)
     noise_guard(device_index)
     return None
 
 
 def run(request: MeasureRequest, device_index: int) -> Outcome:
     """Measure one candidate, or race several. Raises only what is the caller's or the kernel author's doing: a kernel
-    that cannot be found, inputs or a reference that fail. After ``illegal_access`` this process must not be used again.
+    that cannot be found, inputs or a reference that fail (SpecError). After ``illegal_access`` this process must not be
+    used again; after what it raises, where it :func:`is_well`.
 
     What is kept of earlier requests must not cost a config its verdict: where it is in the way of memory, or where an
     earlier config may have written over it, it is made anew and the request tried once more.
@@ -113,10 +130,10 @@ def _run(request: MeasureRequest, device_index: int) -> Outcome:
         kernel, data = input_cache.prepare(request)
     except NoText as error:
         return no_time(str(error))
-    except (RuntimeError, MemoryError) as error:
-        if not _out_of_memory(error):
-            raise
-        return no_room(error)
+    except Exception as error:
+        if _out_of_memory(error):
+            return no_room(error)
+        raise authors_mistake(error, request) from error
     prepare_s = time.perf_counter() - started
     trial = _Trial(request, kernel, data, device_index)
     outcome = trial.measure(*request.candidates) if request.rules is None else trial.race(request.rules)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import traceback
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import (
     BuildTimeout,
@@ -14,10 +17,16 @@ from ..errors import (
     KernelError,
     LaunchError,
     OutOfResources,
+    SpecError,
+    TileflowError,
 )
 from .check import Verdict
 from .types import Outcome, Status
 
+if TYPE_CHECKING:
+    from .request import MeasureRequest
+
+_PACKAGE = f"{Path(__file__).parents[1]}/"
 MESSAGE_CHARS = 2000
 # the error classes where a problem's own data does not fit, or is not made in time, whatever the config
 NO_ROOM, NO_TIME = "NoRoomForTheProblem", "NoTimeForTheProblem"
@@ -86,6 +95,26 @@ def launch_failure(error: Exception) -> Outcome:
         case CallError() | KernelError() | ConfigError():
             return failed(Status.COMPILE_ERROR, error)
     return failed(Status.ILLEGAL_ACCESS if "cuda error" in text or "hip error" in text else Status.COMPILE_ERROR, error)
+
+
+def authors_mistake(error: Exception, request: MeasureRequest) -> TileflowError:
+    """What making a request's inputs and reference raised, in words that name the author's line; tileflow's own errors
+    are what they are."""
+    if isinstance(error, TileflowError):
+        return error
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not _is_ours(frame.filename)] or frames
+    return SpecError(
+        "a kernel's inputs and reference must return for the arguments that it is tuned with",
+        got=f"{type(error).__name__}: {error}",
+        where=f"{request.kernel} {dict(request.problem)}, {theirs[-1].filename}:{theirs[-1].lineno}",
+        hint="call its reference= or baseline= on them; a sweep by name makes them with inputs=",
+    )
+
+
+def _is_ours(file: str) -> bool:
+    """Whether a frame's file is one of this package or of an installed one: a mistake shows there, and is not there."""
+    return file.startswith(_PACKAGE) or "/site-packages/" in file or "/dist-packages/" in file
 
 
 def checked(verdict: Verdict) -> Outcome:

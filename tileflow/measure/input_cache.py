@@ -16,12 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..build.serve import report
 from . import host_share
 from .check import Made, Reference, reference_of
 from .inputs import clone, map_tensors, poisoned
 from .kernel import MeasurableKernel, load
 from .noise import Measured
 from .request import MeasureRequest
+from .warmup import warm_up_libraries
 from .witnesses import Witnesses, witnesses_on_device
 
 if TYPE_CHECKING:
@@ -96,6 +98,9 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
     # Poisoned, so that an output that the inputs function allocates is not zero by chance.
     with poisoned():
         args = kernel.inputs(device="cuda", seed=seed, **dict(request.problem))
+    report("device")  # what a process loads for its first product is not the problem's time
+    warm_up_libraries(args)
+    report("prepare")
     if request.reference_on == "device":
         return CachedInputs(args, reference_of(kernel, args, measured, text_s=request.limits.text))
     if request.reference_on == "witnesses":

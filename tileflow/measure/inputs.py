@@ -78,21 +78,22 @@ def poisoned() -> Iterator[None]:
     """Within it ``torch.empty`` and its like hand out NaN (integers: the largest), so that an unwritten output shows.
 
     This is torch's deterministic mode with ``fill_uninitialized_memory``; operations without a deterministic form
-    only warn, and the warning is not ours to pass on.
+    only warn, and the warning is not ours to pass on. It is switched by its debug mode: the other function for it
+    imports the whole of torch's compiler, for seconds in which a fresh process's first problem is not made.
     """
     import torch
 
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    before = torch.get_deterministic_debug_mode()
     switch: Any = torch.utils.deterministic
     fill = switch.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")
     switch.fill_uninitialized_memory = True
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deterministic.*")
             yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.set_deterministic_debug_mode(before)
         switch.fill_uninitialized_memory = fill
 
 

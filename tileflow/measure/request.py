@@ -28,7 +28,7 @@ class Limits:
 
     device: float = 60.0
     prepare: float = 180.0
-    prepare_others_waiting: float = 20.0
+    prepare_others_waiting: float = 5.0
     text: float = 4.0
     floor: float = 4.0
     factor: float = 2000.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..build.process import Answer, Died, Done, Failed, TimedOut
 from ..build.warm_process import WarmProcess
-from ..errors import ClusterError, SlowProblem, SpecError
+from ..errors import ClusterError, SlowProblem, SpecError, TileflowError
 from .device import DeviceInfo
 from .failure import NO_ROOM, NO_TIME, failed, no_room, no_time
 from .input_cache import Key, key
@@ -29,6 +29,7 @@ _RUNS = "tileflow.measure.child:run"
 _PREPARES = "tileflow.measure.child:prepare"
 _RESTS = "tileflow.measure.child:rest"
 _IDENTIFIES = "tileflow.measure.child:identify"
+_IS_WELL = "tileflow.measure.child:is_well"
 
 
 class MeasureProcess(WarmProcess):
@@ -59,6 +60,8 @@ class MeasureProcess(WarmProcess):
         self._device_index = device_index
         self._runs = runs
         self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
+        self._raised: dict[Key, TileflowError] = {}  # by problems whose author or caller must mend something
+        self._beside: dict[Key, SlowProblem] = {}  # by problems that have no room beside others
         self._reference_on: dict[Key, ReferenceOn] = {}  # of problems whose reference the card has no room for
 
     def identity(self, limits: Limits | None = None) -> DeviceInfo:
@@ -76,11 +79,13 @@ class MeasureProcess(WarmProcess):
         """Let the child make the request's data ahead, and load what a first trial needs. What goes wrong is told by
         :meth:`run`, which meets it again."""
         request = self._placed(request)
-        answer = self._ahead(_PREPARES, (request, self._device_index), request.limits)
+        answer = self._call(_PREPARES, (request, self._device_index), request.limits.phases(None))
         if isinstance(answer, Done) and isinstance(answer.value, Outcome):  # of the kernel's own text: others are quick
             self._moved_on(request, answer.value)
         if isinstance(answer, TimedOut) and answer.phase == "text":
             self._moved_on(request, _no_text(answer))
+        if isinstance(answer, Failed):
+            self._note_raised(request, answer.error)
         self._note_slow(request, answer)
 
     def run(self, request: MeasureRequest) -> Outcome:
@@ -92,21 +97,27 @@ class MeasureProcess(WarmProcess):
         nobody wrote, has a limit of its own, whoever waits.
         Raises what the kernel's author or the caller must mend: an unknown kernel, inputs or a reference that raise,
         witnesses that disagree, inputs that do not fit the card even then, and SlowProblem for those that are not made
-        in time or, while others wait, have no room, so that it is decided once for all configs.
+        in time or, while others wait, have no room. It is decided once for all configs: the others' data, which the
+        child has, must not be lost to each of them, nor their time.
         """
         request = self._placed(request)
+        if key(request) in self._raised:
+            raise self._raised[key(request)]
+        if key(request) in self._beside and request.limits.others_wait:
+            raise self._beside[key(request)]
         if self._is_slow(request) and request.reference_on in _FURTHER and not request.limits.others_wait:
             request = self._moved_on(request, no_time("they took longer when they were made ahead"))
         self._require_quick(request)
         self._keep_spare()
         outcome = self._run(request)
         if outcome.error_class == NO_ROOM and request.limits.others_wait:
-            raise SlowProblem(
+            self._beside[key(request)] = SlowProblem(
                 "a problem for which others wait must fit the card beside their data, or go last",
                 got=outcome.error_digest,
                 where=f"{request.kernel} {dict(request.problem)}",
                 hint="it has the card, and then the CPU, to itself where no other problem waits",
             )
+            raise self._beside[key(request)]
         if outcome.status is Status.OOM:
             self._replace()
             outcome = self._run(request)
@@ -137,8 +148,11 @@ class MeasureProcess(WarmProcess):
     def rest(self, limits: Limits | None = None) -> None:
         """Let the child forget what it keeps for problems: no more of them are expected soon."""
         self._slow.clear()
+        self._raised.clear()
+        self._beside.clear()
         self._reference_on.clear()
-        self._ahead(_RESTS, (), limits or Limits())
+        if isinstance(self._call(_RESTS, (), (limits or Limits()).phases(None)), Failed):
+            self._replace()
 
     def _run(self, request: MeasureRequest) -> Outcome:
         answer = self._call(self._runs, (request, self._device_index), request.limits.phases(request.incumbent_us))
@@ -151,7 +165,7 @@ class MeasureProcess(WarmProcess):
                     self._count(rss_bytes)
                 return value
             case Failed(error):
-                self._replace()  # an author's mistake may have spoilt the device's context too
+                self._note_raised(request, error)
                 raise error
             case TimedOut(limit, phase):
                 if phase == "text":
@@ -174,6 +188,14 @@ class MeasureProcess(WarmProcess):
         if isinstance(answer, TimedOut) and answer.phase == "prepare":
             self._slow[key(request)] = max(answer.limit_s, self._slow.get(key(request), 0.0))
 
+    def _note_raised(self, request: MeasureRequest, error: TileflowError) -> None:
+        """Keep what every config of the problem would raise, and the child, unless its device went with it."""
+        if not error.retryable:
+            self._raised[key(request)] = error
+        answer = self._call(_IS_WELL, (self._device_index,), request.limits.phases(None))
+        if isinstance(answer, Failed) or (isinstance(answer, Done) and not answer.value):
+            self._replace()
+
     def _is_slow(self, request: MeasureRequest) -> bool:
         return self._slow.get(key(request), 0.0) >= request.limits.prepare
 
@@ -186,12 +208,6 @@ class MeasureProcess(WarmProcess):
                 where=f"{request.kernel} {dict(request.problem)}",
                 hint="give the kernel a faster reference= or baseline=, or take smaller sizes",
             )
-
-    def _ahead(self, function: str, args: tuple[Any, ...], limits: Limits) -> Answer:
-        answer = self._call(function, args, limits.phases(None))
-        if isinstance(answer, Failed):
-            self._replace()  # as in :meth:`run`
-        return answer
 
     def _call(self, function: str, args: tuple[Any, ...], phases: Mapping[str, float]) -> Answer:
         return self._ask(function, args, _CALL_LIMIT_S, phases)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from tileflow.config import Config
-from tileflow.errors import LaunchError
+from tileflow.errors import LaunchError, SpecError
 from tileflow.measure import child, input_cache, warmup
 from tileflow.measure.canary import Canary, NoiseGuard
 from tileflow.measure.device import DeviceInfo
@@ -130,6 +131,34 @@ def test_data_made_ahead_is_the_first_trials() -> None:
     assert made == {(64, 0): 1}
 
 
+def test_a_first_problem_loads_no_compiler_of_torch() -> None:
+    """Its import took 4 to 5 s of each fresh process on an H200's host, in which the first problem was not made."""
+    script = """
+import sys, torch
+from tileflow.measure import check, child, inputs
+def double(x): return x * 2
+x = torch.randn(4, 5)
+reference = check.make_reference(double, (x,))
+right, wrong = (check.check_call(call, (x,), reference) for call in (double, lambda x: x + 1))
+print(right.ok, wrong.ok, "at (" in wrong.reason, *(name in sys.modules for name in ("torch._inductor", "sympy")))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "True", "False", "False"]
+
+
+def test_what_an_authors_function_raises_is_told_as_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was an internal error of tileflow's."""
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.ones(3)
+
+    monkeypatch.setattr(twice, "reference", reference, raising=False)
+    request = MeasureRequest("m:twice", (("n", 64),), (), loader="measure_child_kernels:load")
+    for tell in (lambda: ask(("", 50.0)), lambda: child.prepare(request, 0)):
+        with pytest.raises(SpecError, match=r"but got RuntimeError: (.|\n)*m:twice \{'n': 64\}, .*test_child\.py:\d+"):
+            tell()
+
+
 def test_a_verdict_of_wrong_is_from_fresh_data() -> None:
     ask(("", 50.0), seeds=(0,))
     request = MeasureRequest("m:twice", (("n", 64),), (), loader="measure_child_kernels:load", seeds=(0,))
@@ -207,7 +236,7 @@ def test_what_is_kept_makes_room_for_a_librarys_workspace(monkeypatch: pytest.Mo
         raise RuntimeError("the author's own mistake")
 
     monkeypatch.setattr(twice, "reference", broken, raising=False)
-    with pytest.raises(RuntimeError, match="own mistake"):
+    with pytest.raises(SpecError, match="own mistake"):
         ask(("", 50.0), n=16)
 
 
