@@ -347,6 +347,7 @@ class GpuDevice:
         return self._process.run(replace(self._ask(request, built, SEEDS), repeats=REPEATS, rules=Rules()))
 
     def _ask(self, request: AnyRequest, candidates: tuple[Candidate, ...], seeds: int) -> MeasureRequest:
+        limits = self._limits.within(request.budget_s)
         return MeasureRequest(
             request.kernel.reference,
             request.problem,
@@ -354,7 +355,7 @@ class GpuDevice:
             sys_path=request.kernel.sys_path,
             seeds=tuple(range(request.seed, request.seed + seeds)),
             incumbent_us=request.incumbent_us,
-            limits=self._limits.while_others_wait() if request.others_wait else self._limits,
+            limits=limits.while_others_wait() if request.others_wait else limits,
             loader=request.kernel.loader,
         )
 

@@ -98,6 +98,8 @@ class Request:
     dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
     the measuring limits; None where there is none. ``seed``: of the inputs' values. ``others_wait``: other studies
     wait for the device, so this problem's inputs and reference get little time (:class:`tileflow.errors.SlowProblem`).
+    ``budget_s``: seconds that the study has, beyond which nobody wants to wait for its reference; None where it has no
+    such budget.
     """
 
     request_id: str
@@ -108,6 +110,7 @@ class Request:
     incumbent_us: float | None = field(default=None, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     others_wait: bool = field(default=False, kw_only=True)
+    budget_s: float | None = field(default=None, kw_only=True)
     attempt: int = field(default=1, kw_only=True)
     epoch: int = field(default=1, kw_only=True)
 
@@ -173,6 +176,7 @@ class RaceRequest(Request):
             seed=self.seed,
             remeasure=True,
             others_wait=self.others_wait,
+            budget_s=self.budget_s,
             attempt=self.attempt,
             epoch=self.epoch,
         )

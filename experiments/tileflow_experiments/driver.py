@@ -437,7 +437,12 @@ class Driver:
         request: AnyRequest
         if item.candidates:
             request = RaceRequest(
-                *place, item.candidates, mode=item.mode, incumbent_us=study.incumbent_us, seed=self._seed
+                *place,
+                item.candidates,
+                mode=item.mode,
+                incumbent_us=study.incumbent_us,
+                seed=self._seed,
+                budget_s=study.budget.seconds,
             )
         else:
             request = TrialRequest(
@@ -447,6 +452,7 @@ class Driver:
                 incumbent_us=study.incumbent_us,
                 seed=self._seed,
                 remeasure=kind != "trial",
+                budget_s=study.budget.seconds,
                 others_wait=kind == "trial" and not study.postponed and self._others_wait(study),
             )
         self._flights[request_id] = _Flight(study, item.config, request, kind, time.time())

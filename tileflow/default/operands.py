@@ -42,6 +42,19 @@ def needs_box(ir: KernelIR, operand: Value, target: Target) -> bool:
     return load is not None and target.has_tensor_maps and box_order(ir, load) is not None and _is_single(ir, load)
 
 
+def lies_along(ir: KernelIR, operand: Value, axis: int) -> bool:
+    """Whether an operand of a product is loaded from memory whose neighbours are along its ``axis``, -2 or -1."""
+    load = _loaded(ir, operand)
+    if load is None:
+        return False
+    access = AccessAttrs.of(load)
+    if ir.definitions[operand].kind is OpKind.PERMUTE:
+        axis = -3 - axis
+    axis += len(load.output.dims)
+    strides = zip(ir.tensor(access.tensor).strides, access.index, strict=True)
+    return any(stride.constant == 1 for stride, item in strides if getattr(item, "axis", None) == axis)
+
+
 def _loaded(ir: KernelIR, operand: Value) -> Op | None:
     """The load that an operand is, perhaps permuted."""
     maker = ir.definitions.get(operand)

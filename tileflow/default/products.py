@@ -37,7 +37,7 @@ from ..space.knobs import (
 )
 from ..space.precisions import parts_of_product
 from ..target import Target
-from .operands import comes_by_element, needs_box
+from .operands import comes_by_element, lies_along, needs_box
 from .sizes import pow2, programs, symbol, times
 from .specialised import specialised_config
 from .streaming import chunk_sizes, extent_length
@@ -68,6 +68,7 @@ BY_ELEMENT: Shapes = ((128, 64, 8), (64, 64, 8))
 LEFT_BY_ELEMENT: Shapes = ((64, 128, 8), (64, 64, 8))
 # both operands so, of 16 bits: 32 or 24 elements a thread each turn
 BOTH_BY_ELEMENT: Shapes = ((128, 128, 16), (128, 64, 16))
+INNER_WITH_MASKS = 32
 PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)
 AS_MANY_AS_IT_TAKES = 168  # registers: with a limit ptxas uses those below it for loads in flight, without one it saves
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
@@ -255,6 +256,8 @@ def _by_element(
 
     m, n, warps = next((shape for shape in shapes if tiles(shape) >= least), shapes[-1])
     k = min(128 // itemsize(a.type.dtype), max(pow2(lengths[2]), 16))
+    if both and m == n and _has_masks_of_rows(ir, op, lengths, (m, n)):
+        k = min(k, INNER_WITH_MASKS)
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, k), strict=True)}
@@ -262,6 +265,15 @@ def _by_element(
     launch = {NUM_WARPS: warps, NUM_STAGES: 4, GROUP: 8}
     limit = {} if both else {MAXNREG: AS_MANY_AS_IT_TAKES}  # 16 warps cannot have as many
     return wanted | {knob.name(ir): choice for knob, choice in (launch | limit).items()} | boxes
+
+
+def _has_masks_of_rows(ir: KernelIR, op: Op, lengths: list[int], block: tuple[int, int]) -> bool:
+    """Whether both operands lie along the inner dimension and have rows beyond the last: each row that a thread loads
+    of takes a mask's registers then (152 bytes a thread spilled at 128 x 128 x 64, and half the speed: 157 us at
+    4097 x 1111 x 777 where half the inner block takes 86, H200, by hand, 2026-11-24)."""
+    a, b = _operands(op)
+    along = lies_along(ir, a, -1) and lies_along(ir, b, -2)
+    return along and all(length % size for length, size in zip(lengths, block, strict=False))
 
 
 def _precise(
@@ -312,15 +324,7 @@ def _parts(ir: KernelIR, op: Op, target: Target) -> str:
     offered = parts_of_product(ir, op, target)
     if "tf32x3" not in offered:
         return offered[0] if offered else ""
-    maker, inner = ir.definitions.get(_operands(op)[1]), 0
-    if maker is not None and maker.kind is OpKind.PERMUTE:
-        maker, inner = ir.definitions.get(maker.values[0]), 1
-    if maker is None or maker.kind is not OpKind.LOAD:
-        return "bf16x6"
-    tensor, items = ir.tensor(AccessAttrs.of(maker).tensor), AccessAttrs.of(maker).index
-    axis = len(maker.output.dims) - 2 + inner
-    lies = (s.constant == 1 for s, i in zip(tensor.strides, items, strict=True) if getattr(i, "axis", None) == axis)
-    return "tf32x3" if any(lies) else "bf16x6"
+    return "tf32x3" if lies_along(ir, _operands(op)[1], -2) else "bf16x6"
 
 
 def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target, most: int = MOST_SUMS) -> Shapes:

@@ -65,7 +65,7 @@ def is_well(device_index: int) -> bool:
     import torch
 
     report("device")
-    if not torch.cuda.is_initialized():
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return True
     try:
         torch.cuda.synchronize(device_index)

@@ -21,19 +21,27 @@ class Limits:
     """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
 
     ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code;
-    ``prepare_others_waiting``: the same while other problems wait for the device, as they do where ``others_wait``.
+    ``prepare_others_waiting``: the same while other problems wait for the device, as they do where ``others_wait``;
+    ``prepare_at_least``: the same where a search has less than that in all.
     ``text``: a kernel's own text as plain Python, which stands for a reference where nobody wrote one.
     Running the kernel may take ``floor`` and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
     """
 
     device: float = 60.0
     prepare: float = 180.0
-    prepare_others_waiting: float = 5.0
+    prepare_others_waiting: float = 3.0
+    prepare_at_least: float = 20.0
     text: float = 4.0
     floor: float = 4.0
     factor: float = 2000.0
     unknown: float = 30.0
     others_wait: bool = False
+
+    def within(self, budget_s: float | None) -> Limits:
+        """These limits in a search of so many seconds: its reference takes no longer, and has witnesses else."""
+        if budget_s is None:
+            return self
+        return replace(self, prepare=min(self.prepare, max(budget_s, self.prepare_at_least)))
 
     def while_others_wait(self) -> Limits:
         """These limits while other problems wait."""

@@ -1,13 +1,14 @@
 """What a failing reference costs the nine other studies of a search: their trials a second, with it and without.
 
-    python -m tileflow_benchmarks.tuning.failing_reference --out DIR [--budget 2] [--rounds 2]    on a GPU
+    python -m tileflow_benchmarks.tuning.failing_reference --out DIR [--budget 5] [--rounds 1] [--only WAYS]    on a GPU
     python -m tileflow_benchmarks.tuning.failing_reference --out DIR --dry-run                     modelled, without one
 
 It runs from the repository's root. ``tileflow.tune`` gets nine calls of the gallery, alone and with a tenth whose
 reference raises, asks for more memory than any card has, or never returns; each search is a process of its own, in
-turns. A study's trials count from the search's first to its last one. DIR/failing_reference.json has a row per search,
-and ``slower``: the others' seconds a trial by those of the nine alone, medians over the rounds. A modelled search makes
-no references, so that ``--dry-run`` only shows that everything runs.
+turns. The others' trials count from the beginning of the search until the last of them had ended, however long they
+waited. DIR/failing_reference.json has a row per search, and ``slower``: the others' seconds a trial by those of the
+nine alone, medians over the rounds. A modelled search makes no references, so that ``--dry-run`` only shows that
+everything runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow_benchmarks.tuning.first_trial import DRY_DEVICE
+from tileflow_benchmarks.tuning.first_trial import DRY_DEVICE, ended_at
 
 OTHERS: tuple[tuple[str, dict[str, int]], ...] = (
     ("examples.vector_add:vector_add", {"n": 1 << 22}),
@@ -97,14 +98,16 @@ def one(way: str, options: argparse.Namespace) -> Row:
 def trials_of(journal: Path) -> Row:
     """Return how many trials of the others have a time, over how many seconds, and how many attempts the failing one
     took."""
-    lines = [line for line in map(json.loads, journal.read_text().splitlines()) if line.get("kind") == "trial"]
-    others = [line for line in lines if __name__.rpartition(".")[2] not in line["kernel"]]
-    starts = [line["started_at"] for line in others if line.get("median_us") is not None]
-    seconds = max(starts) - min(starts)
+    written = [json.loads(line) for line in journal.read_text().splitlines()]
+    searched_at = next(line["at"] for line in written if line.get("phase") == "search")
+    lines = [line for line in written if line.get("kind") == "trial"]
+    others = [line for line in lines if not line["kernel"].endswith(_doubled.__name__)]
+    timed = [line for line in others if line.get("median_us") is not None]
+    seconds = max(ended_at(line) for line in timed) - searched_at
     return {
-        "trials": len(starts),
+        "trials": len(timed),
         "seconds": round(seconds, 3),
-        "seconds_a_trial": seconds / max(len(starts) - 1, 1),
+        "seconds_a_trial": seconds / len(timed),
         "attempts_of_the_failing": len(lines) - len(others),
     }
 
@@ -119,8 +122,9 @@ def main() -> int:
     """Search each way in turns. Exit code 1 where a search failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for failing_reference.json")
-    parser.add_argument("--budget", type=float, default=2.0, help="seconds of each call")
-    parser.add_argument("--rounds", type=int, default=2, help="searches of each way")
+    parser.add_argument("--budget", type=float, default=5.0, help="seconds of each call")
+    parser.add_argument("--rounds", type=int, default=1, help="searches of each way")
+    parser.add_argument("--only", default="", help=f"of {', '.join(FAILING)}, by semicolons; {ALONE} always is")
     parser.add_argument("--dry-run", action="store_true", help=f"modelled for {DRY_DEVICE}; needs no GPU")
     parser.add_argument("--one", choices=(ALONE, *FAILING), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -130,7 +134,7 @@ def main() -> int:
     rows: list[Row] = []
     failed: list[str] = []
     for number in range(options.rounds):
-        for way in (ALONE, *FAILING):
+        for way in (ALONE, *[way for way in FAILING if not options.only or way in options.only.split(";")]):
             folder = options.out.absolute() / f"{way}-{number}"
             folder.mkdir(parents=True, exist_ok=True)
             done = subprocess.run(

@@ -67,15 +67,15 @@ def phases_of_first(journal: Path, begun: float) -> dict[str, float]:
     good = [line for line in lines if line.get("median_us") is not None]
     if not good:
         return {}
-    first = min(good, key=lambda line: _end(line, begun))
+    first = min(good, key=ended_at)
     asked = {"asked_s": first["started_at"] - begun}
     asked |= {phase: first.get(phase) or 0.0 for phase in (*PHASES, *DEVICE_PHASES)}
     return {phase: round(seconds, 3) for phase, seconds in asked.items()}
 
 
-def _end(trial: Row, begun: float) -> float:
-    """Seconds after the call."""
-    return float(trial["started_at"] + sum(trial.get(phase) or 0.0 for phase in PHASES) - begun)
+def ended_at(trial: Row) -> float:
+    """Return when an attempt's answer was taken in, in seconds since the epoch: its phases add up to that."""
+    return float(trial["started_at"] + sum(trial.get(phase) or 0.0 for phase in PHASES))
 
 
 def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
@@ -83,7 +83,7 @@ def ends(journal: Path, begun: float) -> list[tuple[float, float | None]]:
     found = []
     for line in map(json.loads, journal.read_text().splitlines()):
         if line.get("kind") == "trial":
-            found.append((round(_end(line, begun), 3), line.get("median_us")))
+            found.append((round(ended_at(line) - begun, 3), line.get("median_us")))
     return sorted(found, key=lambda pair: pair[0])
 
 
@@ -103,7 +103,7 @@ def timeline(journal: Path, begun: float) -> dict[str, float | None]:
         trial["started_at"] + trial["queue_s"] + trial["compile_s"]
         for trial in trials
         if trial.get("median_us") is not None
-    ]
+    ]  # its answer's way back to the driver is a part of queue_s
     counters = events["counters"]
     phases = {line["phase"]: line["at"] for line in lines if line.get("event") == "phase"}
     found = {

@@ -76,11 +76,15 @@ def test_rows_that_begin_aligned_and_end_anywhere_have_boxes() -> None:
     assert chosen(its)[-2:] == ("descriptor", "descriptor")
 
 
-@pytest.mark.parametrize(("mode", "columns"), [("static", 128), ("dynamic", 64)])
-def test_blocks_where_both_come_by_element(mode: str, columns: int) -> None:
-    """Addresses by strides of run time leave no registers for the larger block, which spilled so."""
-    its = lowered("NT", (4096, 1111, 777), mode=mode)
-    assert chosen(its) == (128, columns, 64, 16, 4, None, None)
+@pytest.mark.parametrize(
+    ("mode", "rows", "columns", "inner"),
+    [("static", 4096, 128, 64), ("static", 4097, 128, 32), ("dynamic", 4096, 64, 64)],
+)
+def test_blocks_where_both_come_by_element(mode: str, rows: int, columns: int, inner: int) -> None:
+    """Addresses by strides of run time leave no registers for the larger block, which spilled so, nor masks of both
+    operands' rows for a long one."""
+    its = lowered("NT", (rows, 1111, 777), mode=mode)
+    assert chosen(its) == (128, columns, inner, 16, 4, None, None)
     assert not build(its.emit(its.default)[0], its.target).resources.spills
 
 
