@@ -29,7 +29,7 @@ class Limits:
 
     device: float = 60.0
     prepare: float = 180.0
-    prepare_others_waiting: float = 3.0
+    prepare_others_waiting: float = 2.0
     prepare_at_least: float = 20.0
     text: float = 4.0
     floor: float = 4.0

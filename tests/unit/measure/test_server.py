@@ -89,7 +89,7 @@ def test_a_problem_that_is_not_made_in_time_is_raised_once_for_all_its_configs(p
     assert ask(process, "ok", n=8).status is Status.OK
     patient = replace(LIMITS, prepare=5.0)
     assert ask(process, "ok", n=7, limits=patient).status is Status.OK
-    assert patient.while_others_wait() == replace(patient, prepare=3.0, others_wait=True)
+    assert patient.while_others_wait() == replace(patient, prepare=2.0, others_wait=True)
     assert [Limits().within(budget_s).prepare for budget_s in (None, 5.0, 60.0, 3600.0)] == [180.0, 20.0, 60.0, 180.0]
     assert Limits().while_others_wait().prepare < Limits().prepare
 
