@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -104,3 +105,20 @@ def test_the_runtime_s_wheel_serves_a_bundle_without_a_compiler(hook: ModuleType
     home = run_alone(alone, "-c", "import tileflow, sys; sys.stdout.write(tileflow.__file__)")
     assert home == str(alone / "tileflow" / "__init__.py")
     assert bundled_calls(alone) == {module_of(f) for f in hook.runtime_files() if f not in NO_MODULES} - NOT_IN_CALLS
+
+
+def test_every_pinned_version_runs_on_the_oldest_python_that_is_promised() -> None:
+    """One wanted 3.11.5, so that the README's first command failed under Debian 12's 3.11.2."""
+    specifiers = pytest.importorskip("packaging.specifiers")
+    promised = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]["requires-python"]
+    oldest = f"{promised.removeprefix('>=')}.0"
+    pinned = re.findall(r"^([\w.-]+)==", (TREE / "constraints.txt").read_text(), re.MULTILINE)
+    wanted = {}
+    for name in pinned:
+        try:
+            wanted[name] = metadata.metadata(name).get("Requires-Python") or ""
+        except metadata.PackageNotFoundError:  # of another extra
+            continue
+    assert len(wanted) > len(pinned) / 2
+    refused = {name: text for name, text in wanted.items() if not specifiers.SpecifierSet(text).contains(oldest)}
+    assert not refused
