@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..build.serve import report
+from ..errors import TileflowError
 from ..runtime.launch import Launcher, launcher_for
 from . import device as device_facts
 from . import input_cache
@@ -83,6 +84,8 @@ def prepare(request: MeasureRequest, device_index: int) -> Outcome | None:
         input_cache.prepare(request)
     except NoText as error:
         return no_time(str(error))
+    except TileflowError:
+        raise
     except Exception as error:
         if _out_of_memory(error):
             return None  # a run meets it again, and knows what is to be done
@@ -130,6 +133,8 @@ def _run(request: MeasureRequest, device_index: int) -> Outcome:
         kernel, data = input_cache.prepare(request)
     except NoText as error:
         return no_time(str(error))
+    except TileflowError:
+        raise
     except Exception as error:
         if _out_of_memory(error):
             return no_room(error)

@@ -18,7 +18,6 @@ from ..errors import (
     LaunchError,
     OutOfResources,
     SpecError,
-    TileflowError,
 )
 from .check import Verdict
 from .types import Outcome, Status
@@ -97,11 +96,8 @@ def launch_failure(error: Exception) -> Outcome:
     return failed(Status.ILLEGAL_ACCESS if "cuda error" in text or "hip error" in text else Status.COMPILE_ERROR, error)
 
 
-def authors_mistake(error: Exception, request: MeasureRequest) -> TileflowError:
-    """What making a request's inputs and reference raised, in words that name the author's line; tileflow's own errors
-    are what they are."""
-    if isinstance(error, TileflowError):
-        return error
+def authors_mistake(error: Exception, request: MeasureRequest) -> SpecError:
+    """What making a request's inputs and reference raised, in words that name the author's line."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not _is_ours(frame.filename)] or frames
     return SpecError(
