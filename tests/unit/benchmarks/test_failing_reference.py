@@ -11,20 +11,25 @@ from tileflow_benchmarks.tuning import failing_reference as module
 
 
 def test_the_others_trials_count(tmp_path: Path) -> None:
-    """Those with a time, between the first and the last; the failing study's attempts stand apart."""
-    own = f"{module.__name__}:_doubled"
+    """Those with a time, from the beginning of the search until the last was told, however long it had waited."""
+
+    def trial(kernel: str, started_at: float, median_us: float | None, waited_s: float = 0.5) -> dict[str, object]:
+        phases = {"queue_s": 0.25, "compile_s": 0.25, "built_s": waited_s, "device_s": 0.0}
+        return {"kind": "trial", "kernel": kernel, "started_at": started_at, "median_us": median_us, **phases}
+
     lines = [
         {"kind": "header"},
-        {"kind": "trial", "kernel": "examples.softmax:softmax", "started_at": 10.0, "median_us": 3.0},
-        {"kind": "trial", "kernel": own, "started_at": 0.0, "median_us": None},
-        {"kind": "trial", "kernel": "examples.matmul:matmul", "started_at": 12.0, "median_us": None},
-        {"kind": "trial", "kernel": "examples.matmul:matmul", "started_at": 11.0, "median_us": 4.0},
-        {"kind": "trial", "kernel": "examples.matmul:matmul", "started_at": 14.0, "median_us": 4.0},
+        {"kind": "event", "event": "phase", "phase": "search", "at": 9.0},
+        trial("examples.softmax:softmax", 10.0, 3.0, waited_s=7.5),
+        trial("__main__:_doubled", 9.0, None, waited_s=60.0),
+        trial("examples.matmul:matmul", 12.0, None, waited_s=60.0),
+        trial("examples.matmul:matmul", 11.0, 4.0),
+        trial("examples.matmul:matmul", 14.0, 4.0),
     ]
     journal = tmp_path / "journal.jsonl"
     journal.write_text("\n".join(map(json.dumps, lines)))
     found = module.trials_of(journal)
-    assert found == {"trials": 3, "seconds": 4.0, "seconds_a_trial": 2.0, "attempts_of_the_failing": 1}
+    assert found == {"trials": 3, "seconds": 9.0, "seconds_a_trial": 3.0, "attempts_of_the_failing": 1}
 
 
 def test_ways_are_compared_with_the_nine_alone() -> None:
