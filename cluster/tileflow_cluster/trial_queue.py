@@ -311,6 +311,7 @@ class TrialQueue(Generic[Payload]):
         trial = self._release(lease)
         if trial is None:
             return
+        self._add_wait(trial, lease)
         if recompile:
             trial.phase, trial.compiled, trial.payload = "compile", None, None
             self._stop_leading(trial, None)
@@ -343,6 +344,7 @@ class TrialQueue(Generic[Payload]):
         """Queue the lease's request again: the worker did not answer for it. ``alone``: it may be to blame."""
         trial = self._release(lease)
         if trial is not None:
+            self._add_wait(trial, lease)
             trial.alone = trial.alone or alone
             self._enqueue(trial)
 
@@ -406,8 +408,16 @@ class TrialQueue(Generic[Payload]):
 
     def _waited(self, trial: _PendingTrial[Payload], spent_s: float) -> float:
         """Return the seconds of the trial's lease in which its worker had others before it, or its answer was on its
-        way: all but the ``spent_s`` that it was worked on. So an attempt's phases add up to the time that it took."""
+        way: all but the ``spent_s`` that it was worked on. So the phases of an attempt that is measured add up to the
+        time that it took."""
         return max(self._clock() - trial.since - spent_s, 0.0)
+
+    def _add_wait(self, trial: _PendingTrial[Payload], lease: Lease[Payload]) -> None:
+        """A lease without an answer was waiting too."""
+        if lease.phase == "compile":
+            trial.queue_s += self._waited(trial, 0.0)
+        else:
+            trial.built_s += self._waited(trial, 0.0)
 
     def _release(self, lease: Lease[Payload]) -> _PendingTrial[Payload] | None:
         trial = self._trials.get(lease.request.request_id)

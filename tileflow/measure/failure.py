@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sysconfig
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from .types import Outcome, Status
 if TYPE_CHECKING:
     from .request import MeasureRequest
 
-_PACKAGE = f"{Path(__file__).parents[1]}/"
+_PACKAGE, _PYTHON = f"{Path(__file__).parents[1]}/", f"{sysconfig.get_path('stdlib')}/"
 MESSAGE_CHARS = 2000
 # the error classes where a problem's own data does not fit, or is not made in time, whatever the config
 NO_ROOM, NO_TIME = "NoRoomForTheProblem", "NoTimeForTheProblem"
@@ -109,8 +110,9 @@ def authors_mistake(error: Exception, request: MeasureRequest) -> SpecError:
 
 
 def _is_ours(file: str) -> bool:
-    """Whether a frame's file is one of this package or of an installed one: a mistake shows there, and is not there."""
-    return file.startswith(_PACKAGE) or "/site-packages/" in file or "/dist-packages/" in file
+    """Whether a frame's file is one of this package, of Python or of an installed one: a mistake shows there, and is
+    not there."""
+    return file.startswith((_PACKAGE, _PYTHON, "<")) or "/site-packages/" in file or "/dist-packages/" in file
 
 
 def checked(verdict: Verdict) -> Outcome:

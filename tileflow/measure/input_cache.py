@@ -68,7 +68,9 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInput
     NoText where its own text has to stand for a reference and has no result in time."""
     problem = _cache.pop(key(request), None)
     if problem is None:
+        report("load")
         problem = _Problem(load(request.loader, request.kernel, request.sys_path))
+        report("prepare")
     made = [seed for seed in request.seeds if seed not in problem.seeds]
     for seed in made:
         measured = _noise.setdefault((key(request), seed), Measured())
@@ -98,9 +100,7 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
     # Poisoned, so that an output that the inputs function allocates is not zero by chance.
     with poisoned():
         args = kernel.inputs(device="cuda", seed=seed, **dict(request.problem))
-    report("device")  # what a process loads for its first product is not the problem's time
-    warm_up_libraries(args)
-    report("prepare")
+    _load_libraries(args)
     if request.reference_on == "device":
         return CachedInputs(args, reference_of(kernel, args, measured, text_s=request.limits.text))
     if request.reference_on == "witnesses":
@@ -118,6 +118,18 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
         return host_share.shared(name, pinned)
 
     return CachedInputs(args, reference_of(kernel, there, measured, keep, request.limits.text))
+
+
+def _load_libraries(args: tuple[Any, ...]) -> None:
+    """Load what a process's first product takes, which is not the problem's time; the inputs are its time, and have
+    ended before."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    report("device")
+    warm_up_libraries(args)
+    report("prepare")
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:

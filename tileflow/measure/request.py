@@ -20,7 +20,8 @@ ReferenceOn = Literal["device", "cpu", "witnesses"]
 class Limits:
     """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
 
-    ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code;
+    ``device``: opening a context. ``load``: importing the kernel's module. ``prepare``: a seed's inputs, and as long
+    again its reference, the kernel's author's own code;
     ``prepare_others_waiting``: the same while other problems wait for the device, as they do where ``others_wait``;
     ``prepare_at_least``: the same where a search has less than that in all.
     ``text``: a kernel's own text as plain Python, which stands for a reference where nobody wrote one.
@@ -28,6 +29,7 @@ class Limits:
     """
 
     device: float = 60.0
+    load: float = 180.0
     prepare: float = 180.0
     prepare_others_waiting: float = 2.0
     prepare_at_least: float = 20.0
@@ -38,7 +40,8 @@ class Limits:
     others_wait: bool = False
 
     def within(self, budget_s: float | None) -> Limits:
-        """These limits in a search of so many seconds: its reference takes no longer, and has witnesses else."""
+        """These limits in a search of so many seconds. Its reference takes no longer than that, or than
+        ``prepare_at_least``; beyond that there are witnesses."""
         if budget_s is None:
             return self
         return replace(self, prepare=min(self.prepare, max(budget_s, self.prepare_at_least)))
@@ -51,7 +54,8 @@ class Limits:
         """The limit of each phase that a measuring child reports."""
         run = self.unknown if incumbent_us is None else self.floor + self.factor * incumbent_us * 1e-6
         text = 2 * self.text  # it ends by itself after once as long, but for a call of torch that takes long
-        return {"device": self.device, "prepare": self.prepare, "text": text, "check": run, "time": run}
+        authors = {"load": self.load, "prepare": self.prepare, "text": text}
+        return {"device": self.device, **authors, "check": run, "time": run}
 
 
 @dataclass(frozen=True, slots=True)

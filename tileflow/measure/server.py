@@ -9,7 +9,7 @@ from typing import Any
 
 from ..build.process import Answer, Died, Done, Failed, TimedOut
 from ..build.warm_process import WarmProcess
-from ..errors import ClusterError, SlowProblem, SpecError, TileflowError
+from ..errors import ClusterError, KernelError, SlowProblem, SpecError, TileflowError
 from .device import DeviceInfo
 from .failure import NO_ROOM, NO_TIME, failed, no_room, no_time
 from .input_cache import Key, key
@@ -77,7 +77,7 @@ class MeasureProcess(WarmProcess):
 
     def prepare(self, request: MeasureRequest) -> None:
         """Let the child make the request's data ahead, and load what a first trial needs. What goes wrong is told by
-        :meth:`run`, which meets it again."""
+        :meth:`run`, which meets it again, or knows it where it is the author's doing."""
         request = self._placed(request)
         answer = self._call(_PREPARES, (request, self._device_index), request.limits.phases(None))
         if isinstance(answer, Done) and isinstance(answer.value, Outcome):  # of the kernel's own text: others are quick
@@ -85,7 +85,7 @@ class MeasureProcess(WarmProcess):
         if isinstance(answer, TimedOut) and answer.phase == "text":
             self._moved_on(request, _no_text(answer))
         if isinstance(answer, Failed):
-            self._note_raised(request, answer.error)
+            self._note_raised(request, answer.error, kept=isinstance(answer.error, SpecError | KernelError))
         self._note_slow(request, answer)
 
     def run(self, request: MeasureRequest) -> Outcome:
@@ -97,14 +97,14 @@ class MeasureProcess(WarmProcess):
         nobody wrote, has a limit of its own, whoever waits.
         Raises what the kernel's author or the caller must mend: an unknown kernel, inputs or a reference that raise,
         witnesses that disagree, inputs that do not fit the card even then, and SlowProblem for those that are not made
-        in time or, while others wait, have no room. It is decided once for all configs: the others' data, which the
-        child has, must not be lost to each of them, nor their time.
+        in time or, while others wait, have no room. It is decided once for all configs, and raised again without asking
+        the child: each of them would cost the others' data, which the child has.
         """
         request = self._placed(request)
         if key(request) in self._raised:
-            raise self._raised[key(request)]
+            raise self._raised[key(request)].with_traceback(None)
         if key(request) in self._beside and request.limits.others_wait:
-            raise self._beside[key(request)]
+            raise self._beside[key(request)].with_traceback(None)
         if self._is_slow(request) and request.reference_on in _FURTHER and not request.limits.others_wait:
             request = self._moved_on(request, no_time("they took longer when they were made ahead"))
         self._require_quick(request)
@@ -165,7 +165,7 @@ class MeasureProcess(WarmProcess):
                     self._count(rss_bytes)
                 return value
             case Failed(error):
-                self._note_raised(request, error)
+                self._note_raised(request, error, kept=not error.retryable)
                 raise error
             case TimedOut(limit, phase):
                 if phase == "text":
@@ -188,12 +188,12 @@ class MeasureProcess(WarmProcess):
         if isinstance(answer, TimedOut) and answer.phase == "prepare":
             self._slow[key(request)] = max(answer.limit_s, self._slow.get(key(request), 0.0))
 
-    def _note_raised(self, request: MeasureRequest, error: TileflowError) -> None:
-        """Keep what every config of the problem would raise, and the child, unless its device went with it."""
-        if not error.retryable:
-            self._raised[key(request)] = error
+    def _note_raised(self, request: MeasureRequest, error: TileflowError, *, kept: bool) -> None:
+        """Keep the child, and for the problem's other configs the error, unless the device went with it."""
         answer = self._call(_IS_WELL, (self._device_index,), request.limits.phases(None))
-        if isinstance(answer, Failed) or (isinstance(answer, Done) and not answer.value):
+        if isinstance(answer, Done) and answer.value:
+            self._raised |= {key(request): error} if kept else {}
+        elif isinstance(answer, Done | Failed):
             self._replace()
 
     def _is_slow(self, request: MeasureRequest) -> bool:

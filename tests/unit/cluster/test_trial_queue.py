@@ -78,6 +78,22 @@ def test_an_attempts_phases_add_up_to_the_time_that_it_took() -> None:
     assert (phases.queue_s, phases.built_s, phases.device_s) == (2.5, 5.75, 0.25)
 
 
+def test_a_lease_without_an_answer_was_waiting() -> None:
+    now = [0.0]
+    queue: TrialQueue[str] = TrialQueue(lambda: now[0])
+    queue.submit(request("a"))
+    compile_next(queue)
+    lease = device_next(queue)
+    now[0] = 4.0
+    queue.returned(lease)
+    now[0] = 5.0
+    lease = device_next(queue)
+    now[0] = 6.0
+    queue.finish(lease, OK, ON, 1.0)
+    (result,) = queue.take_results()
+    assert (result.phases.built_s, result.phases.device_s) == (5.0, 1.0)
+
+
 def test_every_lease_has_the_next_epoch() -> None:
     queue: TrialQueue[str] = TrialQueue()
     queue.submit(request("a"))
