@@ -12,9 +12,10 @@ from tileflow.runtime.abi import Binary
 
 from .binary_cache import BinaryCache
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest
+from .queued_evaluator import QueuedEvaluator
 from .stages import Compiler, Device, Stages
 from .trial import TrialResult
-from .trial_queue import Lease, QueuedEvaluator, TrialQueue
+from .trial_queue import Lease, TrialQueue
 
 AHEAD = 4
 Binaries = tuple[Binary, ...]

@@ -25,9 +25,10 @@ from .binary_cache import BinaryCache
 from .devices import VisibleGpu, selectors, visible_gpus
 from .local_pool import Answer, Answers, LocalPool, LocalWorker, pool_here
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
+from .queued_evaluator import QueuedEvaluator
 from .stages import Compiler, Device, Stages
 from .trial import DeviceIdentity, TrialResult
-from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
+from .trial_queue import Lease, Phase, TrialQueue, unanswered
 
 log = logging.getLogger("tileflow.cluster")
 

@@ -38,11 +38,12 @@ from .fair_share import SweepEntry
 from .labels import DEVICE_CLASS, labels_for
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
+from .queued_evaluator import QueuedEvaluator
 from .ray_errors import ErrorAction, cluster_must_answer, error_action, ray_must_start
 from .stages import Stages
 from .sweep_registry import RegistryClient
 from .trial import Build, DeviceIdentity, TrialResult
-from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
+from .trial_queue import Lease, Phase, TrialQueue, unanswered
 from .worker_pool import MOST_DECLINED, Recycling, Worker, WorkerKind, WorkerPool
 from .workers import Answers, Made, pack
 

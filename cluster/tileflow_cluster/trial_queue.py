@@ -205,12 +205,8 @@ class TrialQueue(Generic[Payload]):
             return None
         trial = self._trials[taken]
         queue.remove(taken, trial.whose)
-        now = self._clock()
-        if phase == "compile":
-            trial.queue_s += now - trial.since
-        else:
-            trial.built_s += now - trial.since
-        trial.since = now
+        self._add_wait(trial, phase)
+        trial.since = self._clock()
         trial.leases += 1
         if trial.leases > 1:
             trial.request = replace(trial.request, epoch=trial.request.epoch + 1)
@@ -274,7 +270,7 @@ class TrialQueue(Generic[Payload]):
         trial = self._answered(lease)
         if trial is None:
             return
-        trial.queue_s += self._waited(trial, compiled.compile_s)
+        self._add_wait(trial, "compile", compiled.compile_s)
         trial.compiled, trial.payload = compiled, payload
         self._compile_s += compiled.compile_s
         request = trial.request
@@ -295,7 +291,7 @@ class TrialQueue(Generic[Payload]):
         trial = self._answered(lease)
         if trial is None:
             return
-        trial.built_s += self._waited(trial, device_s)
+        self._add_wait(trial, "device", device_s)
         trial.device_s = device_s
         if outcome.status.is_infrastructure:
             self._lose(trial, lease, outcome, blame=outcome.status is not Status.CANCELLED, on=on)
@@ -311,7 +307,7 @@ class TrialQueue(Generic[Payload]):
         trial = self._release(lease)
         if trial is None:
             return
-        self._add_wait(trial, lease)
+        self._add_wait(trial, lease.phase)
         if recompile:
             trial.phase, trial.compiled, trial.payload = "compile", None, None
             self._stop_leading(trial, None)
@@ -344,7 +340,7 @@ class TrialQueue(Generic[Payload]):
         """Queue the lease's request again: the worker did not answer for it. ``alone``: it may be to blame."""
         trial = self._release(lease)
         if trial is not None:
-            self._add_wait(trial, lease)
+            self._add_wait(trial, lease.phase)
             trial.alone = trial.alone or alone
             self._enqueue(trial)
 
@@ -406,18 +402,15 @@ class TrialQueue(Generic[Payload]):
         self._counts["dropped"] += trial is None
         return trial
 
-    def _waited(self, trial: _PendingTrial[Payload], spent_s: float) -> float:
-        """Return the seconds of the trial's lease in which its worker had others before it, or its answer was on its
-        way: all but the ``spent_s`` that it was worked on. So the phases of an attempt that is measured add up to the
-        time that it took."""
-        return max(self._clock() - trial.since - spent_s, 0.0)
-
-    def _add_wait(self, trial: _PendingTrial[Payload], lease: Lease[Payload]) -> None:
-        """A lease without an answer was waiting too."""
-        if lease.phase == "compile":
-            trial.queue_s += self._waited(trial, 0.0)
+    def _add_wait(self, trial: _PendingTrial[Payload], phase: Phase, spent_s: float = 0.0) -> None:
+        """Count as waiting all of the trial's lease but the ``spent_s`` that it was worked on: its worker had others
+        before it, or its answer was on its way. The phases of an attempt that is measured add up to the time that it
+        took."""
+        waited = max(self._clock() - trial.since - spent_s, 0.0)
+        if phase == "compile":
+            trial.queue_s += waited
         else:
-            trial.built_s += self._waited(trial, 0.0)
+            trial.built_s += waited
 
     def _release(self, lease: Lease[Payload]) -> _PendingTrial[Payload] | None:
         trial = self._trials.get(lease.request.request_id)
@@ -576,30 +569,6 @@ def unanswered(phase: Phase) -> Outcome:
     """Return the outcome of a lease whose worker should have ended it: it hangs, or is cut off."""
     status = Status.COMPILE_TIMEOUT if phase == "compile" else Status.BENCH_TIMEOUT
     return Outcome(status, None, "LeaseExpired", f"the {phase} worker did not answer within its limit")
-
-
-class QueuedEvaluator(Generic[Payload]):
-    """The part of the protocol that evaluators over a trial queue have in common."""
-
-    _queue: TrialQueue[Payload]
-    _draining: bool
-
-    def pending(self) -> int:
-        """Return how many requests have no result polled yet."""
-        return self._queue.pending
-
-    def set_policy(self, policy: SchedulingPolicy) -> None:
-        """Let ``policy`` select what runs next on a device."""
-        self._queue.set_policy(policy)
-
-    def cancel(self, request_id: str) -> None:
-        """Cancel a request that is not compiled yet."""
-        self._queue.cancel(request_id)
-
-    @property
-    def draining(self) -> bool:
-        """Whether the evaluator takes no more requests."""
-        return self._draining
 
 
 def _whose(request: AnyRequest) -> tuple[object, ...]:

@@ -42,8 +42,8 @@ def needs_box(ir: KernelIR, operand: Value, target: Target) -> bool:
     return load is not None and target.has_tensor_maps and box_order(ir, load) is not None and _is_single(ir, load)
 
 
-def lies_along(ir: KernelIR, operand: Value, axis: int) -> bool:
-    """Whether an operand of a product is loaded from memory whose neighbours are along its ``axis``, -2 or -1."""
+def contiguous_along(ir: KernelIR, operand: Value, axis: int) -> bool:
+    """Whether an operand of a product is loaded from memory that is contiguous along its ``axis``, -2 or -1."""
     load = _loaded(ir, operand)
     if load is None:
         return False

@@ -37,7 +37,7 @@ from ..space.knobs import (
 )
 from ..space.precisions import parts_of_product
 from ..target import Target
-from .operands import comes_by_element, lies_along, needs_box
+from .operands import comes_by_element, contiguous_along, needs_box
 from .sizes import pow2, programs, symbol, times
 from .specialised import specialised_config
 from .streaming import chunk_sizes, extent_length
@@ -272,7 +272,7 @@ def _has_masks_of_rows(ir: KernelIR, op: Op, lengths: list[int], block: tuple[in
     of takes a mask's registers then (152 bytes a thread spilled at 128 x 128 x 64, and half the speed: 157 us at
     4097 x 1111 x 777 where half the inner block takes 86, H200, by hand, 2026-11-24)."""
     a, b = _operands(op)
-    along = lies_along(ir, a, -1) and lies_along(ir, b, -2)
+    along = contiguous_along(ir, a, -1) and contiguous_along(ir, b, -2)
     return along and all(length % size for length, size in zip(lengths, block, strict=False))
 
 
@@ -324,7 +324,7 @@ def _parts(ir: KernelIR, op: Op, target: Target) -> str:
     offered = parts_of_product(ir, op, target)
     if "tf32x3" not in offered:
         return offered[0] if offered else ""
-    return "tf32x3" if lies_along(ir, _operands(op)[1], -2) else "bf16x6"
+    return "tf32x3" if contiguous_along(ir, _operands(op)[1], -2) else "bf16x6"
 
 
 def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target, most: int = MOST_SUMS) -> Shapes:

@@ -55,7 +55,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         return wanted | window_config(ir, target, [(b.symbol, b.length) for b in _blocks(ir)])
     registers = ROW_REGISTERS if row > 1 or _reduces_runs(ir) else LIVE_REGISTERS
     per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
-    per_thread = max(per_thread // _pieces_of_transaction(ir), 1)
+    per_thread = max(per_thread // _runs_per_transaction(ir), 1)
     scans = any(op.kind is OpKind.SCAN for op in ir.walk())
     is_summed = row > 1 and live * _element(ir) <= WORD and not scans  # what a thread loads is summed at once
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
@@ -115,10 +115,10 @@ def _element(ir: KernelIR) -> int:
     return max(set(sizes), key=sizes.count, default=4)
 
 
-def _pieces_of_transaction(ir: KernelIR) -> int:
-    """How many pieces of rows a warp's narrowest transaction is made of, where the author's own blocks along memory are
-    shorter than one: so many times the loads of a thread are in flight for as many bytes. 1 as a rule."""
-    pieces = [1]
+def _runs_per_transaction(ir: KernelIR) -> int:
+    """How many contiguous runs a warp's narrowest transaction of memory is made of: 1 as a rule, more where an author's
+    own block takes a shorter run of each row. A thread then loads as many times fewer elements at once."""
+    runs = [1]
     for op in ir.walk():
         if op.kind is not OpKind.LOAD:
             continue
@@ -126,9 +126,9 @@ def _pieces_of_transaction(ir: KernelIR) -> int:
         tensor = ir.tensor(access.tensor)
         for item, size, stride in zip(access.index, tensor.shape, tensor.strides, strict=True):
             if isinstance(item, TileIndex) and stride.constant == 1 and (block := ir.tiles[item.tile].block.constant):
-                run = min(block, ir.hint(size)) * itemsize(tensor.dtype)
-                pieces.append(TRANSACTION // run if ir.hint(size) > block else 1)
-    return max(pieces)
+                is_whole = ir.hint(size) <= block  # then rows follow one another
+                runs.append(1 if is_whole else TRANSACTION // (block * itemsize(tensor.dtype)))
+    return max(runs)
 
 
 def _reduces_runs(ir: KernelIR) -> bool:

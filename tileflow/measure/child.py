@@ -61,7 +61,7 @@ def rest() -> None:
     unload_kernels()
 
 
-def is_well(device_index: int) -> bool:
+def is_healthy(device_index: int) -> bool:
     """Whether this process's device still computes: an author's function may have broken its context. What that one
     left of memory is given back."""
     import torch
@@ -101,7 +101,7 @@ def prepare(request: MeasureRequest, device_index: int) -> Outcome | None:
 def run(request: MeasureRequest, device_index: int) -> Outcome:
     """Measure one candidate, or race several. Raises only what is the caller's or the kernel author's doing: a kernel
     that cannot be found, inputs or a reference that fail (SpecError). After ``illegal_access`` this process must not be
-    used again. After an error it may be used where it :func:`is_well`.
+    used again. After an error it may be used where it :func:`is_healthy`.
 
     What is kept of earlier requests must not cost a config its verdict: where it is in the way of memory, or where an
     earlier config may have written over it, it is made anew and the request tried once more.

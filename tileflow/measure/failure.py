@@ -112,7 +112,7 @@ def authors_mistake(error: Exception, request: MeasureRequest) -> SpecError:
 def _is_ours(file: str) -> bool:
     """Whether a frame's file is one of this package, of Python or of an installed one: a mistake shows there, and is
     not there."""
-    return file.startswith((_PACKAGE, _PYTHON, "<")) or "/site-packages/" in file or "/dist-packages/" in file
+    return file.startswith((_PACKAGE, _PYTHON, "<frozen ")) or "/site-packages/" in file or "/dist-packages/" in file
 
 
 def checked(verdict: Verdict) -> Outcome:

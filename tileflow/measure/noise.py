@@ -104,7 +104,7 @@ class Noise:
     def _measure(self) -> None:
         from ..build.serve import report
 
-        report("prepare")  # it is the problem's time, not the config's
+        report("noise")  # it is the problem's time, not the config's
         self.measured.done = True
         blocks = BLOCKS if self.meaning is not None else ()
         answers = [self._ask(f"the kernel's text over blocks of {b}", partial(self._rounded, b)) for b in blocks]

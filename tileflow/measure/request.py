@@ -16,6 +16,9 @@ from .timing import Effort
 ReferenceOn = Literal["device", "cpu", "witnesses"]
 
 
+PROBLEMS = ("prepare", "noise")  # phases in which a problem's data is made or judged, whatever the config
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
@@ -23,7 +26,8 @@ class Limits:
     ``device``: opening a context. ``load``: importing the kernel's module. ``prepare``: a seed's inputs, and as long
     again its reference, the kernel's author's own code;
     ``prepare_others_waiting``: the same while other problems wait for the device, as they do where ``others_wait``;
-    ``prepare_at_least``: the same where a search has less than that in all.
+    ``prepare_at_least``: the same where a search has less than that in all. ``noise``: measuring the problem's rounding
+    noise, which calls the author's functions a few times; ``noise_others_waiting``: the same while others wait.
     ``text``: a kernel's own text as plain Python, which stands for a reference where nobody wrote one.
     Running the kernel may take ``floor`` and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
     """
@@ -33,6 +37,8 @@ class Limits:
     prepare: float = 180.0
     prepare_others_waiting: float = 2.0
     prepare_at_least: float = 20.0
+    noise: float = 180.0
+    noise_others_waiting: float = 20.0
     text: float = 4.0
     floor: float = 4.0
     factor: float = 2000.0
@@ -48,13 +54,18 @@ class Limits:
 
     def while_others_wait(self) -> Limits:
         """These limits while other problems wait."""
-        return replace(self, prepare=min(self.prepare, self.prepare_others_waiting), others_wait=True)
+        return replace(
+            self,
+            prepare=min(self.prepare, self.prepare_others_waiting),
+            noise=min(self.noise, self.noise_others_waiting),
+            others_wait=True,
+        )
 
     def phases(self, incumbent_us: float | None) -> dict[str, float]:
         """The limit of each phase that a measuring child reports."""
         run = self.unknown if incumbent_us is None else self.floor + self.factor * incumbent_us * 1e-6
         text = 2 * self.text  # it ends by itself after once as long, but for a call of torch that takes long
-        authors = {"load": self.load, "prepare": self.prepare, "text": text}
+        authors = {"load": self.load, "prepare": self.prepare, "noise": self.noise, "text": text}
         return {"device": self.device, **authors, "check": run, "time": run}
 
 

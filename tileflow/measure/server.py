@@ -13,7 +13,7 @@ from ..errors import ClusterError, KernelError, SlowProblem, SpecError, Tileflow
 from .device import DeviceInfo
 from .failure import NO_ROOM, NO_TIME, failed, no_room, no_time
 from .input_cache import Key, key
-from .request import Limits, MeasureRequest, ReferenceOn
+from .request import PROBLEMS, Limits, MeasureRequest, ReferenceOn
 from .types import Outcome, Status
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _RUNS = "tileflow.measure.child:run"
 _PREPARES = "tileflow.measure.child:prepare"
 _RESTS = "tileflow.measure.child:rest"
 _IDENTIFIES = "tileflow.measure.child:identify"
-_IS_WELL = "tileflow.measure.child:is_well"
+_IS_HEALTHY = "tileflow.measure.child:is_healthy"
 
 
 class MeasureProcess(WarmProcess):
@@ -61,7 +61,7 @@ class MeasureProcess(WarmProcess):
         self._runs = runs
         self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
         self._raised: dict[Key, TileflowError] = {}  # by problems whose author or caller must mend something
-        self._beside: dict[Key, SlowProblem] = {}  # by problems that have no room beside others
+        self._no_room_beside: dict[Key, SlowProblem] = {}  # by problems that have no room beside others' data
         self._reference_on: dict[Key, ReferenceOn] = {}  # of problems whose reference the card has no room for
 
     def identity(self, limits: Limits | None = None) -> DeviceInfo:
@@ -103,21 +103,21 @@ class MeasureProcess(WarmProcess):
         request = self._placed(request)
         if key(request) in self._raised:
             raise self._raised[key(request)].with_traceback(None)
-        if key(request) in self._beside and request.limits.others_wait:
-            raise self._beside[key(request)].with_traceback(None)
+        if key(request) in self._no_room_beside and request.limits.others_wait:
+            raise self._no_room_beside[key(request)].with_traceback(None)
         if self._is_slow(request) and request.reference_on in _FURTHER and not request.limits.others_wait:
             request = self._moved_on(request, no_time("they took longer when they were made ahead"))
         self._require_quick(request)
         self._keep_spare()
         outcome = self._run(request)
         if outcome.error_class == NO_ROOM and request.limits.others_wait:
-            self._beside[key(request)] = SlowProblem(
+            self._no_room_beside[key(request)] = SlowProblem(
                 "a problem for which others wait must fit the card beside their data, or go last",
                 got=outcome.error_digest,
                 where=f"{request.kernel} {dict(request.problem)}",
                 hint="it has the card, and then the CPU, to itself where no other problem waits",
             )
-            raise self._beside[key(request)]
+            raise self._no_room_beside[key(request)]
         if outcome.status is Status.OOM:
             self._replace()
             outcome = self._run(request)
@@ -149,7 +149,7 @@ class MeasureProcess(WarmProcess):
         """Let the child forget what it keeps for problems: no more of them are expected soon."""
         self._slow.clear()
         self._raised.clear()
-        self._beside.clear()
+        self._no_room_beside.clear()
         self._reference_on.clear()
         if isinstance(self._call(_RESTS, (), (limits or Limits()).phases(None)), Failed):
             self._replace()
@@ -171,7 +171,7 @@ class MeasureProcess(WarmProcess):
                 if phase == "text":
                     return _no_text(answer)
                 text = f"phase {phase!r} took longer than {limit:g} s"
-                if phase == "prepare" and request.reference_on in _FURTHER and not request.limits.others_wait:
+                if phase in PROBLEMS and request.reference_on in _FURTHER and not request.limits.others_wait:
                     return no_time(text)  # witnesses need no reference
                 self._note_slow(request, answer)
                 self._require_quick(request)
@@ -185,16 +185,16 @@ class MeasureProcess(WarmProcess):
         return replace(request, reference_on=self._reference_on.get(key(request), request.reference_on))
 
     def _note_slow(self, request: MeasureRequest, answer: Answer) -> None:
-        if isinstance(answer, TimedOut) and answer.phase == "prepare":
+        if isinstance(answer, TimedOut) and answer.phase in PROBLEMS:
             self._slow[key(request)] = max(answer.limit_s, self._slow.get(key(request), 0.0))
 
     def _note_raised(self, request: MeasureRequest, error: TileflowError, *, kept: bool) -> None:
         """Keep the child, and for the problem's other configs the error, unless the device went with it."""
-        answer = self._call(_IS_WELL, (self._device_index,), request.limits.phases(None))
-        if isinstance(answer, Done) and answer.value:
-            self._raised |= {key(request): error} if kept else {}
-        elif isinstance(answer, Done | Failed):
+        answer = self._call(_IS_HEALTHY, (self._device_index,), request.limits.phases(None))
+        if isinstance(answer, Failed) or (isinstance(answer, Done) and not answer.value):
             self._replace()
+        elif isinstance(answer, Done) and kept:
+            self._raised[key(request)] = error
 
     def _is_slow(self, request: MeasureRequest) -> bool:
         return self._slow.get(key(request), 0.0) >= request.limits.prepare

@@ -158,6 +158,10 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     if what == "author":
         raise ConfigError("planted", got=what)
     report("check")
+    if what == "noisy":
+        report("noise")
+        time.sleep(0.6)
+        report("check")
     if what == "hang":
         time.sleep(30)
     if what == "segfault":
@@ -169,7 +173,7 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
 
 
 def is_broken(device_index: int) -> bool:
-    """In the place of ``measure.child.is_well``: an author's function broke the device's context."""
+    """In the place of ``measure.child.is_healthy``: an author's function broke the device's context."""
     return False
 
 

@@ -241,7 +241,7 @@ def test_all_block_sizes_that_host_code_counts_by_are_asked() -> None:
         assert any("registers" in constraint.reason for constraint in broken)
 
 
-def test_pieces_of_rows_by_an_authors_own_blocks_are_loaded_few_at_a_time() -> None:
+def test_short_runs_of_an_authors_own_blocks_are_loaded_few_at_a_time() -> None:
     """197 us with 32 elements a thread, 156 with 8: memory moves 32 bytes of each row that a thread loads of."""
 
     def amax_of_groups(x: torch.Tensor, size: tfl.constexpr) -> torch.Tensor:

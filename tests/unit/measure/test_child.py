@@ -159,6 +159,27 @@ def test_what_an_authors_function_raises_is_told_as_theirs(monkeypatch: pytest.M
             tell()
 
 
+@pytest.mark.parametrize("file", ["/home/me/kernels.py", "<ipython-input-3-0a1b2c>", "<string>"])
+def test_the_place_that_is_told_is_the_authors_line(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """Whatever Python's own module raises there; a notebook's cells are in no file."""
+    scope: dict[str, Any] = {}
+    exec(compile("import json\ndef reference(x):\n    return json.loads('{')\n", file, "exec"), scope)
+    monkeypatch.setattr(twice, "reference", scope["reference"], raising=False)
+    with pytest.raises(SpecError) as told:
+        ask(("", 50.0))
+    assert str(told.value.where).endswith(f"{file}:3")
+
+
+def test_a_device_that_computes_no_more_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(device: int) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    assert child.is_healthy(0) or torch.cuda.is_available()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", broken)
+    assert not child.is_healthy(0)
+
+
 def test_a_verdict_of_wrong_is_from_fresh_data() -> None:
     ask(("", 50.0), seeds=(0,))
     request = MeasureRequest("m:twice", (("n", 64),), (), loader="measure_child_kernels:load", seeds=(0,))

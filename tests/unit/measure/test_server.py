@@ -89,9 +89,18 @@ def test_a_problem_that_is_not_made_in_time_is_raised_once_for_all_its_configs(p
     assert ask(process, "ok", n=8).status is Status.OK
     patient = replace(LIMITS, prepare=5.0)
     assert ask(process, "ok", n=7, limits=patient).status is Status.OK
-    assert patient.while_others_wait() == replace(patient, prepare=2.0, others_wait=True)
+    assert patient.while_others_wait() == replace(patient, prepare=2.0, noise=20.0, others_wait=True)
     assert [Limits().within(budget_s).prepare for budget_s in (None, 5.0, 60.0, 3600.0)] == [180.0, 20.0, 60.0, 180.0]
     assert Limits().while_others_wait().prepare < Limits().prepare
+
+
+def test_measuring_the_noise_has_more_time_than_making_the_data(process: MeasureProcess) -> None:
+    """It calls the author's functions several times: a reference of half a second is no slow one for it."""
+    limits = replace(LIMITS, prepare=0.2, noise=5.0)
+    before = served_by(ask(process, "ok", n=30))
+    assert served_by(ask(process, "noisy", n=31, limits=limits)) == before
+    with pytest.raises(SlowProblem):
+        ask(process, "noisy", n=32, limits=replace(limits, noise=0.2).while_others_wait())
 
 
 def test_a_reference_without_room_is_made_on_the_cpu(process: MeasureProcess, caplog: pytest.LogCaptureFixture) -> None:
@@ -216,7 +225,7 @@ def test_the_authors_mistakes_are_raised_once_and_cost_no_process(process: Measu
 def test_a_mistake_that_breaks_the_device_costs_the_process(
     process: MeasureProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tileflow.measure.server._IS_WELL", "tile_testing.kernels.measure_kernels:is_broken")
+    monkeypatch.setattr("tileflow.measure.server._IS_HEALTHY", "tile_testing.kernels.measure_kernels:is_broken")
     before = served_by(ask(process, "ok", n=20))
     with pytest.raises(ConfigError, match="planted"):
         ask(process, "author", n=22)
