@@ -81,17 +81,23 @@ def _ragged(ir: KernelIR, found: Single, target: Target) -> dict[str, Choice]:
 
 
 def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """A tile a program of the result's rows and columns, of which neither a batch nor a part is an axis of the
+    grid."""
+    others = [name for name in ir.grid if name not in (found.rows, found.columns.tile) and tile_length(ir, name) > 1]
+    if others or not _is_one_part(ir, found, wanted):
+        return {}
+    return _dealt(ir, found, wanted, target) or _beside_loads(ir, found, target)
+
+
+def _dealt(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
     """Two groups with tiles of their own, 128 x 128, where that is less work for the busiest multiprocessor than the
     pipelined blocks are (1.08 times the speed of 128 x 256 at 4224 x 4352), or no more and one group's epilogue beside
     the other's products is worth it: sums are short (1.05 to 1.2 times), or operands have 8 bits (1.02). Of long sums
     and many tiles the hosts differ: 1.06 to 0.97 times at 8192 x 8192. An epilogue that computes much is slower so:
     0.7 times with a GELU."""
-    if not _is_cheap(found):
-        return {}
     rows = ir.tiles[found.rows].block
-    others = [name for name in ir.grid if name not in (found.rows, found.columns.tile) and tile_length(ir, name) > 1]
     dealt = _blocks(ir, found, CONSUMER_ROWS, CONSUMER_ROWS)
-    if others or not dealt or not _is_one_part(ir, found, wanted):
+    if not dealt or not _is_cheap(found):
         return {}
     before = [wanted.get(name, 0) for name in (rows.args[0], symbol(found.columns))]
     sides = [size for size in before if isinstance(size, int) and size >= CONSUMER_ROWS]
@@ -107,6 +113,18 @@ def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Ta
         return {}
     own: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES_DEALT, PING_PONG.name(ir): True, GROUP.name(ir): BAND}
     return dealt | own | {CONSUMERS.name(ir): 2}
+
+
+def _beside_loads(ir: KernelIR, found: Single, target: Target) -> dict[str, Choice]:
+    """A tile of 128 x 256 in two groups where the epilogue loads a matrix of the result's sides: the producer fills
+    the next tile's boxes meanwhile, and what is loaded needs no shared memory. At 1.00 to 1.02 times the speed of one
+    pipelined tile a program for a residual, 1.03 to 1.1 for a gate, of which torch's product and its addition have 0.94
+    to 0.98 (H100, 2026-11-25). A pipelined program that walks has no room for such a matrix beside its stages: 0.7
+    times. More than one matrix is stored from registers that are full then (120 to 150 bytes a thread spilled)."""
+    loads = [op for op in found.after if op.kind is K.LOAD and op.output.dims == found.product.output.dims]
+    stores = [op for op in found.after if op.kind in (K.STORE, K.ATOMIC)]
+    chosen = _shared(ir, found, band=16) if loads and len(stores) == 1 else {}
+    return chosen if chosen and programs(ir, chosen) >= NEARLY * target.sm_count else {}
 
 
 def _alone(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+import torch.nn.functional as F
 from tile_testing.kernels.computed_kernels import activated, meta_of
 
 import examples.fp8_matmul
 import examples.int4_matmul
 import examples.matmul
 import examples.split_k
+import tileflow
+import tileflow.language as tfl
 from examples.fp8_matmul import fp8_matmul
 from examples.grouped_matmul import grouped_matmul, grouped_matmul_flat
 from examples.int4_matmul import int4_matmul
 from examples.matmul import matmul, matmul_epilogue
 from examples.split_k import split_k_matmul
 from tileflow.api import Kernel
+from tileflow.build.compile import build
 from tileflow.lowered import Lowered
 from tileflow.target import target
 
@@ -127,3 +132,68 @@ def test_other_architectures_are_pipelined(device: str) -> None:
     )
     for kernel, args in calls:
         assert "schedule" not in [k.name for k in kernel.lower(args, target(device)).space.knobs]
+
+
+def _linear(x: torch.Tensor, w: torch.Tensor, tile_m: Any, tile_n: Any) -> Any:
+    acc = tfl.zeros([tile_m, tile_n])
+    for tile_k in tfl.tile(x.size(1)):
+        acc = torch.addmm(acc, x[tile_m, tile_k], w[tile_n, tile_k].t())
+    return acc
+
+
+@tileflow.kernel
+def fused(x: torch.Tensor, w: torch.Tensor, other: torch.Tensor, epilogue: Any) -> torch.Tensor:
+    m, n = x.size(0), w.size(0)
+    out = torch.empty(m, n, dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile([m, n]):
+        out[tile_m, tile_n] = epilogue(_linear(x, w, tile_m, tile_n), other, tile_m, tile_n)
+    return out
+
+
+@tileflow.kernel
+def batched_residual(x: torch.Tensor, y: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    batch, m, k = x.shape
+    n = y.size(-1)
+    out = torch.empty(batch, m, n, dtype=x.dtype, device=x.device)
+    for b, tile_m, tile_n in tfl.tile([batch, m, n], block_size=[1, None, None]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(k):
+            acc = torch.addmm(acc, x[b.begin, tile_m, tile_k], y[b.begin, tile_k, tile_n])
+        out[b.begin, tile_m, tile_n] = acc + other[b.begin, tile_m, tile_n]
+    return out
+
+
+def residual(acc: Any, other: torch.Tensor, tile_m: Any, tile_n: Any) -> Any:
+    return acc + other[tile_m, tile_n]
+
+
+def gate(acc: Any, other: torch.Tensor, tile_m: Any, tile_n: Any) -> Any:
+    return F.silu(other[tile_m, tile_n].float()) * acc
+
+
+def bias(acc: Any, other: torch.Tensor, tile_m: Any, tile_n: Any) -> Any:
+    return acc + other[0, tile_n]
+
+
+def _meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize(("epilogue", "expected"), [(residual, SHARED), (gate, SHARED), (bias, None)])
+def test_an_epilogue_that_loads_a_matrix(epilogue: Any, expected: Tile, dtype: torch.dtype) -> None:
+    """Their default had no room in shared memory, and a fallback ran at 0.7 of the speed of torch's product and
+    addition."""
+    for m, n, k, tile in ((4096, 4096, 4096, expected), (512, 512, 4096, None)):
+        lowered = fused.lower((_meta(m, k), _meta(n, k), _meta(m, n, dtype=dtype), epilogue), H200)
+        assert tile_of(lowered, "block:tile_m", "block:tile_n") == tile
+        assert build(*lowered.emit(lowered.default), H200).resources.spills == 0
+
+
+@pytest.mark.parametrize("device", ["nvidia-h200", "nvidia-b200"])
+def test_a_pipelined_one_fits_shared_memory(device: str) -> None:
+    """It walks over tiles only where the loaded matrix has room beside three stages."""
+    args = (_meta(8, 2048, 1024), _meta(8, 1024, 2048), _meta(8, 2048, 2048))
+    lowered = batched_residual.lower(args, target(device))
+    assert lowered.default.get("schedule", "pipelined") == "pipelined" and not lowered.default["persistent"]
+    build(*lowered.emit(lowered.default), lowered.target)
