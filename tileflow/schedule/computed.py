@@ -25,7 +25,7 @@ from ..passes.turn_results import turn_results
 from .chained import Refusal, Refused, check_operations, products_of, read_by
 from .groups import Frame
 from .parts import Parts, parts_of, reads_to_end
-from .single import Single, check_product, is_box, is_scalar, is_turned, saved_result, the_product_loop, zeros_of
+from .single import Single, check_products, is_box, is_scalar, is_turned, saved_result, the_product_loop, zeros_of
 
 K = OpKind
 Start = tuple[int, Operand]
@@ -79,7 +79,7 @@ def _find(ir: KernelIR, turned: bool) -> Computed:
     loop = the_product_loop(ir, frame)
     (body,) = loop.regions
     (product,) = products_of(ir)
-    check_product(ir, loop, product)
+    check_products(ir, loop, (product,))
     if any(v.type.dtype not in _HALVES for v in product.values[:2]):
         raise Refused("an operand that is computed is bfloat16 or float16", product)
     rows = product.output.dims[0].tile
@@ -112,10 +112,10 @@ def _find(ir: KernelIR, turned: bool) -> Computed:
         loop,
         rows,
         left,
-        right,
+        (right,),
         is_turned(ir, left),
         right_transposed,
-        product,
+        (product,),
         before,
         inside,
         after,

@@ -10,7 +10,7 @@ import torch
 
 from ..config import Config
 from ..ir.attributes import AccessAttrs
-from ..ir.graph import KernelIR, Tile
+from ..ir.graph import KernelIR, Op, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Dim
 from .evaluate import NO_TURN, Environment, Region
@@ -60,21 +60,27 @@ class ProductProgram(Region):
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
         """What the copy engine brings of an operand in a turn; ``turn`` counts on over the program's tiles."""
         assert turn is not None
-        op = self._found.left if buffer == "left" else self._found.right
+        return self._brought(self._found.left if buffer == "left" else self._found.right, turn, max(group, 0))
+
+    def box_of_part(self, buffer: str, turn: int, part: int) -> torch.Tensor:
+        """What it brings of one of several right operands."""
+        return self._brought(self._found.rights[part], turn, 0)
+
+    def _brought(self, op: Op, turn: int, group: int) -> torch.Tensor:
         self._enter(turn)
         env = self._run(self._found.inside, self._numbers(turn), turn % self.turns, 0)
-        found = self._load(op, env, turn % self.turns, max(group, 0), by_engine=True)
+        found = self._load(op, env, turn % self.turns, group, by_engine=True)
         return found.mT if is_turned(self._ir, op) else found
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
         """The registers that the finish of a tile writes, from all its sums."""
         assert turn is not None
-        return self._finish(registers["sums"], turn, group)
+        return self._finish(registers, turn, group)
 
     def compute_piece(self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int) -> Registers:
         """The registers that the finish writes of one piece of the columns, from that piece's sums."""
         self._piece = piece
-        found = self._finish(registers[f"sums_{piece}"], turn, group)
+        found = self._finish(registers, turn, group)
         self._piece = None
         return found
 
@@ -92,10 +98,11 @@ class ProductProgram(Region):
 
     # ---- parts ----------------------------------------------------------------------------------
 
-    def _finish(self, sums: torch.Tensor, turn: int, group: int) -> Registers:
+    def _finish(self, sums: Mapping[str, torch.Tensor], turn: int, group: int) -> Registers:
+        """What follows from the sums of each product, in order."""
         found, part = self._found, self._part(group)
         self._enter(turn)
-        env = {**self._numbers(turn), found.sums: sums}
+        env = {**self._numbers(turn), **dict(zip(found.totals, sums.values(), strict=True))}
         for op in found.after:
             if op.kind is OpKind.ATOMIC:  # an addition
                 self._store(op, self._value(op.inputs[0], env), env, part, adds=True)

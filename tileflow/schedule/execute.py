@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 
 from .machine import (
     Body,
+    Box,
     Gate,
     Group,
+    JointBody,
     Memory,
+    Operand,
     Outgoing,
     PartialBody,
     Product,
@@ -301,16 +304,20 @@ class _Execution:
 
     def _copy(self, step: Copy, number: int, turn: int, where: _Where) -> None:
         buffer = self._schedule.buffer(step.buffer)
-        position = self._position(step.slot, number, turn)
+        position = self._position(step.slot, number, turn, buffer.parts)
         at = None if step.turn is None else step.turn.at(turn, self._turns)
         group = position if isinstance(step.slot, OfGroup) else self._part(step.slot, number)
         name = f"the copy of {step.buffer} for " + (f"group {group}" if at is None else f"turn {at}")
         gate = self._gate(step.full, step.slot, number, turn)
-        transfer = Transfer(
-            self._memory.place(buffer, position), gate, buffer.slot_bytes, self._body.box(step.buffer, at, group), name
-        )
+        if isinstance(step.slot, Staged) and step.slot.part is not None:
+            assert isinstance(self._body, JointBody) and at is not None
+            name += f", part {step.slot.part}"
+            contents = self._body.box_of_part(step.buffer, at, step.slot.part)
+        else:
+            contents = self._body.box(step.buffer, at, group)
+        transfer = Transfer(self._memory.place(buffer, position), gate, buffer.box_bytes, contents, name)
         self._memory.fill(transfer.place, at, transfer, where)
-        gate.bytes += buffer.slot_bytes
+        gate.bytes += buffer.box_bytes
         gate.arrive()
 
     def _multiply(self, step: Multiply, number: int, turn: int, where: _Where) -> None:
@@ -327,23 +334,29 @@ class _Execution:
         name = f"{step.into} of group {number} in turn {turn}"
         if step.adds and not any(p.step.into == step.into for p in group.products):
             group.read((step.into,), where)
-        left: SlotState | object
+        left: Operand
         if isinstance(step.left, Shared):
             left = self._operand(step.left, name, number, turn, where)
         else:
             left = group.read((step.left,), where)[step.left]
         right = self._operand(step.right, name, number, turn, where)
-        group.products.append(Product(number, step, left, right, name))  # type: ignore[arg-type]
+        group.products.append(Product(number, step, left, right, name))
 
     def _contents(self, box: Shared, part: str, number: int, turn: int, where: _Where) -> torch.Tensor:
         """What a part of the author's body reads of a slot at once."""
-        place = self._operand(box, part, number, turn, where)
-        place.readers.remove(part)
-        assert place.contents is not None
-        return place.contents.mT if box.transposed else place.contents
+        found = self._operand(box, part, number, turn, where)
+        found.let_go(part)
+        return found.contents.mT if box.transposed else found.contents
 
-    def _operand(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> SlotState:
-        """The slot that a product reads from now on."""
+    def _operand(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> Box:
+        """The slot that a product reads from now on, all its parts."""
+        buffer, slot = self._schedule.buffer(operand.buffer), operand.slot
+        joint = isinstance(slot, Staged) and buffer.parts > 1
+        parts = [replace(slot, part=n) for n in range(buffer.parts)] if joint else [slot]
+        return Box(tuple(self._read(replace(operand, slot=p), reader, number, turn, where) for p in parts), buffer.joined)
+
+    def _read(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> SlotState:
+        """One part of it."""
         place = self._place(operand.buffer, operand.slot, number, turn)
         if place.filling or place.contents is None:
             raise ScheduleFault(
@@ -391,11 +404,13 @@ class _Execution:
 
     # ---- slots ----------------------------------------------------------------------------------
 
-    def _position(self, slot: Slot, number: int, turn: int) -> int:
+    def _position(self, slot: Slot, number: int, turn: int, parts: int = 1) -> int:
         if isinstance(slot, OfGroup):
             return slot.at(number, self._schedule.consumer.groups)
         stage = slot.turn.at(turn, self._turns) % self._schedule.stages
-        return stage if slot.group is None else stage * self._schedule.consumer.groups + self._part(slot, number)
+        if slot.group is not None:
+            return stage * self._schedule.consumer.groups + self._part(slot, number)
+        return stage if slot.part is None else stage * parts + slot.part
 
     def _part(self, slot: Staged, number: int) -> int:
         """The group that a slot of a ring is for, or -1 where it is for all."""
@@ -407,4 +422,5 @@ class _Execution:
         return self._memory.gate(self._schedule.barrier(name), self._position(slot, number, turn))
 
     def _place(self, name: str, slot: Slot, number: int, turn: int) -> SlotState:
-        return self._memory.place(self._schedule.buffer(name), self._position(slot, number, turn))
+        buffer = self._schedule.buffer(name)
+        return self._memory.place(buffer, self._position(slot, number, turn, buffer.parts))

@@ -63,6 +63,14 @@ class PartialBody(Protocol):
 
 
 @runtime_checkable
+class JointBody(Protocol):
+    """What else a :class:`Body` knows where several boxes are one operand."""
+
+    def box_of_part(self, buffer: str, turn: int, part: int) -> torch.Tensor:
+        """What the copy engine brings to one part of a slot."""
+
+
+@runtime_checkable
 class RaggedBody(Protocol):
     """What else a :class:`Body` knows where some rows of a tile belong to other tiles."""
 
@@ -119,14 +127,37 @@ class SlotState:
     readers: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An operand in shared memory: the parts of a slot, beside each other along ``joined``."""
+
+    parts: tuple[SlotState, ...]
+    joined: int
+
+    @property
+    def contents(self) -> torch.Tensor:
+        """The matrix that lies there."""
+        found = [part.contents for part in self.parts if part.contents is not None]
+        assert len(found) == len(self.parts)  # a place with a reader is neither filled nor emptied
+        return torch.cat(found, dim=self.joined)
+
+    def let_go(self, reader: str) -> None:
+        """Nobody of this name reads it any more."""
+        for part in self.parts:
+            part.readers.remove(reader)
+
+
+Operand = Box | torch.Tensor
+
+
 @dataclass(eq=False, slots=True)
 class Product:
     """A product under way, or over but not awaited."""
 
     group: int
     step: Multiply
-    left: SlotState | torch.Tensor
-    right: SlotState
+    left: Operand
+    right: Operand
     name: str
     over: bool = False
 
@@ -164,7 +195,7 @@ class Memory:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._gates = {b.name: [Gate(b.arrivals) for _ in range(b.slots)] for b in schedule.barriers}
-        self._places = {b.name: [SlotState() for _ in range(b.slots)] for b in schedule.buffers}
+        self._places = {b.name: [SlotState() for _ in range(b.slots * b.parts)] for b in schedule.buffers}
         self.transfers: list[Transfer] = []
         self.outgoing: list[Outgoing] = []  # not awaited
 
@@ -174,7 +205,7 @@ class Memory:
 
     def place(self, buffer: Buffer, slot: int) -> SlotState:
         """A slot; past the last one of a buffer memory that holds something else, here its first."""
-        return self._places[buffer.name][slot % buffer.slots]
+        return self._places[buffer.name][slot % (buffer.slots * buffer.parts)]
 
     def fill(self, place: SlotState, turn: int | None, transfer: Transfer, where: object) -> None:
         """Start a copy into a slot."""
@@ -231,8 +262,7 @@ class Group:
 
     def complete(self, product: Product) -> None:
         """The product is over: its result lies in registers that nobody may read before it was awaited."""
-        left, right = (_matrix(v) for v in (product.left, product.right))
-        left, right = left.float(), right.float()
+        left, right = (_matrix(v).float() for v in (product.left, product.right))
         step = product.step
         left = left.mT if isinstance(step.left, Shared) and step.left.transposed else left
         result = left @ (right.mT if step.right.transposed else right)
@@ -249,13 +279,10 @@ class Group:
         for product in self.products:
             if product not in kept:
                 for place in (product.left, product.right):
-                    if isinstance(place, SlotState):
-                        place.readers.remove(product.name)
+                    if isinstance(place, Box):
+                        place.let_go(product.name)
         self.products = kept
 
 
-def _matrix(value: SlotState | torch.Tensor) -> torch.Tensor:
-    if isinstance(value, torch.Tensor):
-        return value
-    assert value.contents is not None  # a place with a reader is neither filled nor emptied
-    return value.contents
+def _matrix(value: Operand) -> torch.Tensor:
+    return value if isinstance(value, torch.Tensor) else value.contents

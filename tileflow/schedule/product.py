@@ -57,16 +57,16 @@ NAMES = frozenset({
     "left", "right", "out", "full", "empty", "order", "turns", "turn", "start", "tile", "tiles", "who", "sums",
     "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma",
     "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
-    "scatter", "grid_tile", *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
+    "scatter", "grid_tile", "sums_beside", *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
 })  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the schedule needs to know of a region. ``left``, ``right``: boxes, the left one with a group's rows;
-    ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
+    ``products``: how many right boxes lie beside each other, of a product each; ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
     ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
-    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time. ``left_bytes``: of an
+    sums of all products; ``by_pieces``: the author's epilogue may be computed of some columns at a time. ``left_bytes``: of an
     element of the left box, where it is none of the product's own; ``out_transposed``: columns of the result are rows
     of its box. ``ragged``: some rows of a tile may belong to another one; ``searching``: roles compute vectors of
     numbers to know where their tiles are."""
@@ -84,12 +84,18 @@ class Shape:
     out_transposed: bool = False
     ragged: bool = False
     searching: bool = False
+    products: int = 1
 
     @property
     def pieces(self) -> int:
         """The number of pieces of columns in which a result is computed and stored, a power of two."""
         size = 0 if self.out is None else prod(self.out) * self.out_bytes
         return max(size // PIECE_BYTES, self.sums // PIECE_SUMS if self.by_pieces else 1, 1)
+
+    @property
+    def joined(self) -> int:
+        """The dimension of the right box along which several lie beside each other: the product's columns."""
+        return -2 if self.right_transposed else -1
 
     @property
     def out_piece(self) -> tuple[int, ...]:
@@ -107,11 +113,11 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
     readers = 1 if dealt else groups  # of a slot of the ring
     buffers = [
         Buffer("left", shape.left, shape.element_bytes, stages * readers, "stage"),
-        Buffer("right", shape.right, shape.element_bytes, stages, "stage"),
+        Buffer("right", shape.right, shape.element_bytes, stages, "stage", shape.products, shape.joined),
         *result_buffer(shape, groups),
     ]
     barriers = [
-        Barrier("full", stages, 1 + readers, "stage", "this turn's boxes are there"),
+        Barrier("full", stages, shape.products + readers, "stage", "this turn's boxes are there"),
         Barrier("empty", stages, readers, "stage", "who multiplies by these boxes has done so"),
     ]
     if dealt:
@@ -139,7 +145,7 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
                         (
                             Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
                             *(Copy("left", slot, "full", _THIS) for slot in left_slots(groups, dealt)),
-                            Copy("right", Staged(_THIS), "full", _THIS),
+                            *(Copy("right", slot, "full", _THIS) for slot in _right_slots(shape)),
                         ),
                     ),
                 )
@@ -157,6 +163,13 @@ def is_dealt(groups: int, ping_pong: bool) -> bool:
 def left_slots(groups: int, dealt: bool) -> tuple[Staged, ...]:
     """The slots of a turn's left boxes: one, or one for each group's rows."""
     return (Staged(_THIS),) if dealt else tuple(Staged(_THIS, OfGroup(number=g)) for g in range(groups))
+
+
+def _right_slots(shape: Shape) -> tuple[Staged, ...]:
+    """The slots of a turn's right boxes: one, or the parts of one."""
+    if shape.products == 1:
+        return (Staged(_THIS),)
+    return tuple(Staged(_THIS, part=n) for n in range(shape.products))
 
 
 def result_buffer(shape: Shape, groups: int) -> tuple[Buffer, ...]:
@@ -193,7 +206,8 @@ def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:
 
 def stored(shape: Shape) -> tuple[Step, ...]:
     """The author's epilogue and its result, piece by piece where that may be; each waits until the one before has left
-    the slot. What has rows of another tile goes there by the threads themselves."""
+    the slot. A piece has the same columns of each product. What has rows of another tile goes there by the threads
+    themselves."""
     results = () if shape.out is None else ("result",)
 
     def put(value: str, piece: int) -> tuple[Step, ...]:
@@ -203,15 +217,27 @@ def stored(shape: Shape) -> tuple[Step, ...]:
         return (IfWhole(box, (Scatter(value, _FIRST, piece),)),) if shape.ragged else box
 
     if shape.pieces == 1:
-        return (Compute("finish", ("sums",), results, _FIRST), *put("result", 0))
+        cut, sums = _cut_by_product(shape)
+        return (*cut, Compute("finish", sums, results, _FIRST), *put("result", 0))
     pieces = range(shape.pieces)
     if shape.by_pieces:
-        names = tuple(f"sums_{n}" for n in pieces)
-        parts = [(Compute("finish", (names[n],), results, _FIRST, n), *put("result", n)) for n in pieces]
+        names = tuple(f"sums_{n}" for n in range(shape.products * shape.pieces))
+        reads = [names[n :: shape.pieces] for n in pieces]
+        parts = [(Compute("finish", reads[n], results, _FIRST, n), *put("result", n)) for n in pieces]
         return (Cut("sums", names), *(step for steps in parts for step in steps))
+    cut, sums = _cut_by_product(shape)
     names = tuple(f"result_{n}" for n in pieces)
     return (
-        Compute("finish", ("sums",), results, _FIRST),
+        *cut,
+        Compute("finish", sums, results, _FIRST),
         Cut("result", names),
         *(step for n in pieces for step in put(names[n], n)),
     )
+
+
+def _cut_by_product(shape: Shape) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    """The sums of each product, and the step that makes them of all sums."""
+    if shape.products == 1:
+        return (), ("sums",)
+    names = tuple(f"sums_{n}" for n in range(shape.products))
+    return (Cut("sums", names),), names

@@ -1,5 +1,8 @@
 """One product in a loop, found in a region: a tile of the result with whatever the author's body does to it afterwards.
 
+Two products of one left operand, whose right operands have as many columns, are one of right operands that lie beside
+each other, as those of a gate are.
+
 Both operands are boxes as they lie in memory, each row by row or column by column; the sums begin at zero and nothing
 reads them before the loop is over. Rows are those of a tile of the grid, or of a ragged group
 (:mod:`tileflow.schedule.groups`); the inner dimension is summed by one tile, or in parts
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 from ..expr import Expr
 from ..ir.access import box_anywhere, box_order, describable
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
-from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
+from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .chained import Refusal, Refused, check_operations, products_of, read_by, results_of
@@ -30,24 +33,34 @@ _EIGHTS = ("float8_e4m3fn", "float8_e5m2")
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """A region of one product. ``rows``: the grid's tile of the left operand's rows, or that of a group's; ``before``:
-    numbers in front of the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else
+    """A region of one product, or of ``products`` of one left operand with the ``rights``. ``rows``: the grid's tile of
+    the left operand's rows, or that of a group's; ``before``: numbers in front of the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else
     around it, in order; ``saved``: the store of the result that the copy engine can do, of a group's rows in whole
     blocks; ``frame``: where the loop stands; ``parts``: of the inner dimension, where a tile sums one of several."""
 
     loop: Op
     rows: str
     left: Op
-    right: Op
+    rights: tuple[Op, ...]
     left_transposed: bool
     right_transposed: bool
-    product: Op
+    products: tuple[Op, ...]
     before: tuple[Op, ...]
     inside: tuple[Op, ...]
     after: tuple[Op, ...]
     saved: Op | None
     frame: Frame
     parts: Parts | None
+
+    @property
+    def right(self) -> Op:
+        """The right operand, the first of them."""
+        return self.rights[0]
+
+    @property
+    def product(self) -> Op:
+        """The product, the first of them: all are alike."""
+        return self.products[0]
 
     @property
     def is_ragged(self) -> bool:
@@ -61,7 +74,7 @@ class Single:
 
     @property
     def columns(self) -> Dim:
-        """The columns of the result."""
+        """The columns of the result, of each product."""
         return self.product.output.dims[1]
 
     @property
@@ -82,9 +95,9 @@ class Single:
         return all(d.tile in (self.rows, self.columns.tile) or d.extent.constant == 1 for d in dims)
 
     @property
-    def sums(self) -> Value:
-        """What the loop leaves."""
-        return self.loop.output
+    def totals(self) -> tuple[Value, ...]:
+        """What the loop leaves, of each product."""
+        return self.loop.outputs
 
 
 @once
@@ -100,19 +113,25 @@ def _find(ir: KernelIR) -> Single:
     frame = frame_of(ir)
     loop = the_product_loop(ir, frame)
     (body,) = loop.regions
-    (product,) = products_of(ir)
-    check_product(ir, loop, product)
+    products = _in_order(products_of(ir), body)
+    product = products[0]
+    check_products(ir, loop, products)
     parts = _parts(ir, loop, frame)
+    if len(products) > 1 and (parts is not None or frame.rows is not None):
+        raise Refused("two products sum over the whole inner dimension, of the rows of a tile of the grid", product)
     made = {v: op for op in (*ir.body.ops, *frame.block.ops, *body.ops) for v in op.outputs}
-    left_path, right_path = (_path(ir, made, operand) for operand in product.inputs[:2])
-    (left, *left_turns), (right, *right_turns) = left_path, right_path
+    left_path, *right_paths = (_path(ir, made, v) for v in (product.inputs[0], *(op.inputs[1] for op in products)))
+    left, *left_turns = left_path
     _check_stream(ir, loop, left, 0 if left_turns else 1, parts, frame.tile)
-    _check_stream(ir, loop, right, 1 if right_turns else 0, parts)
     left_transposed = bool(left_turns) != is_turned(ir, left)
-    right_transposed = bool(right_turns) != is_turned(ir, right)
+    rights_transposed = [_right_transposed(ir, loop, path, parts) for path in right_paths]
+    right_transposed = rights_transposed[0]
+    if len(set(rights_transposed)) > 1:
+        raise Refused("right operands that lie beside each other have their dimensions in one order", products[1])
     if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
         raise Refused("operands of 8 bits lie in memory with the inner dimension last", product)
-    inside = tuple(op for op in body.ops if op not in (product, *left_path, *right_path))
+    on_the_way = {op for path in (left_path, *right_paths) for op in path}
+    inside = tuple(op for op in body.ops if op not in products and op not in on_the_way)
     others = [op for op in inside if not is_scalar(op)]
     if others:
         raise Refused("its loop has nothing but the product, its operands' loads and their places", others[0])
@@ -121,20 +140,21 @@ def _find(ir: KernelIR) -> Single:
         raise Refused("the result's rows are those of a tile of the grid, or of a group", product)
     ops = frame.block.ops
     position = ops.index(loop)
-    zeros = [op for op in zeros_of(ir, loop.inputs[-1]) or () if ir.uses[op.output] == 1]
+    zeros = [op for v in loop.inputs[-len(products) :] for op in zeros_of(ir, v) or () if not _reads_more(ir, op, loop)]
     outside = [op for op in ops[:position] if op not in zeros]
     before = tuple(op for op in outside if is_scalar(op))
-    _check_places(ir, (rows, TileAttrs.of(loop).tile), (*frame.numbers, *before, *inside), (left, right))
+    rights = tuple(path[0] for path in right_paths)
+    _check_places(ir, (rows, TileAttrs.of(loop).tile), (*frame.numbers, *before, *inside), (left, *rights))
     after = (*frame.others, *(op for op in outside if not is_scalar(op)), *ops[position + 1 :])
     check_operations(ir, rows, (*frame.others, *outside, *inside), after, _WRITTEN)
     return Single(
         loop,
         rows,
         left,
-        right,
+        rights,
         left_transposed,
         right_transposed,
-        product,
+        products,
         before,
         inside,
         after,
@@ -164,9 +184,36 @@ def the_product_loop(ir: KernelIR, frame: Frame) -> Op:
     return loop
 
 
-def check_product(ir: KernelIR, loop: Op, product: Op) -> None:
-    """Raises Refused unless the product is one of matrices, summed in float32 from zero, and all that the loop
+def shares_left(ir: KernelIR) -> bool:
+    """Whether the region has two products of one left operand."""
+    products = products_of(ir)
+    return len(products) == 2 and products[0].inputs[0] == products[1].inputs[0]
+
+
+def _in_order(products: tuple[Op, ...], body: Block) -> tuple[Op, ...]:
+    """Products in the order of the sums that they add to, as the loop carries them."""
+    places = {param: n for n, param in enumerate(body.params)}
+    return tuple(sorted(products, key=lambda op: places.get(op.values[-1], len(places))))
+
+
+def check_products(ir: KernelIR, loop: Op, products: tuple[Op, ...]) -> None:
+    """Raises Refused unless the products are of matrices, all alike, summed in float32 from zero, and all that the loop
     carries."""
+    for product in products:
+        _check_product(product)
+        if product.output.dims != products[0].output.dims:
+            raise Refused("right operands that lie beside each other have the same tile of columns", product)
+        if product.values[1].type.dtype != products[0].values[1].type.dtype:
+            raise Refused("right operands that lie beside each other have one dtype", product)
+    (body,) = loop.regions
+    sums = [v for op in products for v in op.values[2:]]
+    if sums != list(body.params) or list(body.results) != [op.output for op in products]:
+        raise Refused("its product adds to the sums, which are all that the loop carries", products[0])
+    if any(zeros_of(ir, v) is None for v in loop.inputs[-len(products) :]):
+        raise Refused("its sums begin at zero", loop)
+
+
+def _check_product(product: Op) -> None:
     if product.kind is not K.DOT:
         raise Refused("its product is a plain one, without scales of its own", product)
     dtypes = {v.type.dtype for v in product.values[:2]}
@@ -174,12 +221,6 @@ def check_product(ir: KernelIR, loop: Op, product: Op) -> None:
         raise Refused("its product is of bfloat16, float16 or fp8, summed in float32", product)
     if any(len(v.dims) != 2 for v in product.values[:2]):
         raise Refused("its product is of matrices", product)
-    (body,) = loop.regions
-    adds = len(product.values) == 3 and list(product.values[2:]) == list(body.params)
-    if not adds or list(body.results) != [product.output]:
-        raise Refused("its product adds to the sums, which are all that the loop carries", product)
-    if zeros_of(ir, loop.inputs[-1]) is None:
-        raise Refused("its sums begin at zero", loop)
 
 
 def _check_places(ir: KernelIR, tiles: tuple[str, ...], numbers: tuple[Op, ...], loads: tuple[Op, ...]) -> None:
@@ -231,6 +272,18 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
     if not is_box(ir, op) or LoadAttrs.of(op).other != 0:
         raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
     return (op,)
+
+
+def _right_transposed(ir: KernelIR, loop: Op, path: tuple[Op, ...], parts: Parts | None) -> bool:
+    """Whether the product reads the box of a right operand with its dimensions swapped."""
+    right, *turns = path
+    _check_stream(ir, loop, right, 1 if turns else 0, parts)
+    return bool(turns) != is_turned(ir, right)
+
+
+def _reads_more(ir: KernelIR, op: Op, loop: Op) -> bool:
+    """Whether anything but what the loop begins with reads a value."""
+    return ir.uses[op.output] > max(sum(v == op.output for v in loop.inputs), 1)
 
 
 def is_box(ir: KernelIR, op: Op) -> bool:

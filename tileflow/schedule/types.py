@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import prod
 from typing import Literal, TypeVar
 
 from ..errors import InternalError
@@ -79,10 +80,12 @@ class ThisTile:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The slot of a ring in which a turn lies. ``group``: of a buffer that has a slot for each group in each stage."""
+    """The slot of a ring in which a turn lies. ``group``: of a buffer that has a slot for each group in each stage;
+    ``part``: of a slot in parts, the one that a copy fills."""
 
     turn: Turn
     group: OfGroup | None = None
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +128,33 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Shared memory in slots. ``shape``: of a slot, as the copy engine's box has it. ``per``: one slot a stage of the
-    ring, or one a consumer group."""
+    """Shared memory in slots. ``shape``: of a copy engine's box. ``per``: one slot a stage of the ring, or one a
+    consumer group. ``parts``: of a slot, a box each, which lie beside each other along the dimension ``joined`` of
+    their shape and are one operand of a product."""
 
     name: str
     shape: tuple[int, ...]
     element_bytes: int
     slots: int
     per: Literal["stage", "group"]
+    parts: int = 1
+    joined: int = -1
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of one box."""
+        return self.element_bytes * prod(self.shape)
 
     @property
     def slot_bytes(self) -> int:
         """Bytes of one slot."""
-        size = self.element_bytes
-        for extent in self.shape:
-            size *= extent
-        return size
+        return self.box_bytes * self.parts
+
+    @property
+    def slot_shape(self) -> tuple[int, ...]:
+        """The shape of a slot, all its parts beside each other."""
+        axis = self.joined % len(self.shape)
+        return tuple(extent * self.parts if n == axis else extent for n, extent in enumerate(self.shape))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
         ((depth, "up"),),
         f"a turn holds boxes of the turn before: at least {_LEAST_STAGES} stages",
     )
-    fit = (own * columns).cdiv(WARPS_OF_A_GROUP * 32).le(_FEW_SUMS + groups.ne(3) * _FEW_SUMS)
+    sums = own * columns * len(found.products)
+    fit = sums.cdiv(WARPS_OF_A_GROUP * 32).le(_FEW_SUMS + groups.ne(3) * _FEW_SUMS)
     repair = (*block_steps(columns, "down"), *block_steps(rows, "down"))
     yield schedule_constraint(
         "registers of a consumer", fit, repair, "the sums of a group leave a thread registers for the epilogue"
@@ -115,9 +116,9 @@ def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr, inner: Expr) 
         ("rows of all groups", own.le(max(HEIGHTS)), block_steps(rows, "down"), heights),
         (
             "columns of a product",
-            columns.le(LARGEST_WIDTH),
+            (columns * len(found.products)).le(LARGEST_WIDTH),
             block_steps(columns, "down"),
-            f"products have at most {LARGEST_WIDTH} columns",
+            f"products have at most {LARGEST_WIDTH} columns, those of several right operands together",
         ),
         (
             "least columns of a product",
@@ -149,7 +150,8 @@ def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Exte
         box = extents.elements(found.left.output.dims) * itemsize(found.left.output.type.dtype)
         ring = stages * (box + columns * inner * itemsize(found.right.output.type.dtype)) + stages * BARRIER_BYTES
     else:
-        ring = stages * (rows + columns) * inner * itemsize(found.left.output.type.dtype)
+        rights = columns * len(found.products)
+        ring = stages * (rows + rights) * inner * itemsize(found.left.output.type.dtype)
     needed = ring + (stages * 2 + groups) * BARRIER_BYTES + OVERHEAD
     if found.saved is not None:
         dtype = ir.tensor(AccessAttrs.of(found.saved).tensor).dtype

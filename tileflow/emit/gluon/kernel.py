@@ -236,7 +236,7 @@ class GluonKernel(GluonContext):
         consumer, producer = roles.consumer(), roles.producer()
         for buffer in self.specialised.buffers:
             box = self._box_of(buffer).name
-            slots = ", ".join(map(str, (buffer.slots, *buffer.shape)))
+            slots = ", ".join(map(str, (buffer.slots, *buffer.slot_shape)))
             line(f"{buffer.name} = gl.allocate_shared_memory({box}.dtype, [{slots}], {box}.layout)")
         for barrier in self.specialised.barriers:
             line(f"# {barrier.says}")

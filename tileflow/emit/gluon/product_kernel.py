@@ -38,8 +38,10 @@ class ProductKernel(GluonKernel):
 
     @property
     def boxes(self) -> Mapping[str, Op]:
-        """The two operands of the product, by the buffer that they fill."""
-        return {"left": self.single.left, "right": self.single.right}
+        """The operands of the product, by the buffer that they fill, several right ones by its parts as well."""
+        found, rights = self.single, self.single.rights
+        parts = {f"right_{n}": op for n, op in enumerate(rights)} if len(rights) > 1 else {}
+        return {"left": found.left, "right": found.right} | parts
 
     @property
     def saves(self) -> Mapping[str, Op]:
@@ -144,6 +146,7 @@ class ProductKernel(GluonKernel):
             found.by_columns,
             itemsize(found.left.output.type.dtype),
             self.is_result_turned,
+            products=len(found.products),
         )
 
     def _programs(self) -> int:
@@ -155,8 +158,13 @@ class ProductKernel(GluonKernel):
         return self._sums()
 
     def _sums(self) -> int:
-        """A thread's registers for the result."""
-        return self.group_rows * self.extent(self.single.columns) // (WARPS_OF_A_GROUP * self.target.warp_size)
+        """A thread's registers for the sums of all products."""
+        return self.group_rows * self.all_columns // (WARPS_OF_A_GROUP * self.target.warp_size)
+
+    @property
+    def all_columns(self) -> int:
+        """Columns of what one instruction multiplies by: of all right operands, beside each other."""
+        return self.extent(self.single.columns) * len(self.single.products)
 
     def _most_registers(self) -> int:
         most = self.target.regs_per_sm // (self._programs() * self.specialised.warps * self.target.warp_size)

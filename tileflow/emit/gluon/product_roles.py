@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .product_kernel import ProductKernel
 
 
+_SUMS = ("sums", "sums_beside")  # of each product, as the author's epilogue takes them
+
+
 class ProductRoles(Steps):
     """Writes the roles of one schedule of a product."""
 
@@ -26,8 +29,15 @@ class ProductRoles(Steps):
     def _each_tile(self, step: EachTile) -> None:
         e = self._kernel
         if any(isinstance(s, Compute) for s in step.steps):
-            e.writer.line(f"no_sums = {e.full(self._found.product.output.dims, '0.0', 'gl.float32')}")
+            e.writer.line(f"no_sums = {self._no_sums()}")
         self._each_tile_of("who, tiles, GROUPS" if step.dealt else "0, tiles", self._found.before, step.steps)
+
+    def _no_sums(self) -> str:
+        """Zeros for the sums of all products."""
+        e, dims = self._kernel, self._found.product.output.dims
+        if len(self._found.products) == 1:
+            return e.full(dims, "0.0", "gl.float32")
+        return f"gl.full([{e.rows_text}, {e.all_columns}], 0.0, gl.float32, {e.by(e.all_columns)})"
 
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
         """Where the boxes of this turn begin along the inner dimension."""
@@ -49,9 +59,10 @@ class ProductRoles(Steps):
         made = self._function(step.part)
         if made is None:
             with e.cut(1 if step.piece is None else e.pieces):
-                e.bind(found.sums, "sums", "float32")
+                for value, name in zip(found.totals, _SUMS, strict=False):
+                    e.bind(value, name, "float32")
                 made = self._finished(found.after)
-        given = {"sums": step.reads[0]}
+        given = dict(zip(_SUMS, step.reads, strict=False))
         if step.piece:
             begin = f"{e.tile(found.columns.tile or '')}_begin"
             given[begin] = f"{begin} + {step.piece * self._width}"
@@ -81,7 +92,8 @@ class ProductRoles(Steps):
 
     def _cut(self, step: Cut) -> None:
         """Halves of halves of the columns, in the layout of a product as wide."""
-        e, parts, width = self._kernel, [step.value], self._kernel.extent(self._found.columns)
+        e, parts = self._kernel, [step.value]
+        width = e.all_columns if step.value == "sums" else e.extent(self._found.columns)
         while len(parts) < len(step.pieces):
             width //= 2
             halves: list[str] = []

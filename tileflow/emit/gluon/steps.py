@@ -173,12 +173,16 @@ class Steps(ABC):
     def _copy(self, step: Copy) -> None:
         buffer, line = self._schedule.buffer(step.buffer), self._e.writer.line
         full = self._gate(step.full, step.slot)
-        load = self._e.boxes[step.buffer]
+        part = step.slot.part if isinstance(step.slot, Staged) else None
+        load = self._e.boxes[step.buffer if part is None else f"{step.buffer}_{part}"]
         group = step.slot if isinstance(step.slot, OfGroup) else step.slot.group
         where = self._place(load, "" if group is None else str(group.number))
-        line(f"mbarrier.expect({full}, {buffer.slot_bytes})")
+        line(f"mbarrier.expect({full}, {buffer.box_bytes})")
         box = box_of(self._e, load).name
         into = self._slot(step.buffer, step.slot)
+        if part is not None:
+            axis = buffer.joined % len(buffer.shape)
+            into += f".slice({part * buffer.shape[axis]}, {buffer.shape[axis]}, {axis})"
         line(f"tma.async_copy_global_to_shared({box}, [{where}], {full}, {into})")
 
     def _multiply(self, step: Multiply) -> None:
@@ -361,7 +365,7 @@ class Steps(ABC):
     def _sides(self, op: Op, buffer: Buffer) -> list[int]:
         """The sides of the matrix in a slot: of the box's, the ones that are tiles."""
         items = items_of(self._e, op)
-        return [n for n, i in zip(buffer.shape, items, strict=True) if not isinstance(i, ExprIndex | ValueIndex)]
+        return [n for n, i in zip(buffer.slot_shape, items, strict=True) if not isinstance(i, ExprIndex | ValueIndex)]
 
     def _counted(self, which: Turn | OwnTile | ThisTile) -> str:
         if isinstance(which, Turn):
