@@ -173,7 +173,8 @@ class MeasureProcess(WarmProcess):
                     return no_time(str(error).partition("\n")[0])
                 raise error
             case Failed(error):
-                if key(request) in self._interrupted:  # what it raises may come of that
+                if key(request) in self._interrupted and request.reference_on != "witnesses":
+                    # What it raises may come of that.
                     self._interrupted.discard(key(request))
                     self._replace()
                     return self._run(request)
