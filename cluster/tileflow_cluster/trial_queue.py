@@ -92,7 +92,7 @@ class _PendingTrial(Generic[Payload]):
     whose: object
     key: str
     phase: Phase
-    since: float  # the time at which it was queued or leased
+    since: float  # the time up to which its waiting is counted
     queue_s: float = 0.0
     built_s: float = 0.0
     device_s: float = 0.0
@@ -206,7 +206,6 @@ class TrialQueue(Generic[Payload]):
         trial = self._trials[taken]
         queue.remove(taken, trial.whose)
         self._add_wait(trial, phase)
-        trial.since = self._clock()
         trial.leases += 1
         if trial.leases > 1:
             trial.request = replace(trial.request, epoch=trial.request.epoch + 1)
@@ -403,10 +402,12 @@ class TrialQueue(Generic[Payload]):
         return trial
 
     def _add_wait(self, trial: _PendingTrial[Payload], phase: Phase, spent_s: float = 0.0) -> None:
-        """Count as waiting all of the trial's lease but the ``spent_s`` that it was worked on: its worker had others
-        before it, or its answer was on its way. The phases of an attempt that is measured add up to the time that it
-        took."""
-        waited = max(self._clock() - trial.since - spent_s, 0.0)
+        """Count as waiting what passed since this was asked last, but for the ``spent_s`` that the trial was worked on:
+        its worker had others before it, or its answer was on its way. The phases of an attempt, however it ends, add up
+        to the time that it took."""
+        now = self._clock()
+        waited = max(now - trial.since - spent_s, 0.0)
+        trial.since = now
         if phase == "compile":
             trial.queue_s += waited
         else:
@@ -480,6 +481,7 @@ class TrialQueue(Generic[Payload]):
         self._in_flight[trial.request.device_class] -= 1
 
     def _repeat(self, trial: _PendingTrial[Payload], known: TrialResult) -> None:
+        self._add_wait(trial, trial.phase)
         self._forget(trial)
         self._counts["considered"] += 1
         self._counts["duplicates"] += 1
@@ -494,7 +496,7 @@ class TrialQueue(Generic[Payload]):
                 epoch=request.epoch,
                 duplicate_of=known.request_id,
                 build=replace(known.build, compile_s=compile_s),
-                phases=Phases(queue_s=trial.queue_s),
+                phases=Phases(trial.queue_s, trial.built_s),
             )
         )
 
@@ -507,6 +509,7 @@ class TrialQueue(Generic[Payload]):
         blocklisted: str = "",
         kernel_error: TileflowError | None = None,
     ) -> None:
+        self._add_wait(trial, trial.phase)
         result = self._result(trial, outcome, on, blocklisted=blocklisted, kernel_error=kernel_error)
         request_id = trial.request.request_id
         self._forget(trial)

@@ -13,7 +13,7 @@ import torch
 from tileflow.build.compile import build
 from tileflow.build.resources import occupancy
 from tileflow.config import Config
-from tileflow.errors import SpecError
+from tileflow.errors import SlowProblem, SpecError
 from tileflow.measure.racing import Rules
 from tileflow.measure.request import Candidate, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
@@ -179,6 +179,16 @@ def test_data_is_kept_between_problems(ask: Any) -> None:
     for n in (N, N + 1):
         ask("right", n=n)
     assert ask("right", n=N).prepare_s < 0.01
+
+
+def test_a_reference_that_never_returns_costs_no_other_problem_its_data(ask: Any) -> None:
+    """It cost all of them theirs: its process was ended after 2 s."""
+    ask("right", n=N + 1)
+    began = time.monotonic()
+    with pytest.raises(SlowProblem):
+        ask("right", kernel="sleeps", limits=Limits().while_others_wait())
+    assert time.monotonic() - began < Limits().prepare_others_waiting
+    assert ask("right", n=N + 1).prepare_s < 0.01
 
 
 def test_a_wrong_config_gets_its_verdict_from_fresh_data(ask: Any) -> None:

@@ -45,6 +45,11 @@ def report(phase: str) -> None:
         _parent.send(Progress(phase))
 
 
+def is_child() -> bool:
+    """Whether this process serves a parent."""
+    return _parent is not None
+
+
 def forget_parent() -> None:
     """Close the pipe to the parent, which a fork inherits and does not own."""
     global _parent

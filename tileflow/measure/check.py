@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..tolerances import UNSAID, Tolerances
@@ -78,6 +79,7 @@ class Made:
 
 
 Keep = Callable[[Callable[[], Made]], Made]
+Limited = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +112,22 @@ def reference_of(
     measured: Measured | None = None,
     keep: Keep | None = None,
     text_s: float = math.inf,
+    limited: Limited | None = None,
 ) -> Reference:
     """What a call of ``kernel`` on ``args`` must give. ``measured``: what is known of the problem's noise, added to.
-    ``keep``: as of :func:`make_reference`. Raises NoText where nobody wrote a reference, and the kernel's own text
-    as plain Python, which stands for one, has no result in ``text_s`` seconds."""
+    ``keep``: as of :func:`make_reference`. ``limited``: ends what an author wrote in time. Raises NoText where nobody
+    wrote a reference, and the kernel's own text as plain Python, which stands for one, has no result in ``text_s``
+    seconds."""
     baseline = kernel.baseline
-    function = kernel.reference if baseline is None else baseline
     return make_reference(
-        function if kernel.has_reference else _within(text_s, function),
+        kernel.reference if baseline is None else baseline,
         args,
         kernel.tolerances,
         meaning=kernel.run_eagerly,
         measured=measured,
         as_given=baseline is not None,
         keep=keep,
+        limited=limited if kernel.has_reference else partial(_within, text_s),
     )
 
 
@@ -160,9 +164,11 @@ def make_reference(
     measured: Measured | None = None,
     as_given: bool = False,
     keep: Keep | None = None,
+    limited: Limited | None = None,
 ) -> Reference:
     """Run ``function`` on upcast copies of ``args``, or on copies ``as_given``. ``meaning``, ``measured``: see
-    :class:`.noise.Noise`. ``keep``: makes it, or knows what another process made of the same arguments.
+    :class:`.noise.Noise`. ``keep``: makes it, or knows what another process made of the same arguments. ``limited``:
+    ends ``function`` in time where it makes the reference; noise has a limit of its own.
 
     A reference that insists on the dtypes it was written for (it multiplies by a weight it makes itself, say) gets
     copies in those; what it raises then comes through.
@@ -170,7 +176,7 @@ def make_reference(
     tolerance = max((_tolerance(tensor) for _, tensor in leaves(tuple(args), "") if _is_float(tensor)), default=0.0)
 
     def make() -> Made:
-        return _made(function, args, as_given)
+        return _made(function if limited is None else limited(function), args, as_given)
 
     made = make() if keep is None else keep(make)
     noise = None

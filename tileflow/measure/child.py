@@ -21,7 +21,7 @@ from . import device as device_facts
 from . import input_cache
 from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
-from .deadline import NoText
+from .deadline import NoText, is_spoilt
 from .failure import NO_ROOM, authors_mistake, checked, launch_failure, no_room, no_time
 from .input_cache import CachedInputs
 from .kernel import MeasurableKernel, unload_kernels
@@ -62,11 +62,13 @@ def rest() -> None:
 
 
 def is_healthy(device_index: int) -> bool:
-    """Whether this process's device still computes: an author's function may have broken its context. What that one
-    left of memory is given back."""
+    """Whether this process may measure on: an author's function may have broken the device's context, or have been
+    interrupted where it leaves torch changed. What that one left of memory is given back."""
     import torch
 
     report("device")
+    if is_spoilt():
+        return False
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return True
     gc.collect()
@@ -80,7 +82,8 @@ def is_healthy(device_index: int) -> bool:
 
 def prepare(request: MeasureRequest, device_index: int) -> Outcome | None:
     """Make the request's data, and load what its first trial needs; no config is needed. Returns why the kernel's own
-    text is no reference for it, if it is none. Raises SpecError for what the kernel author's functions raise."""
+    text is no reference for it, if it is none. Raises SpecError for what the kernel author's functions raise, and
+    SlowProblem where they take too long."""
     identified_device(device_index)
     report("prepare")
     try:

@@ -18,6 +18,7 @@ from ..errors import (
     KernelError,
     LaunchError,
     OutOfResources,
+    SlowProblem,
     SpecError,
 )
 from .check import Verdict
@@ -106,6 +107,16 @@ def authors_mistake(error: Exception, request: MeasureRequest) -> SpecError:
         got=f"{type(error).__name__}: {error}",
         where=f"{request.kernel} {dict(request.problem)}, {theirs[-1].filename}:{theirs[-1].lineno}",
         hint="call its reference= or baseline= on them; a sweep by name makes them with inputs=",
+    )
+
+
+def slow_problem(request: MeasureRequest, seconds: float, got: str = "longer") -> SlowProblem:
+    """What is told where a request's inputs and reference were not made in so many seconds."""
+    return SlowProblem(
+        f"a problem's inputs and its reference must be made in {seconds:.3g} s",
+        got=got,
+        where=f"{request.kernel} {dict(request.problem)}",
+        hint="give the kernel a faster reference= or baseline=, or take smaller sizes",
     )
 
 

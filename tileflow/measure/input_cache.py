@@ -11,6 +11,7 @@ stand for it and takes long, it is the default config's output, as far as its wi
 from __future__ import annotations
 
 import gc
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from ..build.serve import report
 from . import host_share
 from .check import Made, Reference, reference_of
+from .deadline import Allowance, OutOfTime
+from .failure import slow_problem
 from .inputs import clone, map_tensors, poisoned
 from .kernel import MeasurableKernel, load
 from .noise import Measured
@@ -49,6 +52,7 @@ class _Problem:
 
 
 _cache: OrderedDict[Key, _Problem] = OrderedDict()
+_slowest_s: float | None = None  # of the seeds whose references were made on this device
 _noise: dict[tuple[Key, int], Measured] = {}  # by problem and seed: a few numbers, which outlive the tensors
 _witnesses: dict[Key, Witnesses] = {}  # two calls and what is known of them, which outlive the tensors too
 
@@ -64,8 +68,9 @@ def cached() -> frozenset[Key]:
 
 
 def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInputs]]:
-    """The kernel, and the data of each of the request's seeds. Raises what the kernel's author's functions raise, and
-    NoText where its own text has to stand for a reference and has no result in time."""
+    """The kernel, and the data of each of the request's seeds. Raises what the kernel's author's functions raise,
+    SlowProblem where they take too long, and NoText where its own text has to stand for a reference and has no result
+    in time."""
     problem = _cache.pop(key(request), None)
     if problem is None:
         report("load")
@@ -84,12 +89,14 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInput
 
 def forget(request: MeasureRequest | None = None) -> None:
     """Drop what is kept for ``request``'s problem; all problems where None, and give their memory back."""
+    global _slowest_s
     import torch
 
     if request is not None:
         _cache.pop(key(request), None)
         return
     _cache.clear()
+    _slowest_s = None
     _witnesses.clear()
     host_share.withdraw()
     gc.collect()
@@ -97,12 +104,32 @@ def forget(request: MeasureRequest | None = None) -> None:
 
 
 def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, measured: Measured) -> CachedInputs:
+    seconds = request.limits.author_s(_slowest_s)
+    try:
+        return _made_within(Allowance(seconds), kernel, request, seed, measured)
+    except OutOfTime:
+        others = "" if _slowest_s is None else f"; others' took {_slowest_s:.2g} s at most"
+        raise slow_problem(request, seconds, f"longer{others}") from None
+
+
+def _made_within(
+    allowance: Allowance, kernel: MeasurableKernel, request: MeasureRequest, seed: int, measured: Measured
+) -> CachedInputs:
+    global _slowest_s
+    limited = allowance.limited
+    began = time.monotonic()
     # Poisoned, so that an output that the inputs function allocates is not zero by chance.
     with poisoned():
-        args = kernel.inputs(device="cuda", seed=seed, **dict(request.problem))
+        args = limited(kernel.inputs)(device="cuda", seed=seed, **dict(request.problem))
+    _await_device()
+    inputs_s = time.monotonic() - began
     _load_libraries(args)
     if request.reference_on == "device":
-        return CachedInputs(args, reference_of(kernel, args, measured, text_s=request.limits.text))
+        began = time.monotonic()
+        reference = reference_of(kernel, args, measured, None, request.limits.text, limited)
+        if kernel.has_reference:
+            _slowest_s = max(_slowest_s or 0.0, inputs_s + time.monotonic() - began)
+        return CachedInputs(args, reference)
     if request.reference_on == "witnesses":
         if key(request) not in _witnesses:
             _witnesses[key(request)] = witnesses_on_device(kernel.kind(*args), request)
@@ -117,16 +144,19 @@ def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, 
 
         return host_share.shared(name, pinned)
 
-    return CachedInputs(args, reference_of(kernel, there, measured, keep, request.limits.text))
+    return CachedInputs(args, reference_of(kernel, there, measured, keep, request.limits.text, limited))
 
 
-def _load_libraries(args: tuple[Any, ...]) -> None:
-    """Load what a process's first product takes, which is not the problem's time; the inputs are its time, and have
-    ended before."""
+def _await_device() -> None:
+    """Wait for what was asked of the device: it is the time of whoever asked."""
     import torch
 
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def _load_libraries(args: tuple[Any, ...]) -> None:
+    """Load what a process's first product takes, which is not the problem's time."""
     report("device")
     warm_up_libraries(args)
     report("prepare")

@@ -16,6 +16,9 @@ from .timing import Effort
 ReferenceOn = Literal["device", "cpu", "witnesses"]
 
 
+EARLIER_S = 0.5  # an author's functions are interrupted before their process is ended
+TIMES_THE_SLOWEST = 4.0
+LEAST_S = 1.0  # that a problem has: what a function loads at its first call takes a part of it
 PROBLEMS = ("prepare", "noise")  # phases in which a problem's data is made or judged, whatever the config
 
 
@@ -23,9 +26,10 @@ PROBLEMS = ("prepare", "noise")  # phases in which a problem's data is made or j
 class Limits:
     """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
 
-    ``device``: opening a context. ``load``: importing the kernel's module. ``prepare``: a seed's inputs, and as long
-    again its reference, the kernel's author's own code;
-    ``prepare_others_waiting``: the same while other problems wait for the device, as they do where ``others_wait``;
+    ``device``: opening a context. ``load``: importing the kernel's module. ``prepare``: a seed's inputs and its
+    reference, the kernel's author's own code, which is interrupted a little earlier (:meth:`author_s`): after that the
+    process is ended. ``prepare_others_waiting``: the same while other problems wait for the device, as they do where
+    ``others_wait``;
     ``prepare_at_least``: the same where a search has less than that in all. ``noise``: measuring the problem's rounding
     noise, which calls the author's functions a few times; ``noise_others_waiting``: the same while others wait.
     ``text``: a kernel's own text as plain Python, which stands for a reference where nobody wrote one.
@@ -60,6 +64,15 @@ class Limits:
             noise=min(self.noise, self.noise_others_waiting),
             others_wait=True,
         )
+
+    def author_s(self, slowest_s: float | None) -> float:
+        """Seconds after which a seed's inputs and its reference are interrupted, in all. ``slowest_s``: those of the
+        slowest problem that the process has made. While others wait, no problem has many times as long: it can go
+        last, at a small price."""
+        most = self.prepare - min(EARLIER_S, self.prepare / 4)
+        if slowest_s is None or not self.others_wait:
+            return most
+        return min(most, max(TIMES_THE_SLOWEST * slowest_s, LEAST_S))
 
     def phases(self, incumbent_us: float | None) -> dict[str, float]:
         """The limit of each phase that a measuring child reports."""

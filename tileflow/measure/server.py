@@ -11,7 +11,7 @@ from ..build.process import Answer, Died, Done, Failed, TimedOut
 from ..build.warm_process import WarmProcess
 from ..errors import ClusterError, KernelError, SlowProblem, SpecError, TileflowError
 from .device import DeviceInfo
-from .failure import NO_ROOM, NO_TIME, failed, no_room, no_time
+from .failure import NO_ROOM, NO_TIME, failed, no_room, no_time, slow_problem
 from .input_cache import Key, key
 from .request import PROBLEMS, Limits, MeasureRequest, ReferenceOn
 from .types import Outcome, Status
@@ -59,7 +59,8 @@ class MeasureProcess(WarmProcess):
         )
         self._device_index = device_index
         self._runs = runs
-        self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
+        self._slow: dict[Key, tuple[float, SlowProblem]] = {}  # by problems: the limit in which it was not made
+        self._interrupted: set[Key] = set()  # problems whose author's functions were, and whose process was kept
         self._raised: dict[Key, TileflowError] = {}  # by problems whose author or caller must mend something
         self._no_room_beside: dict[Key, SlowProblem] = {}  # by problems that have no room beside others' data
         self._reference_on: dict[Key, ReferenceOn] = {}  # of problems whose reference the card has no room for
@@ -86,7 +87,8 @@ class MeasureProcess(WarmProcess):
             self._moved_on(request, _no_text(answer))
         if isinstance(answer, Failed):
             self._note_raised(request, answer.error, kept=isinstance(answer.error, SpecError | KernelError))
-        self._note_slow(request, answer)
+        if isinstance(answer, TimedOut) and answer.phase in PROBLEMS:
+            self._note_slow(request, slow_problem(request, answer.limit_s))
 
     def run(self, request: MeasureRequest) -> Outcome:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
@@ -148,6 +150,7 @@ class MeasureProcess(WarmProcess):
     def rest(self, limits: Limits | None = None) -> None:
         """Let the child forget what it keeps for problems: no more of them are expected soon."""
         self._slow.clear()
+        self._interrupted.clear()
         self._raised.clear()
         self._no_room_beside.clear()
         self._reference_on.clear()
@@ -164,16 +167,27 @@ class MeasureProcess(WarmProcess):
                 else:
                     self._count(rss_bytes)
                 return value
+            case Failed(SlowProblem() as error):
+                self._note_raised(request, error, kept=False)
+                if _may_have_witnesses(request):
+                    return no_time(str(error).partition("\n")[0])
+                raise error
             case Failed(error):
+                if key(request) in self._interrupted and request.reference_on != "witnesses":
+                    # What it raises may come of that.
+                    self._interrupted.discard(key(request))
+                    self._replace()
+                    return self._run(request)
                 self._note_raised(request, error, kept=not error.retryable)
                 raise error
             case TimedOut(limit, phase):
                 if phase == "text":
                     return _no_text(answer)
                 text = f"phase {phase!r} took longer than {limit:g} s"
-                if phase in PROBLEMS and request.reference_on in _FURTHER and not request.limits.others_wait:
-                    return no_time(text)  # witnesses need no reference
-                self._note_slow(request, answer)
+                if phase in PROBLEMS and _may_have_witnesses(request):
+                    return no_time(text)
+                if phase in PROBLEMS:
+                    self._note_slow(request, slow_problem(request, limit))
                 self._require_quick(request)
                 return failed(_timed_out(phase), text)
             case Died() as died:
@@ -184,33 +198,40 @@ class MeasureProcess(WarmProcess):
     def _placed(self, request: MeasureRequest) -> MeasureRequest:
         return replace(request, reference_on=self._reference_on.get(key(request), request.reference_on))
 
-    def _note_slow(self, request: MeasureRequest, answer: Answer) -> None:
-        if isinstance(answer, TimedOut) and answer.phase in PROBLEMS:
-            self._slow[key(request)] = max(answer.limit_s, self._slow.get(key(request), 0.0))
+    def _note_slow(self, request: MeasureRequest, error: SlowProblem) -> None:
+        if not self._is_slow(request):
+            self._slow[key(request)] = request.limits.prepare, error
 
     def _note_raised(self, request: MeasureRequest, error: TileflowError, *, kept: bool) -> None:
         """Keep the child, and for the problem's other configs the error, unless the device went with it."""
-        answer = self._call(_IS_HEALTHY, (self._device_index,), request.limits.phases(None))
+        if isinstance(error, SlowProblem):
+            self._note_slow(request, error)
+        phases = request.limits.phases(None)
+        # It waits for what the function had asked of the device.
+        phases["device"] = min(phases["device"], phases["prepare"])
+        answer = self._call(_IS_HEALTHY, (self._device_index,), phases)
         if isinstance(answer, Failed) or (isinstance(answer, Done) and not answer.value):
             self._replace()
+        elif isinstance(answer, Done) and isinstance(error, SlowProblem):
+            self._interrupted.add(key(request))
         elif isinstance(answer, Done) and kept:
             self._raised[key(request)] = error
 
     def _is_slow(self, request: MeasureRequest) -> bool:
-        return self._slow.get(key(request), 0.0) >= request.limits.prepare
+        return key(request) in self._slow and self._slow[key(request)][0] >= request.limits.prepare
 
     def _require_quick(self, request: MeasureRequest) -> None:
         """Raises SlowProblem where a problem was not made in as much time as the request gives it."""
         if self._is_slow(request):
-            raise SlowProblem(
-                f"a problem's inputs and its reference must be made in {request.limits.prepare:g} s",
-                got="longer",
-                where=f"{request.kernel} {dict(request.problem)}",
-                hint="give the kernel a faster reference= or baseline=, or take smaller sizes",
-            )
+            raise self._slow[key(request)][1].with_traceback(None)
 
     def _call(self, function: str, args: tuple[Any, ...], phases: Mapping[str, float]) -> Answer:
         return self._ask(function, args, _CALL_LIMIT_S, phases)
+
+
+def _may_have_witnesses(request: MeasureRequest) -> bool:
+    """Whether witnesses, which need no reference, are tried for a problem that is not made in time."""
+    return request.reference_on in _FURTHER and not request.limits.others_wait
 
 
 def _no_text(ended: TimedOut) -> Outcome:

@@ -9,6 +9,12 @@ turns. The others' trials count from the beginning of the search until the last 
 waited. DIR/failing_reference.json has a row per search, and ``slower``: the others' seconds a trial by those of the
 nine alone, medians over the rounds. A modelled search makes no references, so that ``--dry-run`` only shows that
 everything runs.
+
+A row says where the time of its one device went, by the journal. ``ms_a_trial`` adds up to the seconds a trial: each
+phase of the device's calls, what these took besides, and what passed between them. ``made`` counts the calls that made
+inputs or a reference, ``made_again`` those whose problem had them before. ``compile_s`` and ``built_s`` are medians:
+where configs wait built, the compilers keep up. ``held_up`` has each wait of more than 0.2 s, between two calls or for
+one, and what was waited for.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow_benchmarks.tuning.first_trial import DRY_DEVICE, ended_at
+from tileflow_benchmarks.tuning.first_trial import DEVICE_PHASES, DRY_DEVICE, ended_at
 
 OTHERS: tuple[tuple[str, dict[str, int]], ...] = (
     ("examples.vector_add:vector_add", {"n": 1 << 22}),
@@ -43,6 +49,9 @@ OTHERS: tuple[tuple[str, dict[str, int]], ...] = (
 DRY_SIZE = 128
 ALONE = "alone"
 MORE_THAN_ANY_CARD = 1 << 50  # bytes
+GIVEN_UP = ("study_postponed", "study_stopped")
+LONG_S = 0.2  # a wait that is told of
+MADE_S = 0.005  # of preparing: less is to find what there is
 STARTED_S = 120.0  # beyond the budget, for a process to start, race, check and end
 
 Row = dict[str, Any]
@@ -89,27 +98,81 @@ def one(way: str, options: argparse.Namespace) -> Row:
     if way != ALONE:
         calls.append((FAILING[way], (torch.ones(1 << 20, device=device),)))
     folder = Path(os.environ["TMPDIR"])
+    before = set(folder.glob("tileflow-*/journal.jsonl"))  # of an earlier run into the same folder
     dry: Any = {"device_class": DRY_DEVICE} if options.dry_run else {}
     tileflow.tune(calls, budget_s=options.budget, tables=folder / "tables", **dry)
-    (journal,) = folder.glob("tileflow-*/journal.jsonl")
+    (journal,) = set(folder.glob("tileflow-*/journal.jsonl")) - before
     return {"way": way, **trials_of(journal)}
 
 
 def trials_of(journal: Path) -> Row:
-    """Return how many trials of the others have a time, over how many seconds, and how many attempts the failing one
-    took."""
+    """Return how many trials of the others have a time, over how many seconds, how many attempts the failing one
+    took, and where the time went."""
     written = [json.loads(line) for line in journal.read_text().splitlines()]
     searched_at = next(line["at"] for line in written if line.get("phase") == "search")
     lines = [line for line in written if line.get("kind") == "trial"]
     others = [line for line in lines if not line["kernel"].endswith(_doubled.__name__)]
     timed = [line for line in others if line.get("median_us") is not None]
-    seconds = max(ended_at(line) for line in timed) - searched_at
+    until = max(ended_at(line) for line in timed)
+    seconds = until - searched_at
+    calls = sorted((line for line in lines if line["device_s"] and ended_at(line) <= until), key=ended_at)
+    given_up = [line for line in written if line.get("event") in GIVEN_UP]
     return {
         "trials": len(timed),
         "seconds": round(seconds, 3),
         "seconds_a_trial": seconds / len(timed),
         "attempts_of_the_failing": len(lines) - len(others),
+        "ms_a_trial": {phase: round(1e3 * spent / len(timed), 3) for phase, spent in spent_in(calls, seconds).items()},
+        **made_in(calls),
+        "compile_s": round(median(line["compile_s"] for line in timed), 3),
+        "built_s": round(median(line["built_s"] for line in timed), 3),
+        "held_up": waits(calls, given_up, searched_at),
     }
+
+
+def spent_in(calls: list[Row], seconds: float) -> dict[str, float]:
+    """Return the seconds of each phase of the device's calls, of what they took besides, and between them."""
+    spent = {phase.removesuffix("_s"): sum(line.get(phase) or 0.0 for line in calls) for phase in DEVICE_PHASES}
+    on_device = sum(line["device_s"] for line in calls)
+    return spent | {"besides": on_device - sum(spent.values()), "between": seconds - on_device}
+
+
+def made_in(calls: list[Row]) -> dict[str, int]:
+    """Return how many calls made a problem's data, and how many of these made it anew."""
+    made = [(line["kernel"], str(line.get("problem"))) for line in calls if (line.get("prepare_s") or 0.0) > MADE_S]
+    return {"made": len(made), "made_again": len(made) - len(set(made))}
+
+
+def waits(calls: list[Row], given_up: list[Row], searched_at: float) -> list[Row]:
+    """Return the long waits between the device's calls and for them, in order, and what was waited for."""
+    found: list[Row] = []
+
+    def note(begun_at: float, seconds: float, waited_for: str) -> None:
+        if seconds > LONG_S:
+            found.append({"at": round(begun_at - searched_at, 3), "seconds": round(seconds, 3), "for": waited_for})
+
+    free_at = searched_at
+    for line in calls:
+        begun_at = ended_at(line) - line["device_s"]
+        note(free_at, begun_at - free_at, _lacked(line, free_at, begun_at, given_up))
+        phases = [f"{phase} {line[phase]:.2f}" for phase in DEVICE_PHASES if (line.get(phase) or 0.0) > MADE_S]
+        note(begun_at, line["device_s"], " ".join([_title(line), *phases]))
+        free_at = max(free_at, ended_at(line))
+    return found
+
+
+def _lacked(line: Row, free_at: float, begun_at: float, given_up: list[Row]) -> str:
+    """Return what the device did, or lacked, before the call of ``line``."""
+    for event in given_up:
+        if free_at <= event["at"] <= begun_at + LONG_S:
+            return f"a study that was given up: {event['reason'].partition(chr(10))[0]}"
+    built_at = line["started_at"] + line["queue_s"] + line["compile_s"]
+    return f"{'a build' if built_at - free_at > LONG_S else 'the device worker'}, before {_title(line)}"
+
+
+def _title(line: Row) -> str:
+    sizes = [str(size) for name, size in (line.get("problem") or {}).items() if name != "call"]
+    return f"{line['kernel'].rpartition(':')[2]} {'x'.join(sizes)}"
 
 
 def slower(rows: list[Row]) -> dict[str, float]:

@@ -110,6 +110,15 @@ class Broken(Add):
         raise ValueError("planted: the author's inputs fail")
 
 
+class Sleeps(Add):
+    """Its reference asks the device for something, and never returns."""
+
+    def reference(self, x: torch.Tensor, y: torch.Tensor, scale: float) -> torch.Tensor:
+        while True:
+            x.mul_(scale)
+            time.sleep(0.05)
+
+
 class Chunked(Add):
     """Its author asserts that ``n`` is a multiple of 128, which no size that tileflow makes up at first is."""
 
@@ -121,7 +130,7 @@ class Chunked(Add):
         return super().reference(x, y, scale)
 
 
-add, accumulate, broken, chunked = Add(), Accumulate(), Broken(), Chunked()
+add, accumulate, broken, sleeps, chunked = Add(), Accumulate(), Broken(), Sleeps(), Chunked()
 
 
 # what happens where references that have no room on the card are made on the CPU

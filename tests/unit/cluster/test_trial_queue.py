@@ -94,6 +94,29 @@ def test_a_lease_without_an_answer_was_waiting() -> None:
     assert (result.phases.built_s, result.phases.device_s) == (5.0, 1.0)
 
 
+def test_phases_add_up_where_a_trial_repeats_another_or_is_cancelled() -> None:
+    """What a trial had waited for the outcome of its like, or until it was cancelled, was in none of them."""
+    now = [0.0]
+    queue: TrialQueue[str] = TrialQueue(lambda: now[0])
+    for name, x in (("leads", 0), ("follows", 0), ("queued", 1), ("leased", 2)):
+        queue.submit(request(name, x))
+    compile_next(queue)
+    compile_next(queue)
+    now[0] = 2.0
+    leading = device_next(queue)
+    now[0] = 3.0
+    queue.finish(leading, OK, ON, 1.0)
+    queue.cancel("queued")
+    leased = queue.lease("compile", "c")
+    assert leased is not None and leased.request.request_id == "leased"
+    now[0] = 5.0
+    queue.cancel("leased")
+    waited = {r.request_id: (r.phases.queue_s, r.phases.built_s, r.phases.device_s) for r in queue.take_results()}
+    assert waited == {
+        "leads": (0.0, 2.0, 1.0), "follows": (0.0, 3.0, 0.0), "queued": (3.0, 0.0, 0.0), "leased": (5.0, 0.0, 0.0),
+    }  # fmt: skip
+
+
 def test_every_lease_has_the_next_epoch() -> None:
     queue: TrialQueue[str] = TrialQueue()
     queue.submit(request("a"))
