@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..expr import Expr
-from .attributes import AccessAttrs
+from .attributes import AccessAttrs, AtomicAttrs
 from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex, once
 from .kinds import OpKind
 from .op_table import effects_of
@@ -45,7 +45,21 @@ def box_order(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
 def box_anywhere(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
     """The same wherever the box begins and ends: for whoever knows that it begins at aligned bytes, and that a store
     has no masked lane."""
-    if op.kind not in (OpKind.LOAD, OpKind.STORE) or AccessAttrs.of(op).has_mask:
+    return _box(ir, op) if op.kind in (OpKind.LOAD, OpKind.STORE) else None
+
+
+def added_box(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+    """The tensor's dimensions in the order of a box that an addition to memory adds, where the copy engine can, in the
+    order of the tensor's; else None."""
+    order = _box(ir, op) if op.kind is OpKind.ATOMIC and AtomicAttrs.of(op).fn == "add" else None
+    tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
+    if order is None or list(order) != sorted(order) or not _starts_aligned(ir, items[order[-1]], tensor):
+        return None
+    return order if all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True)) else None
+
+
+def _box(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+    if AccessAttrs.of(op).has_mask:
         return None
     tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):

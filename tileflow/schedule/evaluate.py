@@ -178,11 +178,13 @@ class Region:
         other = torch.tensor(LoadAttrs.of(op).other, dtype=tensor.dtype)
         return torch.where(inside, found, other)
 
-    def _store(self, op: Op, value: Any, env: Environment, group: int, adds: bool = False) -> None:
+    def _store(
+        self, op: Op, value: Any, env: Environment, group: int, adds: bool = False, turn: int = NO_TURN
+    ) -> None:
         tensor, dims = self._tensors[AccessAttrs.of(op).tensor], op.values[0].dims
-        places, inside = self._places(op, dims, env, NO_TURN, group)
+        places, inside = self._places(op, dims, env, turn, group)
         for axis, dim in enumerate(dims):
-            mask = self._mask(dim, env, NO_TURN, group)
+            mask = self._mask(dim, env, turn, group)
             inside = inside & mask.reshape([-1 if a == axis else 1 for a in range(len(dims))])
         chosen = tuple(p.expand(self._shape(dims))[inside] for p in places)
         tensor.index_put_(chosen, value[inside].to(tensor.dtype), accumulate=adds)

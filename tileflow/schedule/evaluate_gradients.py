@@ -29,6 +29,7 @@ class GradientProgram(Streamed):
         at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._found = found
+        self._adding: dict[int, dict[int, torch.Tensor]] = {}  # of a turn, the parts that are there
         super().__init__(ir, found, config, tensors, scalars, begins, at)
 
     # ---- what the executor asks for -------------------------------------------------------------
@@ -57,6 +58,18 @@ class GradientProgram(Streamed):
         """Store a group's rows of the result ``result_N``."""
         self._store(self._found.saved[_named(name)[1]], value, self._outside[group], group)
 
+    def add(self, value: torch.Tensor, turn: int, group: int) -> None:
+        """A turn's result is added once all groups' parts of it are there: of its columns, where each has all rows."""
+        added, parts = self._found.added, self._adding.setdefault(turn, {})
+        assert added is not None
+        parts[group] = value
+        rows, columns = (self._extent(d) for d in added.product.output.dims)
+        if sum(part.numel() for part in parts.values()) < rows * columns:
+            return
+        whole = torch.cat([parts[n] for n in sorted(parts)], dim=1 if value.shape[0] == rows else 0)
+        env = self._of_turn(self._outside[group], turn, group)
+        self._store(added.atomic, whole, env, group, adds=True, turn=turn)
+
     # ---- parts ----------------------------------------------------------------------------------
 
     def _start(self, group: int) -> Registers:
@@ -77,7 +90,10 @@ class GradientProgram(Streamed):
         env = self._run(found.parts[number], env, turn, group)
         operands = {n: self._value(s.operand, env) for n, s in enumerate(found.sums) if s.part == number}
         kept = {v: env[v] for v in found.kept(number)}
-        return {f"kept_{number}": kept, **{f"operand_{n}": v.clone() for n, v in operands.items()}}
+        given = {f"kept_{number}": kept, **{f"operand_{n}": v.clone() for n, v in operands.items()}}
+        if found.added is not None and found.added.part == number:
+            given["shared_operand"] = self._value(found.added.operand, env)
+        return given
 
     def _finish(self, registers: Mapping[str, Any], group: int) -> Registers:
         found, env = self._found, self._outside[group]

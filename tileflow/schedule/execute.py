@@ -15,6 +15,7 @@ from functools import partial
 import torch
 
 from .machine import (
+    AddingBody,
     Body,
     Box,
     Gate,
@@ -50,6 +51,7 @@ from .types import (
     Save,
     Scatter,
     Schedule,
+    Share,
     Shared,
     Slot,
     Staged,
@@ -259,6 +261,8 @@ class _Execution:
                 place_ = self._place(buffer, slot, number, turn)
                 self._leave_alone(place_, where)
                 self._body.save(value, self._groups[number].read((value,), where)[value], number)
+            case Share():
+                self._share(step, number, turn, where)
             case Put():
                 self._put(step, number, turn, where)
             case AwaitPuts():
@@ -353,7 +357,8 @@ class _Execution:
         buffer, slot = self._schedule.buffer(operand.buffer), operand.slot
         joint = isinstance(slot, Staged) and buffer.parts > 1
         parts = [replace(slot, part=n) for n in range(buffer.parts)] if joint else [slot]
-        return Box(tuple(self._read(replace(operand, slot=p), reader, number, turn, where) for p in parts), buffer.joined)
+        read = tuple(self._read(replace(operand, slot=p), reader, number, turn, where) for p in parts)
+        return Box(read, buffer.joined, operand.cut, number if operand.cut > 1 else 0)
 
     def _read(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> SlotState:
         """One part of it."""
@@ -384,9 +389,19 @@ class _Execution:
         part = self._groups[number].read((step.value,), where)[step.value].clone()
         at = step.turn.at(turn, self._turns)
         name = f"piece {step.piece} of group {number}'s {step.value} of the tile with turn {at}"
-        arrive = partial(self._body.put, part, at, step.piece, number)
+        if step.adds:
+            assert isinstance(self._body, AddingBody)
+            arrive = partial(self._body.add, part, at, number)
+        else:
+            arrive = partial(self._body.put, part, at, step.piece, number)
         self._memory.outgoing.append(Outgoing(number, place, arrive, name))
         place.readers.append(name)
+
+    def _share(self, step: Share, number: int, turn: int, where: _Where) -> None:
+        place = self._place(step.buffer, step.slot, number, turn)
+        self._leave_alone(place, where)
+        place.contents = self._groups[number].read((step.value,), where)[step.value].clone()
+        place.turn = step.slot.turn.at(turn, self._turns)
 
     def _await_puts(self, number: int) -> _Run:
         mine = [o for o in self._memory.outgoing if o.group == number]

@@ -7,6 +7,9 @@ the program's own: the author who writes the gradient of keys computes ``dot(key
 
 A turn is cut into parts, each of the author's own operations in the author's order:
 
+A turn may add one more product to memory: what it computed for a sum, with its dimensions swapped, times rows that the
+program holds. So one launch has all gradients of attention: ``atomic_add(grad_q, [tile_m, :], dot(inner.T, key))``.
+
     scalars    what follows from the turn alone, a number each
     ahead      loads beside the boxes, by pointers, for the part of one number
     parts      what follows from the scores up to that number, from the sums' operands to what later parts read
@@ -17,10 +20,11 @@ What is not of this form is refused by name (:class:`~tileflow.schedule.chained.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..ir.attributes import LoopAttrs, TileAttrs
-from ..ir.graph import KernelIR, Op, Operand, once
+from ..ir.access import added_box
+from ..ir.attributes import AtomicAttrs, LoopAttrs, PermuteAttrs, TileAttrs, WhereMaskAttrs
+from ..ir.graph import Block, KernelIR, Op, Operand, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .chained import (
@@ -73,10 +77,22 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
+class Added:
+    """A product of ``operand`` with its dimensions swapped and what the program holds of number ``held``, which
+    ``atomic`` adds to the turn's rows of a tensor. ``part``: after which the operand is there."""
+
+    product: Op
+    operand: Value
+    held: int
+    part: int
+    atomic: Op
+
+
+@dataclass(frozen=True, slots=True)
 class GradientLoop:
     """A region with such a loop. ``rows``: the grid's tile that the program holds; ``held``, ``blocks``: the loads of
     boxes, each once; ``before``, ``after``: the operations around the loop, in order; ``saved``: the stores that the
-    copy engine can do."""
+    copy engine can do; ``added``: the product that each turn adds to memory, where it has one."""
 
     loop: Op
     rows: str
@@ -90,6 +106,7 @@ class GradientLoop:
     parts: tuple[tuple[Op, ...], ...]
     after: tuple[Op, ...]
     saved: tuple[Op, ...]
+    added: Added | None
 
     @property
     def keys(self) -> str:
@@ -137,18 +154,25 @@ def _find(ir: KernelIR) -> GradientLoop:
     check_products(products)
     if any(op not in body.ops for op in products):
         raise Refused("its products are all in the loop", loop)
-    first = [op for op in products if len(op.values) == 2]
+    passed = [op for op in products if _atomic_of(body, op) is not None]
+    first = [op for op in products if len(op.values) == 2 and op not in passed]
     second = [op for op in products if len(op.values) == 3]
     if not (1 <= len(first) <= MOST_SCORES and 1 <= len(second) <= MOST_SUMS):
         raise Refused(f"a turn has up to {MOST_SCORES} products of boxes, and up to {MOST_SUMS} that add to sums", loop)
+    if len(passed) > 1:
+        raise Refused("a turn adds one product to memory", passed[1])
     found = _Boxes(ir, loop)
     held_and_blocks = [found.score(op) for op in first]
     in_sums = [found.summed(op) for op in second]
-    rest = tuple(op for op in body.ops if op not in products and op not in found.on_the_way)
+    swapped = [_swapped(ir, op) for op in passed]
+    aside = {*products, *found.on_the_way, *(_atomic_of(body, op) for op in passed)}
+    aside |= {op for on_the_way, _ in swapped for op in on_the_way}
+    masks = tuple(mask for _, mask in swapped if mask is not None)
+    rest = (*(op for op in body.ops if op not in aside), *masks)
     turn = _Turn(rest, tuple(op.output for op in first))
     scores = tuple(Score(op, *places) for op, places in zip(first, held_and_blocks, strict=True))
     sums = tuple(
-        Sum(op, *place, _carried_at(loop, op), turn.part_of(op)) for op, place in zip(second, in_sums, strict=True)
+        Sum(op, *place, _carried_at(loop, op), turn.part_of(op.inputs[0], op)) for op, place in zip(second, in_sums, strict=True)
     )
     if len(body.results) != len(sums):
         raise Refused("its loop carries the sums alone", loop)
@@ -170,7 +194,53 @@ def _find(ir: KernelIR) -> GradientLoop:
         turn.parts,
         after,
         saved_rows(ir, after, rows),
+        _added(ir, loop, passed[0], found, turn) if passed else None,
     )
+
+
+def _atomic_of(body: Block, product: Op) -> Op | None:
+    """The addition to memory that a product is made for."""
+    readers = [op for op in body.ops if product.output in op.values]
+    return readers[0] if len(readers) == 1 and readers[0].kind is OpKind.ATOMIC else None
+
+
+def _swapped(ir: KernelIR, product: Op) -> tuple[tuple[Op, ...], Op | None]:
+    """What swaps the dimensions of the left operand of a product that is added to memory, and masks its lanes; and such
+    a mask of what has not been swapped, where there is one."""
+    op = _maker(ir, product.inputs[0])
+    mask = op if op is not None and op.kind is OpKind.WHERE_MASK else None
+    swap = _maker(ir, mask.inputs[0]) if mask is not None else op
+    if swap is None or swap.kind is not OpKind.PERMUTE or PermuteAttrs.of(swap).order != (1, 0):
+        raise Refused("what is added to memory is a product of a sum's operand with its dimensions swapped", product)
+    value = swap.inputs[0]
+    assert isinstance(value, Value)
+    if mask is None:
+        return (swap,), None
+    axes = tuple(sorted(1 - axis for axis in WhereMaskAttrs.of(mask).axes))
+    output = Value(ir.next_id, value.type, value.loc)
+    own = replace(mask, inputs=(value, *mask.inputs[1:]), outputs=(output,), attrs=WhereMaskAttrs(axes))
+    return (swap, mask), own
+
+
+def _maker(ir: KernelIR, operand: Operand) -> Op | None:
+    """The operation that makes an operand which nothing else reads."""
+    return ir.definitions.get(operand) if isinstance(operand, Value) and ir.uses[operand] == 1 else None
+
+
+def _added(ir: KernelIR, loop: Op, product: Op, boxes: _Boxes, turn: _Turn) -> Added:
+    atomic = _atomic_of(loop.regions[0], product)
+    (swap, *_), mask = _swapped(ir, product)
+    operand = swap.inputs[0] if mask is None else mask.output
+    assert atomic is not None and isinstance(operand, Value)
+    attrs = AtomicAttrs.of(atomic)
+    if attrs.fn != "add" or attrs.sem != "relaxed" or ir.uses.get(atomic.output):
+        raise Refused("what a turn adds to memory is added in any order, and nobody reads the old values", atomic)
+    along = [(i.tile, i.axis) for i in attrs.index if isinstance(i, TileIndex)]
+    if ir.tensor(attrs.tensor).dtype != "float32" or along != [(TileAttrs.of(loop).tile, 0)]:
+        raise Refused("a turn adds its own rows to a tensor of float32", atomic)
+    if added_box(ir, atomic) is None:
+        raise Refused("what a turn adds to lies in memory as the copy engine takes it: in rows of aligned bytes", atomic)
+    return Added(product, operand, boxes.number_held(product.inputs[1], product), turn.part_of(operand, product), atomic)
 
 
 class _Boxes:
@@ -193,6 +263,13 @@ class _Boxes:
     def summed(self, product: Op) -> tuple[int, bool]:
         """The same of a sum's block."""
         return self._block(product, swapped=1)
+
+    def number_held(self, operand: Operand, product: Op) -> int:
+        """The number of what the program holds that is also a product's right operand."""
+        held = box(self._ir, self._made, operand, _HELD)
+        if held not in self.held:
+            raise Refused("what is added to memory is a product with rows that scores are made of", product)
+        return self.held.index(held)
 
     def rows(self) -> str:
         """The tile that all that is held has rows of."""
@@ -250,9 +327,8 @@ class _Turn:
         brought = {op for group in loads for op in group}
         self.parts = tuple(self._with_inputs(own[n], brought) for n in numbers)
 
-    def part_of(self, product: Op) -> int:
-        """The part after which a sum's operand is there."""
-        operand = product.inputs[0]
+    def part_of(self, operand: Operand, product: Op) -> int:
+        """The part after which a product's left operand is there."""
         level = self._level.get(operand) if isinstance(operand, Value) else None
         if level is None:
             raise Refused("a sum's left operand is computed in the turn, from its scores", product)

@@ -4,6 +4,10 @@ The producer fills what each group holds, and streams blocks. A turn of a consum
 what follows from the first one beside the other one's product, issues each sum as soon as its operand is in registers,
 and computes what follows from the second score beside that. What lies beside the blocks is loaded a turn ahead. What is
 left to wait for at a turn's end is for the other group to fill.
+
+A product that a turn adds to memory sums over the rows of all groups. Each group shares its operand, and computes its
+part of the result: of its columns, or of its rows. It is issued in front of the sum of the same operand, and leaves by
+the copy engine beside that.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass
 
 from .attention import CONSUMER_REGISTERS, PRODUCER_REGISTERS
 from .types import (
+    ROWS_OF_A_GROUP,
     WARPS_OF_A_GROUP,
     Arrive,
     Await,
@@ -19,14 +24,17 @@ from .types import (
     Buffer,
     Compute,
     Copy,
+    AwaitPuts,
     IfAny,
     Multiply,
     OfGroup,
+    Put,
     Repeat,
     Role,
     Round,
     Save,
     Schedule,
+    Share,
     Shared,
     Staged,
     Step,
@@ -36,6 +44,7 @@ from .types import (
 )
 
 _OWN, _THIS = OfGroup(), Turn()
+RUN = 64  # of 16-bit numbers, that lie together in a row of shared memory: columns are cut between runs
 _MOST = 4  # of a kind: blocks of two scores and two sums
 
 # what a program of this schedule calls its own; an author's number of such a name has none
@@ -45,6 +54,7 @@ NAMES = frozenset({
         ("scores", ""), ("no_scores", ""), ("scores", "_under_way"), ("sums", ""), ("sums", "_under_way"),
         ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"),
     )),
+    "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
     "turns", "turn", "who", "pid", "slot", "consumer", "producer", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "STAGES", "GROUPS", "ROWS", "BY_ROW",
@@ -79,9 +89,22 @@ class SumShape:
 
 
 @dataclass(frozen=True, slots=True)
+class AddedShape:
+    """A product that a turn adds to memory: the number of what the program holds that it multiplies by, the part after
+    which its operand is there, and the box of a group's part of the result. ``by_columns``: groups have parts of its
+    columns, else of its rows. ``operand``: a group's, which all groups read."""
+
+    held: int
+    part: int
+    by_columns: bool
+    operand: Box
+    out: Box
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What the schedule needs to know of a region. ``ahead``: the parts that something is loaded ahead for; ``masked``:
-    those that mask lanes past the loop's end."""
+    those that mask lanes past the loop's end; ``added``: what a turn adds to memory."""
 
     held: tuple[Box, ...]
     blocks: tuple[Box, ...]
@@ -90,6 +113,7 @@ class Shape:
     saved: tuple[Box, ...] = ()
     ahead: tuple[int, ...] = ()
     masked: frozenset[int] = frozenset()
+    added: AddedShape | None = None
 
 
 def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
@@ -103,13 +127,14 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
         CONSUMER_REGISTERS[groups],
         (
             Compute("start", (), sums),
-            *(Wait(f"held_{n}_full", _OWN, Round(None)) for n in range(len(shape.held))),
+            *_held_is_there(shape, groups),
             IfAny(
                 (
                     *(_loaded_ahead(n, Turn("first")) for n in shape.ahead),
-                    Repeat(0, tuple(_Turn(shape).steps())),
+                    Repeat(0, tuple(_Turn(shape, groups).steps())),
                 )
             ),
+            *((AwaitPuts(),) if shape.added is not None else ()),
             Compute("finish", sums, results),
             *(Save(f"result_{n}", saved_in(shape, n), _OWN) for n in range(len(shape.saved))),
         ),
@@ -131,11 +156,38 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
     return Schedule(producer, consumer, _buffers(shape, groups, stages), _barriers(shape, groups, stages), stages)
 
 
+def _held_is_there(shape: Shape, groups: int) -> tuple[Step, ...]:
+    """A group's waits for what it holds, and for what all groups hold of that which a turn's last product reads."""
+    found: list[Step] = []
+    for n in range(len(shape.held)):
+        is_read_by_all = shape.added is not None and shape.added.held == n
+        slots = [OfGroup(number=g) for g in range(groups)] if is_read_by_all else [_OWN]
+        found += [Wait(f"held_{n}_full", slot, Round(None)) for slot in slots]
+    return tuple(found)
+
+
+def is_by_columns(rows: int, columns: int, groups: int) -> bool | None:
+    """Whether groups have parts of the columns of what a turn adds to memory, or of its rows: a product of one
+    instruction's rows each, by whole runs of shared memory. None where it is neither."""
+    if rows == ROWS_OF_A_GROUP * groups:
+        return False
+    return True if rows == ROWS_OF_A_GROUP and columns == RUN * groups else None
+
+
 def saved_in(shape: Shape, number: int) -> str:
-    """The buffer that a result goes through: what the group held, which nobody reads any more, or one of its own."""
+    """The buffer that a result goes through: what the group held, which nobody reads any more, or one of its own. What
+    all groups read in a turn's last product may be read by another one still."""
     box = shape.saved[number]
+    if shape.added is not None:
+        alone = [n for n, held in enumerate(shape.held) if n != shape.added.held and _alike(held, box)]
+        return f"held_{alone[0]}" if alone else f"out_{number}"
     fits = number < len(shape.held) and (shape.held[number].shape, shape.held[number].element_bytes)
     return f"held_{number}" if fits == (box.shape, box.element_bytes) else f"out_{number}"
+
+
+def _alike(one: Box, other: Box) -> bool:
+    """Whether two boxes take the same memory."""
+    return (one.shape, one.element_bytes) == (other.shape, other.element_bytes)
 
 
 def _loaded_ahead(part: int, turn: Turn) -> Compute:
@@ -149,6 +201,19 @@ def _buffers(shape: Shape, groups: int, stages: int) -> tuple[Buffer, ...]:
         *(Buffer(f"held_{n}", b.shape, b.element_bytes, groups, "group") for n, b in enumerate(shape.held)),
         *(Buffer(f"block_{n}", b.shape, b.element_bytes, stages, "stage") for n, b in enumerate(shape.blocks)),
         *(Buffer(f"out_{n}", shape.saved[n].shape, shape.saved[n].element_bytes, groups, "group") for n in own),
+        *_buffers_of_added(shape, groups, stages),
+    )
+
+
+def _buffers_of_added(shape: Shape, groups: int, stages: int) -> tuple[Buffer, ...]:
+    """The operands of a turn, and what leaves. A slot is written again two turns later at the earliest: by then each
+    group has heard that the other ones are a turn behind at most, and has awaited its own product."""
+    if shape.added is None:
+        return ()
+    operand, out = shape.added.operand, shape.added.out
+    return (
+        Buffer("shared", operand.shape, operand.element_bytes, stages * groups, "stage"),
+        Buffer("leaving", out.shape, out.element_bytes, groups, "group"),
     )
 
 
@@ -162,6 +227,8 @@ def _barriers(shape: Shape, groups: int, stages: int) -> tuple[Barrier, ...]:
         found.append(
             Barrier(f"block_{n}_empty", stages, groups, "stage", f"all groups have multiplied by this {box.name}")
         )
+    if shape.added is not None:
+        found.append(Barrier("shared_full", stages, groups, "stage", "all groups have shared this turn's operand"))
     return tuple(found)
 
 
@@ -179,9 +246,9 @@ class _Turn:
     each instruction of all products (its advice C7512).
     """
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-        self._issued: list[tuple[str, int]] = []  # products of this turn, with their blocks
+    def __init__(self, shape: Shape, groups: int) -> None:
+        self._shape, self._groups = shape, groups
+        self._issued: list[tuple[str, int | None]] = []  # products of this turn, with their blocks
         self._there: set[int] = set()  # blocks that were waited for
         self._free: list[int] = []  # blocks that were let go
 
@@ -194,11 +261,38 @@ class _Turn:
             self._issued.append((f"scores_{n}", score.block))
         for n in range(len(shape.scores)):
             found += [*self._await((f"scores_{n}",)), self._part(n)]
+            if shape.added is not None and shape.added.part == n:
+                found += self._add_to_memory(shape.added)
             for number, sum_ in enumerate(shape.sums):
                 if sum_.part == n:
                     found += self._add(number, sum_)
+        sums = tuple(f"sums_{n}" for n in range(len(shape.sums)))
+        if shape.added is not None:
+            over = tuple(name for name, _ in self._issued if name in sums and self._is_before_added(name))
+            found += [*self._await((*over, "added")), AwaitPuts(), Put("added", "leaving", _OWN, _THIS, adds=True)]
+            sums = tuple(name for name in sums if name not in over)
         found += [_loaded_ahead(n, Turn("next")) for n in shape.ahead]
-        return [*found, *self._await(tuple(f"sums_{n}" for n in range(len(shape.sums))))]
+        return [*found, *self._await(sums)]
+
+    def _add_to_memory(self, added: AddedShape) -> list[Step]:
+        """Share this group's operand, and multiply all groups' by what the program holds."""
+        own = Staged(_THIS, _OWN)
+        steps: list[Step] = [
+            Share("shared_operand", "shared", own),
+            Arrive("shared_full", Staged(_THIS)),
+            Wait("shared_full", Staged(_THIS), Round(_THIS)),
+        ]
+        by_columns, by_rows = (self._groups, 1) if added.by_columns else (1, self._groups)
+        for g in range(self._groups):
+            left = Shared("shared", Staged(_THIS, OfGroup(number=g)), transposed=True, cut=by_rows)
+            right = Shared(f"held_{added.held}", OfGroup(number=g), cut=by_columns)
+            steps.append(Multiply("added", left, right, adds=g > 0))
+            self._issued.append(("added", None))
+        return steps
+
+    def _is_before_added(self, name: str) -> bool:
+        names = [issued for issued, _ in self._issued]
+        return names.index(name) < names.index("added")
 
     def _wait(self, block: int) -> list[Step]:
         if block in self._there:
@@ -222,6 +316,8 @@ class _Turn:
         kept = tuple(f"kept_{n}" for n in range(number))
         ahead = tuple(f"ahead_{n}" for n in range(number + 1) if n in self._shape.ahead)
         operands = tuple(f"operand_{n}" for n, sum_ in enumerate(self._shape.sums) if sum_.part == number)
+        if self._shape.added is not None and self._shape.added.part == number:
+            operands = (*operands, "shared_operand")
         part = Compute(f"part_{number}", (f"scores_{number}", *kept, *ahead), (f"kept_{number}", *operands), _THIS)
         return where_full(part, number in self._shape.masked)
 

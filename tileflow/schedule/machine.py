@@ -71,6 +71,14 @@ class JointBody(Protocol):
 
 
 @runtime_checkable
+class AddingBody(Protocol):
+    """What else a :class:`Body` knows where each turn's result is added to memory."""
+
+    def add(self, value: torch.Tensor, turn: int, group: int) -> None:
+        """What the copy engine adds of a turn: a group's part."""
+
+
+@runtime_checkable
 class RaggedBody(Protocol):
     """What else a :class:`Body` knows where some rows of a tile belong to other tiles."""
 
@@ -129,17 +137,20 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An operand in shared memory: the parts of a slot, beside each other along ``joined``."""
+    """An operand in shared memory: the parts of a slot, beside each other along ``joined``; of their columns the
+    ``own``-th of ``cut`` equal parts."""
 
     parts: tuple[SlotState, ...]
     joined: int
+    cut: int = 1
+    own: int = 0
 
     @property
     def contents(self) -> torch.Tensor:
         """The matrix that lies there."""
         found = [part.contents for part in self.parts if part.contents is not None]
         assert len(found) == len(self.parts)  # a place with a reader is neither filled nor emptied
-        return torch.cat(found, dim=self.joined)
+        return torch.cat(found, dim=self.joined).chunk(self.cut, dim=-1)[self.own]
 
     def let_go(self, reader: str) -> None:
         """Nobody of this name reads it any more."""

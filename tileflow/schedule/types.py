@@ -171,11 +171,13 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A slot of a buffer as the operand of a product. ``transposed``: read with its dimensions swapped."""
+    """A slot of a buffer as the operand of a product. ``transposed``: read with its dimensions swapped. ``cut``: of so
+    many equal parts of its columns, as it lies, the running group's."""
 
     buffer: str
     slot: Slot
     transposed: bool = False
+    cut: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,13 +279,24 @@ class Cut:
 @dataclass(frozen=True, slots=True)
 class Put:
     """Put registers into a slot, and have the copy engine write them to the tensor, which goes on until it was awaited.
-    ``turn``: one of the tile that they belong to; ``piece``: of its columns, from the left."""
+    ``turn``: one of the tile that they belong to; ``piece``: of its columns, from the left; ``adds``: they are added to
+    what the tensor holds, of the turn's own tile."""
 
     value: str
     buffer: str
     slot: Slot
     turn: Turn
     piece: int = 0
+    adds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Put registers into a slot of this group, for products to read, other groups' too."""
+
+    value: str
+    buffer: str
+    slot: Staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +360,7 @@ _Named = TypeVar("_Named", Buffer, Barrier)
 Writes = Save | Put | AwaitPuts | Scatter
 Branches = IfWhole | IfFull
 Nested = EachTile | Repeat | IfAny | Branches
-Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Cut | Writes | Nested
+Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Share | Cut | Writes | Nested
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from ..ir.graph import KernelIR, Op
 from ..ir.types import itemsize
 from ..schedule.attention import CONSUMER_REGISTERS
 from ..schedule.chained import LARGEST_WIDTH
-from ..schedule.gradient_loop import GradientLoop
+from ..schedule.gradient_loop import Added, GradientLoop
+from ..schedule.gradients import RUN
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
 from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
 from ..target import Target
@@ -30,6 +31,7 @@ _LEAST_COLUMNS = 32  # of a turn: with fewer the barriers take longer than the p
 _LEAST_STAGES = 2  # with one, the groups would wait for each copy
 _OTHER_REGISTERS = 4  # beside them addresses and row numbers have room where a part is done with its scores
 _THREADS = WARPS_OF_A_GROUP * 32
+_SUM_BYTES = 4
 
 
 def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, target: Target) -> Iterator[Constraint]:
@@ -60,6 +62,8 @@ def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, ta
         ((NUM_STAGES.name(ir), "up"),),
         f"a block is copied while another one is read: there are at least {_LEAST_STAGES} stages",
     )
+    if found.added is not None:
+        yield _parts_of_added(found.added, rows, extents)
     yield from _registers_fit(ir, found, extents)
     yield _memory_fits(ir, found, extents, target)
     if ends_with_rows(ir, found.keys, found.rows):
@@ -69,6 +73,21 @@ def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, ta
             block_steps(columns, "down"),
             "a loop that ends with a tile of rows has whole blocks before it",
         )
+
+
+def _parts_of_added(added: Added, rows: Expr, extents: Extents) -> Constraint:
+    """As :func:`tileflow.schedule.gradients.is_by_columns` divides what a turn adds to memory."""
+    turn, columns = (extents.of(d) for d in added.product.output.dims)
+    groups = rows // ROWS_OF_A_GROUP
+    by_rows = turn.eq(groups * ROWS_OF_A_GROUP)
+    by_columns = turn.eq(ROWS_OF_A_GROUP).and_(columns.eq(groups * RUN))
+    return schedule_constraint(
+        "parts of what is added",
+        by_rows.or_(by_columns),
+        (*block_steps(turn, "down"), *block_steps(turn, "up")),
+        f"consumer groups share what a turn adds to memory: {ROWS_OF_A_GROUP} rows each, or {RUN} columns of "
+        f"{ROWS_OF_A_GROUP} rows",
+    )
 
 
 def _registers_fit(ir: KernelIR, found: GradientLoop, extents: Extents) -> Iterator[Constraint]:
@@ -90,7 +109,8 @@ def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Ta
         total = total + rows * _row_bytes(ir, op, extents)
     for op in found.blocks:
         total = total + stages * extents.of(op.output.dims[0]) * _row_bytes(ir, op, extents)
-    for n, op in enumerate(found.saved):
+    total = total + _memory_of_added(found, rows, stages, extents)
+    for n, op in enumerate(found.saved if found.added is None else ()):
         own = rows * _row_bytes(ir, op, extents)
         is_own = Expr.of(1)
         if n < len(found.held) and _bytes(ir, op) == _bytes(ir, found.held[n]):
@@ -104,6 +124,15 @@ def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Ta
         f"what a program holds, and the blocks of all stages, fit the {target.smem_per_block} "
         f"bytes of shared memory of {target.name}",
     )
+
+
+def _memory_of_added(found: GradientLoop, rows: Expr, stages: Expr, extents: Extents) -> Expr:
+    """The operands of all stages with their barriers, and the sums in float32 that leave."""
+    if found.added is None:
+        return Expr.of(0)
+    turn, columns = (extents.of(d) for d in found.added.product.output.dims)
+    operands = stages * (rows * turn * itemsize(found.added.operand.type.dtype) + BARRIER_BYTES)
+    return operands + turn * columns * _SUM_BYTES
 
 
 def _row_bytes(ir: KernelIR, op: Op, extents: Extents) -> Expr:

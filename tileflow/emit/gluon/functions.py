@@ -17,6 +17,7 @@ _IMPORTED = frozenset(
         "mbarrier",
         "tma",
         "fence_async_shared",
+        "add_to_global",
         "warpgroup_mma",
         "warpgroup_mma_wait",
         "float",

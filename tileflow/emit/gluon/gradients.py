@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from ...errors import ConfigError, InternalError
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block, Op, Operand
+from ...ir.access import added_box
+from ...ir.kinds import OpKind
 from ...ir.types import Value, itemsize
 from ...schedule.chained import read_by
 from ...schedule.gradient_loop import GradientLoop, Sum
-from ...schedule.gradients import NAMES, Box, ScoreShape, Shape, SumShape, gradients
-from ...schedule.types import Compute, Cut, EachTile, Multiply, Schedule, Step, Turn
+from ...schedule.gradients import NAMES, AddedShape, Box, ScoreShape, Shape, SumShape, gradients, is_by_columns
+from ...schedule.types import Buffer, Compute, Cut, EachTile, Multiply, Put, Save, Schedule, Shared, Step, Turn
 from ...space.knobs import NUM_STAGES
-from ..descriptors import box_of
+from ..descriptors import block_of, box_of
+from ..parameters import Box as ParameterBox
+from .add_to_global import ADD_TO_GLOBAL
 from .context import GluonContext
 from .full_blocks import masked_parts, of_full, part_name
 from .kernel import GluonKernel
@@ -30,8 +34,9 @@ def _loop(e: GluonContext) -> GradientLoop:
 class GradientRoles(Steps):
     """Writes the roles of a loop of gradients."""
 
-    def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
+    def __init__(self, e: GradientsKernel, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
         super().__init__(e, schedule, turns, always, walks)
+        self._kernel = e
         self._kept: dict[Value, str] = {}  # what parts give later ones, and its name in the consumer
 
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
@@ -65,6 +70,9 @@ class GradientRoles(Steps):
             e.writer.line(f"sums_{n} = {self._entry(found.entry(sum_), found.total(sum_))}")
         for n, score in enumerate(found.scores):
             e.writer.line(f"no_scores_{n} = {e.full(score.product.output.dims, '0.0', 'gl.float32')}")
+        if e.scheduled.added is not None:
+            rows, columns = e.scheduled.added.out.shape[-2:]
+            e.writer.line(f"no_added = gl.full([{rows}, {columns}], 0.0, gl.float32, {e.by(columns)})")
 
     def _ahead(self, number: int, turn: Turn) -> None:
         """What its place follows from is computed in the function, of the turn that it is called for."""
@@ -88,7 +96,8 @@ class GradientRoles(Steps):
         e, found = self._e, _loop(self._e)
         kept = found.kept(number)
         sums = [(n, sum_) for n, sum_ in enumerate(found.sums) if sum_.part == number]
-        if not kept and not sums:
+        shared = [found.added.operand] if found.added is not None and found.added.part == number else []
+        if not kept and not sums and not shared:
             return
         e.bind(found.scores[number].product.output, f"scores_{number}", "float32")
         loaded = tuple(v for n in range(number + 1) for v in found.loaded(n) if v in read_by(found.parts[number]))
@@ -97,6 +106,7 @@ class GradientRoles(Steps):
             self._gather(loaded)
             e.block(Block((), found.parts[number], kept))
             results = [e.name(v) for v in kept] + [self._operand(n, sum_) for n, sum_ in sums]
+            results += [e.as_dtype(v, v.type.dtype) for v in shared]
             writer.line(f"return {', '.join(results)}")
         scores = f"the scores{of_full(full)} up to {number}"
         says = f"What follows from {scores}: operands of sums, and what later parts read."
@@ -104,7 +114,7 @@ class GradientRoles(Steps):
         names |= {v: self._kept.setdefault(v, e.name(v)) for v in kept}  # one name, whichever function gives it
         for value, name in names.items():
             e.bind(value, name, e.held(value))
-        targets = [e.name(v) for v in kept] + [f"operand_{n}" for n, _ in sums]
+        targets = [e.name(v) for v in kept] + [f"operand_{n}" for n, _ in sums] + ["shared_operand"] * len(shared)
         e.writer.line(f"{', '.join(targets)} = {self._call(made)}")
 
     def _gather(self, loaded: tuple[Value, ...]) -> None:
@@ -120,6 +130,21 @@ class GradientRoles(Steps):
         e, operand = self._e, sum_.operand
         layout = e.operand_of(sum_.product, f"AS_OPERAND_{number}")
         return f"gl.convert_layout({e.as_dtype(operand, _dtype(operand))}, {layout})"
+
+    def _store(self, step: Save | Put) -> None:
+        if not (isinstance(step, Put) and step.adds):
+            super()._store(step)
+            return
+        e, found = self._kernel, _loop(self._e)
+        assert found.added is not None and e.scheduled.added is not None
+        self._scalars(found.added.atomic.inputs[1:], found.scalars)
+        texts = self._places(found.added.atomic, "")
+        at, width = (-1, -1) if e.scheduled.added.by_columns else (-2, -2)
+        texts[at] += f" + who * {e.scheduled.added.out.shape[width]}"
+        into = self._slot(step.buffer, step.slot)
+        e.writer.line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({step.value})")
+        e.writer.line("fence_async_shared()")
+        e.writer.line(f"add_to_global({e.box_of_added().name}, [{', '.join(texts)}], {into})")
 
     def _finish(self) -> None:
         e, found = self._e, _loop(self._e)
@@ -156,6 +181,32 @@ class GradientsKernel(GluonKernel):
         """The operations that compute the scalars of a turn."""
         return _loop(self).scalars
 
+    def box_order(self, op: Op) -> tuple[int, ...] | None:
+        """The order of a box; of what is added to memory, of the one that the copy engine adds."""
+        return added_box(self.plan.ir, op) if op.kind is OpKind.ATOMIC else super().box_order(op)
+
+    def owner(self, buffer: str) -> Op:
+        """The load or store whose box a buffer has, or the addition."""
+        added = _loop(self).added
+        return added.atomic if added is not None and buffer == "leaving" else super().owner(buffer)
+
+    def box_of_added(self) -> ParameterBox:
+        """The descriptor by which a group's part of a turn's result is added."""
+        found, shape = _loop(self).added, self.scheduled.added
+        assert found is not None and shape is not None
+        return box_of(self, found.atomic, self.groups, -1 if shape.by_columns else -2)
+
+    def _box_of(self, buffer: Buffer) -> ParameterBox:
+        return self.box_of_added() if buffer.name == "leaving" else super()._box_of(buffer)
+
+    def _memory_of(self, buffer: Buffer) -> tuple[str, str]:
+        if buffer.name != "shared":
+            return super()._memory_of(buffer)
+        added = _loop(self).added
+        assert added is not None
+        dtype = f"gl.{added.operand.type.dtype}"
+        return dtype, f"gl.NVMMASharedLayout.get_default_for({list(buffer.shape)}, {dtype})"
+
     def _check(self) -> None:
         if self.walks:
             raise ConfigError(
@@ -175,8 +226,35 @@ class GradientsKernel(GluonKernel):
             tuple(map(self._box, found.saved)),
             tuple(n for n, ops in enumerate(found.ahead) if ops),
             masked_parts(self, dict(enumerate(found.parts))),
+            self._added(),
         )
+        self.scheduled = shape
+        self._helpers = "" if shape.added is None else ADD_TO_GLOBAL
         return gradients(shape, self.groups, self.plan.launch(NUM_STAGES))
+
+    def _added(self) -> AddedShape | None:
+        """What the schedule needs to know of what a turn adds to memory."""
+        added = _loop(self).added
+        if added is None:
+            return None
+        rows, columns = (self.extent(d) for d in added.product.output.dims)
+        by_columns = is_by_columns(rows, columns, self.groups)
+        if by_columns is None:
+            raise ConfigError(
+                "groups share what a turn adds by its columns or rows, 64 of them each", got=f"{rows} x {columns}"
+            )
+        size = itemsize(added.operand.type.dtype)
+        tensor = self.plan.ir.tensor(AccessAttrs.of(added.atomic).tensor)
+        part = block_of(self, added.atomic)
+        cut = -1 if by_columns else -2
+        part = tuple(n // self.groups if i == len(part) + cut else n for i, n in enumerate(part))
+        return AddedShape(
+            added.held,
+            added.part,
+            by_columns,
+            Box("", (self.group_rows, rows), size),
+            Box(tensor.name, part, itemsize(tensor.dtype)),
+        )
 
     def _box(self, op: Op) -> Box:
         tensor = self.plan.ir.tensor(AccessAttrs.of(op).tensor)

@@ -47,6 +47,7 @@ class GluonKernel(GluonContext):
     """One emission: the entry, which starts the roles, and the roles' functions around it."""
 
     roles: ClassVar[type[Steps]] = Roles
+    _helpers: str = ""  # functions of the generated module that no author wrote
 
     def run(self) -> TritonSource:
         """The finished source: the roles' functions and the entry that starts them. Raises ConfigError where the
@@ -75,7 +76,7 @@ class GluonKernel(GluonContext):
             (*(0 for _ in known), *self.writer.places),
             tuple(len(known) + n for n in self.writer.comments),
         )
-        header = self.module.text(_HEADER, "@gluon.jit")
+        header = self.module.text(_HEADER + self._helpers, "@gluon.jit")
         functions = (*self.functions, entry)
         return TritonSource(
             name=name,
@@ -235,9 +236,9 @@ class GluonKernel(GluonContext):
         line = self.writer.line
         consumer, producer = roles.consumer(), roles.producer()
         for buffer in self.specialised.buffers:
-            box = self._box_of(buffer).name
+            dtype, layout = self._memory_of(buffer)
             slots = ", ".join(map(str, (buffer.slots, *buffer.slot_shape)))
-            line(f"{buffer.name} = gl.allocate_shared_memory({box}.dtype, [{slots}], {box}.layout)")
+            line(f"{buffer.name} = gl.allocate_shared_memory({dtype}, [{slots}], {layout})")
         for barrier in self.specialised.barriers:
             line(f"# {barrier.says}")
             line(
@@ -256,6 +257,11 @@ class GluonKernel(GluonContext):
     def _partition(self, role: Function, who: str) -> str:
         args = ", ".join(who if p == "who" else p for p in role.parameters)
         return f"({role.name}, ({args},))"
+
+    def _memory_of(self, buffer: Buffer) -> tuple[str, str]:
+        """The dtype and the layout of a buffer: those of its descriptor's boxes."""
+        box = self._box_of(buffer).name
+        return f"{box}.dtype", f"{box}.layout"
 
     def _box_of(self, buffer: Buffer) -> Box:
         """The descriptor whose boxes a buffer has."""

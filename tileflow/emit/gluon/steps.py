@@ -31,6 +31,7 @@ from ...schedule.types import (
     Round,
     Save,
     Schedule,
+    Share,
     Shared,
     Slot,
     Staged,
@@ -65,6 +66,7 @@ class Steps(ABC):
     ) -> None:
         self._e, self._schedule = e, schedule
         self._turns, self._always, self.walks, self.uneven = turns, always, walks, uneven
+        self._issued: set[str] = set()  # registers of products that were not awaited
         self._is_partial = False  # whether this is the side of a branch where a turn's block is partial
         e.module.constant("STAGES", f"gl.constexpr({schedule.stages})")
         e.module.constant("GROUPS", f"gl.constexpr({schedule.consumer.groups})")
@@ -111,6 +113,7 @@ class Steps(ABC):
             case Multiply():
                 self._multiply(step)
             case Await(pending, results, keeps, unfinished):
+                self._issued -= {*results}
                 waited = [*(r + self.under_way for r in (*results, *unfinished)), *keeps]
                 names = ", ".join((*results, *unfinished, *keeps))
                 line(f"{names} = warpgroup_mma_wait({pending}, [{', '.join(waited)}])")
@@ -120,6 +123,9 @@ class Steps(ABC):
                 line(f"{into} = {value}")
             case Save() | Put():
                 self._store(step)
+            case Share(value, buffer, slot):
+                line(f"{self._matrix(Shared(buffer, slot))}.store({value})")
+                line("fence_async_shared()")
             case AwaitPuts():
                 line("tma.store_wait(0)")
             case Cut():
@@ -190,6 +196,9 @@ class Steps(ABC):
         left = step.left if isinstance(step.left, str) else self._matrix(step.left)
         right = self._matrix(step.right)
         total = step.into if step.adds else f"no_{step.into}"
+        if step.into in self._issued and step.adds:  # behind the product before it, without a wait
+            total += self.under_way
+        self._issued.add(step.into)
         fresh = "" if step.adds else "use_acc=False, "
         text = f"warpgroup_mma({left}, {right}, {total}, {fresh}is_async=True)"
         e.writer.line(f"{step.into}{self.under_way} = {text}")
@@ -378,6 +387,9 @@ class Steps(ABC):
         text = self._slot(operand.buffer, operand.slot)
         if len(buffer.shape) != 2:
             text += f".reshape([{', '.join(map(str, self._sides(self._e.owner(operand.buffer), buffer)))}])"
+        if operand.cut > 1:
+            width = buffer.slot_shape[-1] // operand.cut
+            text += f".slice(who * {width}, {width}, 1)"
         return f"{text}.permute((1, 0))" if operand.transposed else text
 
 
