@@ -52,9 +52,10 @@ NAMES = frozenset({
     *(f"{word}_{n}{more}" for n in range(_MOST) for word, more in (
         ("held", ""), ("held", "_full"), ("block", ""), ("block", "_full"), ("block", "_empty"), ("out", ""),
         ("scores", ""), ("no_scores", ""), ("scores", "_under_way"), ("sums", ""), ("sums", "_under_way"),
-        ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"),
+        ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"), ("part", "_later"),
+        ("part", "_later_full"),
     )),
-    "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
+    "branching", "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
     "turns", "turn", "who", "pid", "slot", "consumer", "producer", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "STAGES", "GROUPS", "ROWS", "BY_ROW",

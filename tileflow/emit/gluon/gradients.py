@@ -13,6 +13,7 @@ from ...ir.types import Value, itemsize
 from ...schedule.chained import read_by
 from ...schedule.gradient_loop import GradientLoop, Sum
 from ...schedule.gradients import NAMES, AddedShape, Box, ScoreShape, Shape, SumShape, gradients, is_by_columns
+from ...schedule.leading import leading_branches
 from ...schedule.types import Buffer, Compute, Cut, EachTile, Multiply, Put, Save, Schedule, Shared, Step, Turn
 from ...space.knobs import NUM_STAGES
 from ..descriptors import block_of, box_of
@@ -45,6 +46,29 @@ class GradientRoles(Steps):
         super()._begin_turn(steps, turn)
         if any(isinstance(step, Multiply) for step in steps):
             self._e.block(Block((), _loop(self._e).scalars, ()))
+
+    def _repeat(self, first: str, inner: tuple[Step, ...]) -> None:
+        """The turns that take branches of the author's, and then those that take none any more, without them: threads
+        have registers for one of both at a time."""
+        e, found = self._e, _loop(self._e)
+        leading = leading_branches(found.keys, found.scalars, found.parts)
+        if leading is None or not any(isinstance(step, Multiply) for step in inner):
+            super()._repeat(first, inner)
+            return
+        tile = e.plan.ir.tiles[found.keys]
+        self._scalars((leading.bound,), found.scalars)
+        begin, block = e.bound(tile, tile.begin), e.plan.step_text(tile.block)
+        count = f"({e.as_dtype(leading.bound, 'int32')} - {begin} + {block} - 1) // {block}"
+        e.writer.line(f"branching = gl.minimum(gl.maximum({count}, {first}), {self._end})")
+        with e.taking(leading.branches, 0):
+            self._turns_between(first, "branching", inner)
+        with e.taking(leading.branches, 1):
+            self._turns_between("branching", self._end, inner)
+
+    def _name_of_part(self, number: int) -> str:
+        """The name of a part; that of turns which take no branch any more is another function."""
+        is_later = any(self._e.taken_side(op) == 1 for op in _loop(self._e).parts[number])
+        return f"part_{number}{'_later' if is_later else ''}"
 
     def _cut(self, step: Cut) -> None:
         raise InternalError("a loop of gradients is computed in whole rows", got=step)
@@ -102,15 +126,17 @@ class GradientRoles(Steps):
         e.bind(found.scores[number].product.output, f"scores_{number}", "float32")
         loaded = tuple(v for n in range(number + 1) for v in found.loaded(n) if v in read_by(found.parts[number]))
         names = {v: e.name(v) for v in loaded}
-        with e.lines() as writer, self._block_is_full(full):
-            self._gather(loaded)
-            e.block(Block((), found.parts[number], kept))
-            results = [e.name(v) for v in kept] + [self._operand(n, sum_) for n, sum_ in sums]
-            results += [e.as_dtype(v, v.type.dtype) for v in shared]
-            writer.line(f"return {', '.join(results)}")
-        scores = f"the scores{of_full(full)} up to {number}"
-        says = f"What follows from {scores}: operands of sums, and what later parts read."
-        made = e.define_function(part_name(f"part_{number}", full), says, writer)
+        made = self._function(part_name(self._name_of_part(number), full))
+        if made is None:
+            with e.lines() as writer, self._block_is_full(full):
+                self._gather(loaded)
+                e.block(Block((), found.parts[number], kept))
+                results = [e.name(v) for v in kept] + [self._operand(n, sum_) for n, sum_ in sums]
+                results += [e.as_dtype(v, v.type.dtype) for v in shared]
+                writer.line(f"return {', '.join(results)}")
+            scores = f"the scores{of_full(full)} up to {number}"
+            says = f"What follows from {scores}: operands of sums, and what later parts read."
+            made = e.define_function(part_name(self._name_of_part(number), full), says, writer)
         names |= {v: self._kept.setdefault(v, e.name(v)) for v in kept}  # one name, whichever function gives it
         for value, name in names.items():
             e.bind(value, name, e.held(value))

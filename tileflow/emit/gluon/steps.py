@@ -99,10 +99,7 @@ class Steps(ABC):
             case IfFull(_, inner, others):
                 self._if_full(inner, others)
             case Repeat(first, inner):
-                line(f"for turn in range({self._later(first)}, {self._end}):")
-                with self._e.writer.indented():
-                    self._begin_turn(inner, Turn())
-                    self._steps(inner)
+                self._repeat(self._later(first), inner)
             case Wait(barrier, slot, round_):
                 says = self._schedule.barrier(barrier).says
                 line(f"mbarrier.wait({self._gate(barrier, slot)}, {self._parity(barrier, round_)})  # {says}")
@@ -152,6 +149,16 @@ class Steps(ABC):
             self._steps(steps)
             if self.uneven:
                 e.writer.line("start += turns")
+
+    def _repeat(self, first: str, inner: tuple[Step, ...]) -> None:
+        """The turns of a tile from the ``first`` on."""
+        self._turns_between(first, self._end, inner)
+
+    def _turns_between(self, first: str, end: str, inner: tuple[Step, ...]) -> None:
+        self._e.writer.line(f"for turn in range({first}, {end}):")
+        with self._e.writer.indented():
+            self._begin_turn(inner, Turn())
+            self._steps(inner)
 
     def _if_any(self, inner: tuple[Step, ...]) -> None:
         if self._always:
