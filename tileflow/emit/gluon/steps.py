@@ -123,8 +123,8 @@ class Steps(ABC):
             case Share(value, buffer, slot):
                 line(f"{self._matrix(Shared(buffer, slot))}.store({value})")
                 line("fence_async_shared()")
-            case AwaitPuts():
-                line("tma.store_wait(0)")
+            case AwaitPuts(pending):
+                line(f"tma.store_wait({pending})")
             case Cut():
                 self._cut(step)
             case EachTile():
@@ -306,14 +306,14 @@ class Steps(ABC):
         """Write what follows without masks of the loop's end, where the turn's block is ``full``."""
         return self._e.plan.full_blocks(self._e.structure.keys) if full else nullcontext()
 
-    def _call(self, made: Function) -> str:
+    def _call(self, made: Function, **given: str) -> str:
         """The call of a part of a turn. That of a partial block computes its masks there: LLVM computed them in front
         of the loop, and they were spilled. Where the block begins stays known to be a multiple of its size."""
         if not self._is_partial:
-            return made.call()
+            return made.call(**given)
         e, tile = self._e, self._e.plan.ir.tiles[self._e.structure.keys]
         begin = f"{e.tile(tile.name)}_begin"
-        return made.call(**{begin: f"{begin} + {e.kept_in_branch} * {e.plan.step_text(tile.block)}"})
+        return made.call(**given, **{begin: f"{begin} + {e.kept_in_branch} * {e.plan.step_text(tile.block)}"})
 
     def _function(self, name: str) -> Function | None:
         return next((f for f in self._e.functions if f.name == name), None)
