@@ -110,7 +110,7 @@ def emit_if(e: Context, op: Op) -> None:
     test = IfAttrs.of(op).test
     answer = e.plan.number(test) if test is not None else None
     if answer is not None:
-        _emit_side(e, op, op.regions[0 if answer else 1])
+        emit_side(e, op, op.regions[0 if answer else 1])
         return
     condition = e.name(op.inputs[0]) if test is None else e.plan.text(test)
     if _is_choice(e, op):
@@ -153,8 +153,8 @@ def _emit_choice(e: Context, op: Op, condition: str) -> None:
         e.define(out, f"tl.where({condition}, {first}, {second})", h)
 
 
-def _emit_side(e: Context, op: Op, side: Block) -> None:
-    """The side that the config takes, in place of the branch."""
+def emit_side(e: Context, op: Op, side: Block) -> None:
+    """The side that is taken in any case, in place of the branch."""
     e.block(side)
     for out, result in zip(op.outputs, side.results, strict=True):
         held = compute_dtype(out.type.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..expr import Expr
-from .attributes import AccessAttrs, AtomicAttrs
+from .attributes import AccessAttrs, AtomicAttrs, LoadAttrs
 from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex, once
 from .kinds import OpKind
 from .op_table import effects_of
@@ -58,7 +58,17 @@ def added_box(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
     return order if all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True)) else None
 
 
-def _box(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+def vector_box(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+    """The tensor's dimensions in the order of a box of one row that the load of a vector brings, with zeros past the
+    tensor's end; for whoever knows that it begins at aligned bytes. None where the copy engine brings none."""
+    order = _box(ir, op, least_dims=1) if op.kind is OpKind.LOAD and len(op.output.dims) == 1 else None
+    tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
+    if order is None or list(order) != sorted(order) or LoadAttrs.of(op).other != 0:
+        return None
+    return order if all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True)) else None
+
+
+def _box(ir: KernelIR, op: Op, least_dims: int = 2) -> tuple[int, ...] | None:
     if AccessAttrs.of(op).has_mask:
         return None
     tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
@@ -68,7 +78,7 @@ def _box(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
         return None
     axes = [_axis(item) for item in items]
     order = _contiguous_last(tensor)
-    if order is None or None in axes or len(boxed(op)) < 2:
+    if order is None or None in axes or len(boxed(op)) < least_dims:
         return None
     if sorted(a for a in axes if a is not None and a >= 0) != list(range(len(boxed(op)))) or axes[order[-1]] == -1:
         return None

@@ -37,7 +37,8 @@ class GradientProgram(Streamed):
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
         """What the copy engine brings: ``held_N`` once, ``block_N`` in each turn."""
         kind, number = _named(buffer)
-        op = {"held": self._found.held, "block": self._found.blocks}[kind][number]
+        op = {"held": self._found.held, "block": self._found.blocks, "vector": self._found.vectors}[kind][number]
+        assert op is not None
         at = NO_TURN if turn is None else turn
         scalars = self._scalars_outside if turn is None else self._of_turn(self._scalars_outside, at, 0)
         return self._load(op, scalars, at, max(group, 0), by_engine=True)
@@ -86,7 +87,13 @@ class GradientProgram(Streamed):
         found = self._found
         env = self._of_turn(self._outside[group], turn, group)
         for name, value in registers.items():
-            env |= {found.scores[number].product.output: value} if name == f"scores_{number}" else value
+            vector = found.vectors[number]
+            if name == f"scores_{number}":
+                env[found.scores[number].product.output] = value
+            elif vector is not None and name == f"vector_{number}":
+                env[vector.output] = value
+            else:
+                env |= value
         env = self._run(found.parts[number], env, turn, group)
         operands = {n: self._value(s.operand, env) for n, s in enumerate(found.sums) if s.part == number}
         kept = {v: env[v] for v in found.kept(number)}

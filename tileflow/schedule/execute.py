@@ -265,8 +265,8 @@ class _Execution:
                 self._share(step, number, turn, where)
             case Put():
                 self._put(step, number, turn, where)
-            case AwaitPuts():
-                yield from self._await_puts(number)
+            case AwaitPuts(pending):
+                yield from self._await_puts(number, pending)
             case Scatter(value, at, piece):
                 part = self._groups[number].read((value,), where)[value]
                 self._ragged.scatter(part, at.at(turn, self._turns), piece, number)
@@ -403,8 +403,9 @@ class _Execution:
         place.contents = self._groups[number].read((step.value,), where)[step.value].clone()
         place.turn = step.slot.turn.at(turn, self._turns)
 
-    def _await_puts(self, number: int) -> _Run:
+    def _await_puts(self, number: int, pending: int) -> _Run:
         mine = [o for o in self._memory.outgoing if o.group == number]
+        mine = mine[: len(mine) - pending] if pending else mine
         if any(not o.over for o in mine):
             yield _Blocked(lambda: all(o.over for o in mine), lambda: f"{len(mine)} copies of its results")
         for outgoing in mine:

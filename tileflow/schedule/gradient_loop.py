@@ -11,6 +11,7 @@ A turn may add one more product to memory: what it computed for a sum, with its 
 program holds. So one launch has all gradients of attention: ``atomic_add(grad_q, [tile_m, :], dot(inner.T, key))``.
 
     scalars    what follows from the turn alone, a number each
+    vectors    a number for each row of a block, by the copy engine, for the part of one number
     ahead      loads beside the boxes, by pointers, for the part of one number
     parts      what follows from the scores up to that number, from the sums' operands to what later parts read
 
@@ -22,8 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..ir.access import added_box
-from ..ir.attributes import AtomicAttrs, LoopAttrs, PermuteAttrs, TileAttrs, WhereMaskAttrs
+from ..expr import Expr
+from ..ir.access import added_box, vector_box
+from ..ir.attributes import AccessAttrs, AtomicAttrs, LoopAttrs, PermuteAttrs, TileAttrs, WhereMaskAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
@@ -102,6 +104,7 @@ class GradientLoop:
     sums: tuple[Sum, ...]
     before: tuple[Op, ...]
     scalars: tuple[Op, ...]
+    vectors: tuple[Op | None, ...]
     ahead: tuple[tuple[Op, ...], ...]
     parts: tuple[tuple[Op, ...], ...]
     after: tuple[Op, ...]
@@ -190,12 +193,29 @@ def _find(ir: KernelIR) -> GradientLoop:
         sums,
         before,
         turn.scalars,
-        turn.ahead,
+        tuple(_vector(ir, loop, ops) for ops in turn.ahead),
+        tuple(() if _vector(ir, loop, ops) is not None else ops for ops in turn.ahead),
         turn.parts,
         after,
         saved_rows(ir, after, rows),
         _added(ir, loop, passed[0], found, turn) if passed else None,
     )
+
+
+def _vector(ir: KernelIR, loop: Op, ahead: tuple[Op, ...]) -> Op | None:
+    """The vector beside a turn's blocks that is all that is loaded for a part, where the copy engine can bring it: of
+    sizes that are known, whatever the strides, and from a place that is a multiple of the program's rows."""
+    load = ahead[0] if len(ahead) == 1 else None
+    if load is None or not ir.shape_mode.is_static or vector_box(ir, load) is None:
+        return None
+    tile = ir.tiles[TileAttrs.of(loop).tile]
+    along = [i.tile for i in AccessAttrs.of(load).index if isinstance(i, TileIndex)]
+    begin = ir.definitions.get(tile.begin) if isinstance(tile.begin, Value) else None
+    if begin is not None and begin.kind is OpKind.TILE_BEGIN:
+        first: Expr | Value = ir.tiles[TileAttrs.of(begin).tile].begin
+    else:
+        first = tile.begin
+    return load if along == [tile.name] and isinstance(first, Expr) and first.constant == 0 else None
 
 
 def _atomic_of(body: Block, product: Op) -> Op | None:

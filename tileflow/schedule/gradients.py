@@ -36,6 +36,7 @@ from .types import (
     Schedule,
     Share,
     Shared,
+    Slot,
     Staged,
     Step,
     Turn,
@@ -52,9 +53,10 @@ NAMES = frozenset({
     *(f"{word}_{n}{more}" for n in range(_MOST) for word, more in (
         ("held", ""), ("held", "_full"), ("block", ""), ("block", "_full"), ("block", "_empty"), ("out", ""),
         ("scores", ""), ("no_scores", ""), ("scores", "_under_way"), ("sums", ""), ("sums", "_under_way"),
-        ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"),
+        ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"), ("part", "_later"),
+        ("part", "_later_full"), ("vector", ""),
     )),
-    "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
+    "box", "branching", "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
     "turns", "turn", "who", "pid", "slot", "consumer", "producer", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "STAGES", "GROUPS", "ROWS", "BY_ROW",
@@ -92,19 +94,21 @@ class SumShape:
 class AddedShape:
     """A product that a turn adds to memory: the number of what the program holds that it multiplies by, the part after
     which its operand is there, and the box of a group's part of the result. ``by_columns``: groups have parts of its
-    columns, else of its rows. ``operand``: a group's, which all groups read."""
+    columns, else of its rows. ``operand``: a group's, which all groups read. ``deep``: results leave by a ring, so that
+    the copy engine may be a turn behind."""
 
     held: int
     part: int
     by_columns: bool
     operand: Box
     out: Box
+    deep: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the schedule needs to know of a region. ``ahead``: the parts that something is loaded ahead for; ``masked``:
-    those that mask lanes past the loop's end; ``added``: what a turn adds to memory."""
+    """What the schedule needs to know of a region. ``ahead``: the parts that something is loaded ahead for;
+    ``vectors``: of each part, what the copy engine brings for it beside its score's block; ``masked``: those parts that mask lanes past the loop's end; ``added``: what a turn adds to memory."""
 
     held: tuple[Box, ...]
     blocks: tuple[Box, ...]
@@ -112,6 +116,7 @@ class Shape:
     sums: tuple[SumShape, ...]
     saved: tuple[Box, ...] = ()
     ahead: tuple[int, ...] = ()
+    vectors: tuple[Box | None, ...] = ()
     masked: frozenset[int] = frozenset()
     added: AddedShape | None = None
 
@@ -131,7 +136,7 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
             IfAny(
                 (
                     *(_loaded_ahead(n, Turn("first")) for n in shape.ahead),
-                    Repeat(0, tuple(_Turn(shape, groups).steps())),
+                    Repeat(0, tuple(_Turn(shape, groups, stages).steps())),
                 )
             ),
             *((AwaitPuts(),) if shape.added is not None else ()),
@@ -150,7 +155,7 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
                 for n in range(len(shape.held))
                 for g in range(groups)
             ),
-            Repeat(0, tuple(step for n in range(len(shape.blocks)) for step in _filled(f"block_{n}"))),
+            Repeat(0, tuple(step for n in range(len(shape.blocks)) for step in _filled(shape, n))),
         ),
     )
     return Schedule(producer, consumer, _buffers(shape, groups, stages), _barriers(shape, groups, stages), stages)
@@ -201,6 +206,7 @@ def _buffers(shape: Shape, groups: int, stages: int) -> tuple[Buffer, ...]:
         *(Buffer(f"held_{n}", b.shape, b.element_bytes, groups, "group") for n, b in enumerate(shape.held)),
         *(Buffer(f"block_{n}", b.shape, b.element_bytes, stages, "stage") for n, b in enumerate(shape.blocks)),
         *(Buffer(f"out_{n}", shape.saved[n].shape, shape.saved[n].element_bytes, groups, "group") for n in own),
+        *(Buffer(f"vector_{n}", b.shape, b.element_bytes, stages, "stage") for n, b in enumerate(shape.vectors) if b),
         *_buffers_of_added(shape, groups, stages),
     )
 
@@ -210,11 +216,18 @@ def _buffers_of_added(shape: Shape, groups: int, stages: int) -> tuple[Buffer, .
     group has heard that the other ones are a turn behind at most, and has awaited its own product."""
     if shape.added is None:
         return ()
-    operand, out = shape.added.operand, shape.added.out
+    operand = shape.added.operand
     return (
         Buffer("shared", operand.shape, operand.element_bytes, stages * groups, "stage"),
-        Buffer("leaving", out.shape, out.element_bytes, groups, "group"),
+        _leaving(shape.added, groups, stages),
     )
+
+
+def _leaving(added: AddedShape, groups: int, stages: int) -> Buffer:
+    """What results leave by: a slot a group, or a ring of them."""
+    if added.deep:
+        return Buffer("leaving", added.out.shape, added.out.element_bytes, groups * stages, "stage")
+    return Buffer("leaving", added.out.shape, added.out.element_bytes, groups, "group")
 
 
 def _barriers(shape: Shape, groups: int, stages: int) -> tuple[Barrier, ...]:
@@ -223,7 +236,8 @@ def _barriers(shape: Shape, groups: int, stages: int) -> tuple[Barrier, ...]:
         for n, box in enumerate(shape.held)
     ]
     for n, box in enumerate(shape.blocks):
-        found.append(Barrier(f"block_{n}_full", stages, 1, "stage", f"this turn's {box.name} is there"))
+        copies = 1 + len(_vectors_beside(shape, n))
+        found.append(Barrier(f"block_{n}_full", stages, copies, "stage", f"this turn's {box.name} is there"))
         found.append(
             Barrier(f"block_{n}_empty", stages, groups, "stage", f"all groups have multiplied by this {box.name}")
         )
@@ -232,10 +246,18 @@ def _barriers(shape: Shape, groups: int, stages: int) -> tuple[Barrier, ...]:
     return tuple(found)
 
 
-def _filled(name: str) -> tuple[Step, ...]:
-    """The producer's steps for a ring: wait until the slot was let go, then fill it."""
-    slot = Staged(_THIS)
-    return Wait(f"{name}_empty", slot, Round(_THIS, behind=1)), Copy(name, slot, f"{name}_full", _THIS)
+def _filled(shape: Shape, block: int) -> tuple[Step, ...]:
+    """The producer's steps for a ring: wait until the slot was let go, then fill it, and the vectors beside it."""
+    slot, full = Staged(_THIS), f"block_{block}_full"
+    names = (f"block_{block}", *(f"vector_{n}" for n in _vectors_beside(shape, block)))
+    return Wait(f"block_{block}_empty", slot, Round(_THIS, behind=1)), *(Copy(n, slot, full, _THIS) for n in names)
+
+
+def _vectors_beside(shape: Shape, block: int) -> tuple[int, ...]:
+    """The parts whose vectors come and go with a block: that of their score."""
+    return tuple(
+        n for n, vector in enumerate(shape.vectors) if vector is not None and shape.scores[n].block == block
+    )
 
 
 class _Turn:
@@ -246,11 +268,12 @@ class _Turn:
     each instruction of all products (its advice C7512).
     """
 
-    def __init__(self, shape: Shape, groups: int) -> None:
-        self._shape, self._groups = shape, groups
+    def __init__(self, shape: Shape, groups: int, stages: int) -> None:
+        self._shape, self._groups, self._stages = shape, groups, stages
         self._issued: list[tuple[str, int | None]] = []  # products of this turn, with their blocks
         self._there: set[int] = set()  # blocks that were waited for
         self._free: list[int] = []  # blocks that were let go
+        self._waiting = {n for n, vector in enumerate(shape.vectors) if vector is not None}  # parts that read one
 
     def steps(self) -> list[Step]:
         shape, found = self._shape, list[Step]()
@@ -269,7 +292,7 @@ class _Turn:
         sums = tuple(f"sums_{n}" for n in range(len(shape.sums)))
         if shape.added is not None:
             over = tuple(name for name, _ in self._issued if name in sums and self._is_before_added(name))
-            found += [*self._await((*over, "added")), AwaitPuts(), Put("added", "leaving", _OWN, _THIS, adds=True)]
+            found += [*self._await((*over, "added")), *self._leave(shape.added)]
             sums = tuple(name for name in sums if name not in over)
         found += [_loaded_ahead(n, Turn("next")) for n in shape.ahead]
         return [*found, *self._await(sums)]
@@ -290,6 +313,11 @@ class _Turn:
             self._issued.append(("added", None))
         return steps
 
+    def _leave(self, added: AddedShape) -> tuple[Step, ...]:
+        """Have the copy engine add the result, through a slot that it has read."""
+        slot: Slot = Staged(_THIS, _OWN) if added.deep else _OWN
+        return AwaitPuts(self._stages - 1 if added.deep else 0), Put("added", "leaving", slot, _THIS, adds=True)
+
     def _is_before_added(self, name: str) -> bool:
         names = [issued for issued, _ in self._issued]
         return names.index(name) < names.index("added")
@@ -305,6 +333,7 @@ class _Turn:
         place = max(n for n, (name, _) in enumerate(self._issued) if name in results)
         later = {block for _, block in self._issued[place + 1 :]}
         later |= {s.block for n, s in enumerate(self._shape.sums) if f"sums_{n}" not in dict(self._issued)}
+        later |= {self._shape.scores[n].block for n in self._waiting}
         gone = [n for n in range(len(self._shape.blocks)) if n not in later and n not in self._free]
         self._free += gone
         return [
@@ -318,7 +347,10 @@ class _Turn:
         operands = tuple(f"operand_{n}" for n, sum_ in enumerate(self._shape.sums) if sum_.part == number)
         if self._shape.added is not None and self._shape.added.part == number:
             operands = (*operands, "shared_operand")
-        part = Compute(f"part_{number}", (f"scores_{number}", *kept, *ahead), (f"kept_{number}", *operands), _THIS)
+        box = Shared(f"vector_{number}", Staged(_THIS)) if number in self._waiting else None
+        self._waiting.discard(number)
+        reads, writes = (f"scores_{number}", *kept, *ahead), (f"kept_{number}", *operands)
+        part = Compute(f"part_{number}", reads, writes, _THIS, box=box)
         return where_full(part, number in self._shape.masked)
 
     def _add(self, number: int, sum_: SumShape) -> list[Step]:

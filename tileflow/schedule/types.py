@@ -301,7 +301,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class AwaitPuts:
-    """Wait until the copy engine has read all that this group had it write."""
+    """Wait until the copy engine has read all that this group had it write, but for the last ``pending`` boxes."""
+
+    pending: int = 0
 
 
 @dataclass(frozen=True, slots=True)

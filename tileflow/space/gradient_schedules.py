@@ -110,6 +110,8 @@ def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Ta
     for op in found.blocks:
         total = total + stages * extents.of(op.output.dims[0]) * _row_bytes(ir, op, extents)
     total = total + _memory_of_added(found, rows, stages, extents)
+    for vector in (op for op in found.vectors if op is not None):
+        total = total + stages * extents.of(vector.output.dims[0]) * _bytes(ir, vector)
     for n, op in enumerate(found.saved if found.added is None else ()):
         own = rows * _row_bytes(ir, op, extents)
         is_own = Expr.of(1)

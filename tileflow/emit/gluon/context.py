@@ -60,6 +60,7 @@ class GluonContext(Context):
         self.structure: Structure = found
         self.functions: list[Function] = []
         self._auto: set[Value] = set()
+        self._taken: tuple[tuple[Op, ...], int] = ((), 0)  # branches, and the side that the turns written now take
         self._spread = False
         self.names.reserve(self.own_names)
 
@@ -144,6 +145,20 @@ class GluonContext(Context):
     def is_row(self, dims: tuple[Dim, ...]) -> bool:
         """Whether a value is a number for each column of a tile."""
         return len(dims) == 1 and not self.is_rows(dims[0])
+
+    @contextmanager
+    def taking(self, branches: tuple[Op, ...], side: int) -> Iterator[None]:
+        """Write turns that all take one side of these branches."""
+        self._taken = branches, side
+        try:
+            yield
+        finally:
+            self._taken = (), 0
+
+    def taken_side(self, branch: Op) -> int | None:
+        """The side of a branch that all turns written just now take."""
+        branches, side = self._taken
+        return side if any(branch is other for other in branches) else None
 
     @contextmanager
     def spread_over_a_warp(self) -> Iterator[None]:

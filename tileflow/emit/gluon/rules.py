@@ -30,7 +30,17 @@ _IMPORTED = (_loops, _memory, _pointwise, _reductions, _tiles, _views)  # for th
 _REDUCE = {"sum": "gl.sum({0}, axis={1})", "max": "gl.max({0}, axis={1})", "min": "gl.min({0}, axis={1})"}
 
 GLUON = GluonContext.rules
-GLUON.update({kind: TRITON[kind] for kind in (OpKind.IF, OpKind.UNSQUEEZE)})
+GLUON.update({OpKind.UNSQUEEZE: TRITON[OpKind.UNSQUEEZE]})
+
+
+@GLUON.emits(OpKind.IF)
+def branch(e: GluonContext, op: Op) -> None:
+    """Write a branch by the Triton family's rule, or one side alone where all turns take that."""
+    side = e.taken_side(op)
+    if side is None:
+        TRITON[OpKind.IF](e, op)
+    else:
+        _loops.emit_side(e, op, op.regions[side])
 
 
 @GLUON.emits(OpKind.POINTWISE, OpKind.WHERE_MASK, OpKind.EXPAND)

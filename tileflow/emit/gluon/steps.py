@@ -99,10 +99,7 @@ class Steps(ABC):
             case IfFull(_, inner, others):
                 self._if_full(inner, others)
             case Repeat(first, inner):
-                line(f"for turn in range({self._later(first)}, {self._end}):")
-                with self._e.writer.indented():
-                    self._begin_turn(inner, Turn())
-                    self._steps(inner)
+                self._repeat(self._later(first), inner)
             case Wait(barrier, slot, round_):
                 says = self._schedule.barrier(barrier).says
                 line(f"mbarrier.wait({self._gate(barrier, slot)}, {self._parity(barrier, round_)})  # {says}")
@@ -126,8 +123,8 @@ class Steps(ABC):
             case Share(value, buffer, slot):
                 line(f"{self._matrix(Shared(buffer, slot))}.store({value})")
                 line("fence_async_shared()")
-            case AwaitPuts():
-                line("tma.store_wait(0)")
+            case AwaitPuts(pending):
+                line(f"tma.store_wait({pending})")
             case Cut():
                 self._cut(step)
             case EachTile():
@@ -152,6 +149,16 @@ class Steps(ABC):
             self._steps(steps)
             if self.uneven:
                 e.writer.line("start += turns")
+
+    def _repeat(self, first: str, inner: tuple[Step, ...]) -> None:
+        """The turns of a tile from the ``first`` on."""
+        self._turns_between(first, self._end, inner)
+
+    def _turns_between(self, first: str, end: str, inner: tuple[Step, ...]) -> None:
+        self._e.writer.line(f"for turn in range({first}, {end}):")
+        with self._e.writer.indented():
+            self._begin_turn(inner, Turn())
+            self._steps(inner)
 
     def _if_any(self, inner: tuple[Step, ...]) -> None:
         if self._always:
@@ -299,14 +306,14 @@ class Steps(ABC):
         """Write what follows without masks of the loop's end, where the turn's block is ``full``."""
         return self._e.plan.full_blocks(self._e.structure.keys) if full else nullcontext()
 
-    def _call(self, made: Function) -> str:
+    def _call(self, made: Function, **given: str) -> str:
         """The call of a part of a turn. That of a partial block computes its masks there: LLVM computed them in front
         of the loop, and they were spilled. Where the block begins stays known to be a multiple of its size."""
         if not self._is_partial:
-            return made.call()
+            return made.call(**given)
         e, tile = self._e, self._e.plan.ir.tiles[self._e.structure.keys]
         begin = f"{e.tile(tile.name)}_begin"
-        return made.call(**{begin: f"{begin} + {e.kept_in_branch} * {e.plan.step_text(tile.block)}"})
+        return made.call(**given, **{begin: f"{begin} + {e.kept_in_branch} * {e.plan.step_text(tile.block)}"})
 
     def _function(self, name: str) -> Function | None:
         return next((f for f in self._e.functions if f.name == name), None)
