@@ -261,9 +261,7 @@ def _filled(shape: Shape, block: int) -> tuple[Step, ...]:
 
 def _vectors_beside(shape: Shape, block: int) -> tuple[int, ...]:
     """The parts whose vectors come and go with a block: that of their score."""
-    return tuple(
-        n for n, vector in enumerate(shape.vectors) if vector is not None and shape.scores[n].block == block
-    )
+    return tuple(n for n, vector in enumerate(shape.vectors) if vector is not None and shape.scores[n].block == block)
 
 
 class _Turn:
