@@ -52,7 +52,7 @@ STAND_INS: dict[str, Mapping[int, StandIn]] = {
 }
 SCHEDULED = {"gradients": 2, "fused_gradients": 1}  # the launch that is warp-specialised, where it is not the first
 # bytes a thread that are spilled where masks of open sizes meet three sums in registers
-MOST_SPILLS = {"fused_gradients": 160}
+MOST_SPILLS = {"fused_gradients": 208}
 
 
 @pytest.mark.parametrize("name", ROWS)
