@@ -23,6 +23,7 @@ backward_reference = flash.backward_reference
 
 attention = flash.attention.alias("examples.attention:attention")
 attention_backward = flash.attention_backward.alias("examples.attention:attention_backward")
+attention_backward_fused = flash.attention_backward_fused.alias("examples.attention:attention_backward_fused")
 
 Score = Callable[[torch.Tensor, Any, Any, Any], torch.Tensor]
 

@@ -35,6 +35,9 @@ SPECIALISED: dict[str, dict[str, Choice]] = {
     "examples.attention:attention": {
         "schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": 128, "num_stages": 2,
     },
+    "examples.attention:attention_backward_fused": {
+        "schedule@1": "warp_specialised", "block:tile_n@1": 128, "block:block_m": 128, "num_stages@1": 2,
+    },
     "examples.matmul:matmul_epilogue": {
         **_PRODUCT, "block:tile_m": 128, "block:tile_n": 128, "ping_pong": True, "num_stages": 6, "group": 8,
     },

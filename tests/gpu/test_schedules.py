@@ -26,7 +26,7 @@ from tile_testing.kernels.schedule_kernels import (
 import examples.fp8_matmul
 import examples.int4_matmul
 import examples.matmul
-from examples.attention import attention, attention_backward, attention_scored
+from examples.attention import attention, attention_backward, attention_backward_fused, attention_scored
 from examples.fp8_matmul import fp8_matmul
 from examples.grouped_matmul import grouped_matmul, grouped_matmul_flat
 from examples.int4_matmul import int4_matmul
@@ -343,6 +343,36 @@ def test_gradients_by_other_turns(card: Target, launch: int, turn: int, d: int) 
     call = with_gradients(args, card, (launch,), turn, "static")
     verdict = check_call(call, args, make_reference(attention_backward.reference, args), repeats=20)
     assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("d", "turn"), [(32, 128), (64, 128), (80, 64), (128, 64)])
+@pytest.mark.parametrize("m", [1024, 1000, 130])
+def test_all_gradients_in_one_launch(card: Target, m: int, d: int, turn: int, causal: bool, mode: str) -> None:
+    """What each turn adds to memory is divided by columns or by rows; turns that the end or the diagonal cuts."""
+    kernel = attention_backward_fused
+    args = kernel.inputs(batch=2, heads=3, m=m, d=d, causal=causal, device="cuda")
+    lowered = kernel.lower(args, card, mode=mode)
+    choices: dict[str, Choice] = {
+        "schedule@1": "warp_specialised", "block:tile_n@1": 128, "block:block_m": turn, "num_stages@1": 2,
+    }  # fmt: skip
+    call = kernel.compile(lowered, lowered.space.normalise(lowered.default.with_(choices)), "cuda")
+    check(call, kernel, args)
+
+
+def test_all_gradients_many_times(card: Target) -> None:
+    """What is added in any order differs in the last bits; the gradients of keys and values do not."""
+    kernel = attention_backward_fused
+    args = kernel.inputs(batch=2, heads=16, m=2048, d=128, causal=True, device="cuda")
+    lowered = kernel.lower(args, card)
+    assert lowered.default["schedule@1"] == "warp_specialised"
+    call = kernel.compile(lowered, lowered.default, "cuda")
+    first, *sums = call(*args)
+    for _ in range(50):
+        again, *others = call(*args)
+        assert all(torch.equal(a, b) for a, b in zip(others, sums, strict=True))
+        torch.testing.assert_close(again, first, atol=1e-2, rtol=2e-2)
 
 
 def test_gradients_of_one_launch_after_another_are_the_same(card: Target) -> None:

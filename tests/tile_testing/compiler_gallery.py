@@ -121,6 +121,13 @@ GALLERY: dict[str, Gallery] = {
         dtypes=FLOATS[:2],
         layouts=("strided", "broadcast"),
     ),
+    "examples.attention:attention_backward_fused": Gallery(
+        "m d heads batch",
+        {**_HEADS, "m": lambda n: n + (n == 1)},
+        options=_CAUSAL,
+        dtypes=FLOATS[:2],
+        layouts=("strided", "broadcast"),
+    ),
     "examples.attention:attention_scored": Gallery("m n d heads batch", _HEADS, layouts=("strided", "broadcast")),
     "examples.bmm:bmm": Gallery("m n k b", dtypes=FLOATS[:2], layouts=LAYOUTS[:2]),
     "examples.bmm:bmm_small": Gallery("m n k b", dtypes=FLOATS[:2], layouts=LAYOUTS[:2]),

@@ -288,7 +288,9 @@ def _gradients(ir: KernelIR, found: GradientLoop, groups: int) -> dict[str, Choi
     dims = (op.output.dims[1] for op in (*found.held, *found.blocks, *(s.product for s in found.sums)))
     widest = _widest(ir, dims)
     if found.added is not None:
-        return {symbol(found.columns): 64 if widest > NARROW_HEAD else 128, NUM_STAGES.name(ir): 2} if groups == 2 else {}
+        return (
+            {symbol(found.columns): 64 if widest > NARROW_HEAD else 128, NUM_STAGES.name(ir): 2} if groups == 2 else {}
+        )
     if len(found.sums) > 1 or widest > WIDE_HEAD:
         return {}
     if groups == 2:

@@ -27,7 +27,7 @@ class Backend:
 
 def _backward(ctx: BackwardContext, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     *tensors, causal = ctx.saved
-    return *flash.attention_backward(*tensors, grad.contiguous(), causal), None, None
+    return *flash.attention_gradients(*tensors, grad.contiguous(), causal), None, None
 
 
 _with_lse = differentiable(

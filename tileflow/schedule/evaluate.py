@@ -178,9 +178,7 @@ class Region:
         other = torch.tensor(LoadAttrs.of(op).other, dtype=tensor.dtype)
         return torch.where(inside, found, other)
 
-    def _store(
-        self, op: Op, value: Any, env: Environment, group: int, adds: bool = False, turn: int = NO_TURN
-    ) -> None:
+    def _store(self, op: Op, value: Any, env: Environment, group: int, adds: bool = False, turn: int = NO_TURN) -> None:
         tensor, dims = self._tensors[AccessAttrs.of(op).tensor], op.values[0].dims
         places, inside = self._places(op, dims, env, turn, group)
         for axis, dim in enumerate(dims):

@@ -157,7 +157,7 @@ def _find(ir: KernelIR) -> GradientLoop:
     check_products(products)
     if any(op not in body.ops for op in products):
         raise Refused("its products are all in the loop", loop)
-    passed = [op for op in products if _atomic_of(body, op) is not None]
+    passed = [op for op in products if _to_memory(body, op)]
     first = [op for op in products if len(op.values) == 2 and op not in passed]
     second = [op for op in products if len(op.values) == 3]
     if not (1 <= len(first) <= MOST_SCORES and 1 <= len(second) <= MOST_SUMS):
@@ -168,14 +168,15 @@ def _find(ir: KernelIR) -> GradientLoop:
     held_and_blocks = [found.score(op) for op in first]
     in_sums = [found.summed(op) for op in second]
     swapped = [_swapped(ir, op) for op in passed]
-    aside = {*products, *found.on_the_way, *(_atomic_of(body, op) for op in passed)}
+    aside = {*products, *found.on_the_way, *(other for op in passed for other in _to_memory(body, op))}
     aside |= {op for on_the_way, _ in swapped for op in on_the_way}
     masks = tuple(mask for _, mask in swapped if mask is not None)
     rest = (*(op for op in body.ops if op not in aside), *masks)
     turn = _Turn(rest, tuple(op.output for op in first))
     scores = tuple(Score(op, *places) for op, places in zip(first, held_and_blocks, strict=True))
     sums = tuple(
-        Sum(op, *place, _carried_at(loop, op), turn.part_of(op.inputs[0], op)) for op, place in zip(second, in_sums, strict=True)
+        Sum(op, *place, _carried_at(loop, op), turn.part_of(op.inputs[0], op))
+        for op, place in zip(second, in_sums, strict=True)
     )
     if len(body.results) != len(sums):
         raise Refused("its loop carries the sums alone", loop)
@@ -218,10 +219,19 @@ def _vector(ir: KernelIR, loop: Op, ahead: tuple[Op, ...]) -> Op | None:
     return load if along == [tile.name] and isinstance(first, Expr) and first.constant == 0 else None
 
 
-def _atomic_of(body: Block, product: Op) -> Op | None:
-    """The addition to memory that a product is made for."""
-    readers = [op for op in body.ops if product.output in op.values]
-    return readers[0] if len(readers) == 1 and readers[0].kind is OpKind.ATOMIC else None
+def _to_memory(body: Block, product: Op) -> tuple[Op, ...]:
+    """What stands between a product and the addition to memory that it is made for, with that at the end: broadcasts to
+    dimensions that are told to be as long, in dynamic mode. Empty where something else reads it."""
+    found: list[Op] = []
+    value = product.output
+    while True:
+        readers = [op for op in body.ops if value in op.values]
+        if len(readers) != 1 or readers[0].kind not in (OpKind.ATOMIC, OpKind.EXPAND):
+            return ()
+        found.append(readers[0])
+        if readers[0].kind is OpKind.ATOMIC:
+            return tuple(found)
+        value = readers[0].output
 
 
 def _swapped(ir: KernelIR, product: Op) -> tuple[tuple[Op, ...], Op | None]:
@@ -248,10 +258,10 @@ def _maker(ir: KernelIR, operand: Operand) -> Op | None:
 
 
 def _added(ir: KernelIR, loop: Op, product: Op, boxes: _Boxes, turn: _Turn) -> Added:
-    atomic = _atomic_of(loop.regions[0], product)
+    atomic = _to_memory(loop.regions[0], product)[-1]
     (swap, *_), mask = _swapped(ir, product)
     operand = swap.inputs[0] if mask is None else mask.output
-    assert atomic is not None and isinstance(operand, Value)
+    assert isinstance(operand, Value)
     attrs = AtomicAttrs.of(atomic)
     if attrs.fn != "add" or attrs.sem != "relaxed" or ir.uses.get(atomic.output):
         raise Refused("what a turn adds to memory is added in any order, and nobody reads the old values", atomic)
@@ -259,8 +269,12 @@ def _added(ir: KernelIR, loop: Op, product: Op, boxes: _Boxes, turn: _Turn) -> A
     if ir.tensor(attrs.tensor).dtype != "float32" or along != [(TileAttrs.of(loop).tile, 0)]:
         raise Refused("a turn adds its own rows to a tensor of float32", atomic)
     if added_box(ir, atomic) is None:
-        raise Refused("what a turn adds to lies in memory as the copy engine takes it: in rows of aligned bytes", atomic)
-    return Added(product, operand, boxes.number_held(product.inputs[1], product), turn.part_of(operand, product), atomic)
+        raise Refused(
+            "what a turn adds to lies in memory as the copy engine takes it: in rows of aligned bytes", atomic
+        )
+    return Added(
+        product, operand, boxes.number_held(product.inputs[1], product), turn.part_of(operand, product), atomic
+    )
 
 
 class _Boxes:

@@ -46,6 +46,8 @@ from .types import (
 
 _OWN, _THIS = OfGroup(), Turn()
 RUN = 64  # of 16-bit numbers, that lie together in a row of shared memory: columns are cut between runs
+# the barrier by which all blocks of a turn are let go at once, where a turn has two more: each is one for the group
+_ALL_EMPTY = "blocks_empty"
 _MOST = 4  # of a kind: blocks of two scores and two sums
 
 # what a program of this schedule calls its own; an author's number of such a name has none
@@ -56,7 +58,7 @@ NAMES = frozenset({
         ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"), ("part", "_later"),
         ("part", "_later_full"), ("vector", ""),
     )),
-    "box", "branching", "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
+    "box", "branching", _ALL_EMPTY, "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
     "turns", "turn", "who", "pid", "slot", "consumer", "producer", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "STAGES", "GROUPS", "ROWS", "BY_ROW",
@@ -238,9 +240,11 @@ def _barriers(shape: Shape, groups: int, stages: int) -> tuple[Barrier, ...]:
     for n, box in enumerate(shape.blocks):
         copies = 1 + len(_vectors_beside(shape, n))
         found.append(Barrier(f"block_{n}_full", stages, copies, "stage", f"this turn's {box.name} is there"))
-        found.append(
-            Barrier(f"block_{n}_empty", stages, groups, "stage", f"all groups have multiplied by this {box.name}")
-        )
+        if shape.added is None:
+            says = f"all groups have multiplied by this {box.name}"
+            found.append(Barrier(f"block_{n}_empty", stages, groups, "stage", says))
+    if shape.added is not None:
+        found.append(Barrier(_ALL_EMPTY, stages, groups, "stage", "all groups have multiplied by these blocks"))
     if shape.added is not None:
         found.append(Barrier("shared_full", stages, groups, "stage", "all groups have shared this turn's operand"))
     return tuple(found)
@@ -250,14 +254,14 @@ def _filled(shape: Shape, block: int) -> tuple[Step, ...]:
     """The producer's steps for a ring: wait until the slot was let go, then fill it, and the vectors beside it."""
     slot, full = Staged(_THIS), f"block_{block}_full"
     names = (f"block_{block}", *(f"vector_{n}" for n in _vectors_beside(shape, block)))
-    return Wait(f"block_{block}_empty", slot, Round(_THIS, behind=1)), *(Copy(n, slot, full, _THIS) for n in names)
+    empty = f"block_{block}_empty" if shape.added is None else _ALL_EMPTY
+    waits = (Wait(empty, slot, Round(_THIS, behind=1)),) if shape.added is None or not block else ()
+    return *waits, *(Copy(n, slot, full, _THIS) for n in names)
 
 
 def _vectors_beside(shape: Shape, block: int) -> tuple[int, ...]:
     """The parts whose vectors come and go with a block: that of their score."""
-    return tuple(
-        n for n, vector in enumerate(shape.vectors) if vector is not None and shape.scores[n].block == block
-    )
+    return tuple(n for n, vector in enumerate(shape.vectors) if vector is not None and shape.scores[n].block == block)
 
 
 class _Turn:
@@ -336,10 +340,12 @@ class _Turn:
         later |= {self._shape.scores[n].block for n in self._waiting}
         gone = [n for n in range(len(self._shape.blocks)) if n not in later and n not in self._free]
         self._free += gone
-        return [
-            Await(len(self._issued) - place - 1, results),
-            *(Arrive(f"block_{n}_empty", Staged(_THIS)) for n in gone),
-        ]
+        steps: list[Step] = [Await(len(self._issued) - place - 1, results)]
+        if self._shape.added is None:
+            steps += [Arrive(f"block_{n}_empty", Staged(_THIS)) for n in gone]
+        elif gone and len(self._free) == len(self._shape.blocks):
+            steps.append(Arrive(_ALL_EMPTY, Staged(_THIS)))
+        return steps
 
     def _part(self, number: int) -> Step:
         kept = tuple(f"kept_{n}" for n in range(number))

@@ -1,33 +1,31 @@
-"""The schedules of attention's gradients beside torch's own gradient of attention, checked and timed in one run.
-
-It shows what the warp-specialised kernels gain before any default uses them.
+"""Attention's gradients beside torch's own gradient of attention, checked and timed in one run.
 
     python -m tileflow_benchmarks.ratios.gradients --out DIR [--only WORDS] [--seconds N]   on a GPU
     python -m tileflow_benchmarks.ratios.gradients --out DIR --dry-run                     builds only, without one
 
-A call has three launches: what both others read, the gradients of keys and values, that of queries. Each config gives
-one of the last two another schedule than the default, so that its time shows that launch's gain. The best of each are
-then timed together. All configs are built first, several at a time, into Triton's cache. A process of its own checks
-and times the configs of a case in turns, in a new order each round. It reports which config it is about to run, since a
-protocol fault is a deadlock: that config is recorded with ``bench_timeout``, and another process continues without it.
+One kernel has all three gradients in one launch of five products, beside a launch before and behind it; the other one
+has a launch for the gradients of keys and values, and one for that of queries, with seven products. Configs of the
+first give its launch other turns, rings and schedules than the default. All are built first, several at a time, into
+Triton's cache. A process of its own checks and times the configs of a case in turns, in a new order each round. It
+reports which config it is about to run, since a protocol fault is a deadlock: that config is recorded with
+``bench_timeout``, and another process continues without it.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
-from tileflow.config import Config
+from tileflow.config import Choice, Config
 from tileflow.errors import TileflowError
 from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
 from tileflow.measure.timing import DeviceSampler
-from tileflow.space.knobs import FULL_BLOCKS
 from tileflow.target import Target, target
 
 from ..suite.eager import attention_backward
@@ -38,30 +36,16 @@ from .watched import Job, say_about, say_begins, say_found
 
 _ROUNDS = 16
 _TORCH = "torch"
-_MASKED = "default, masks in each turn"
-_BOTH = "both, the best of each"
-# by launch: the knobs of its tile of rows and of its turns
-_BLOCKS = {1: ("block:tile_n@1", "block:block_m"), 2: ("block:tile_m@2", "block:block_n")}
-_RESULTS = {1: "keys and values", 2: "queries"}
-_TRIED = (
-    (1, 128, 64, 2),
-    (1, 128, 64, 3),
-    (1, 128, 32, 4),
-    (1, 128, 128, 2),
-    (1, 64, 64, 2),
-    (2, 128, 128, 2),
-    (2, 128, 64, 2),
-    (2, 128, 64, 4),
-    (2, 64, 64, 2),
-    (2, 192, 64, 2),
-    (2, 192, 64, 3),
-)
+_SEVEN = "two launches of seven products"
+_SEVEN_KERNEL = "examples.attention:attention_backward"
+# rows of keys, queries a turn, stages
+_TRIED = ((128, 64, 2), (128, 64, 3), (128, 128, 2), (64, 64, 2))
 
 
 class GradientCase(AttentionCase):
     """One call of attention's gradients, which need five products."""
 
-    kernel = "examples.attention:attention_backward"
+    kernel = "examples.attention:attention_backward_fused"
     products = 5
 
 
@@ -69,48 +53,43 @@ CASES = (
     GradientCase("D = 128, causal", 4, 32, 4096, 128, causal=True),
     GradientCase("D = 64, causal", 4, 32, 4096, 64, causal=True),
     GradientCase("D = 128, full", 4, 32, 4096, 128),
+    GradientCase("D = 64, full", 4, 32, 4096, 64),
     GradientCase("D = 64, 4000 rows, causal", 4, 32, 4000, 64, causal=True),
     GradientCase("D = 64, 4000 rows, full", 4, 32, 4000, 64),
     GradientCase("D = 128, 4000 rows, causal", 4, 32, 4000, 128, causal=True),
     GradientCase("D = 80, odd length, causal", 2, 16, 2000, 80, causal=True),
+    GradientCase("D = 128, 16k rows, causal", 1, 16, 16384, 128, causal=True),
+    GradientCase("D = 128, 1024 rows, causal", 8, 32, 1024, 128, causal=True),
 )
 
 
 def configs(lowered: Lowered) -> dict[str, Config]:
-    """Return the default and the valid configs that warp-specialise one launch, by what they differ in."""
+    """Return the default and other valid configs of the one launch, by what they differ in."""
     found = {"default": lowered.default}
-    known = {k.name for k in lowered.space.knobs}
-    branches = [name for name, choice in lowered.default.items if FULL_BLOCKS.matches(name) and choice]
-    if branches:
-        found[_MASKED] = lowered.space.normalise(lowered.default.with_(dict.fromkeys(branches, False)))
-    for launch, rows, columns, stages in _TRIED:
-        tile, turn = _BLOCKS[launch]
-        if f"schedule@{launch}" not in known:
+    for rows, turn, stages in _TRIED:
+        choices: dict[str, Choice] = {
+            "schedule@1": "warp_specialised", "block:tile_n@1": rows, "block:block_m": turn, "num_stages@1": stages,
+        }  # fmt: skip
+        known = {k.name for k in lowered.space.knobs}
+        if not choices.keys() <= known:
             continue
-        config = lowered.default.with_(
-            {
-                f"schedule@{launch}": "warp_specialised",
-                tile: rows,
-                turn: columns,
-                f"num_stages@{launch}": stages,
-            }
-        )
-        config = lowered.space.normalise(config)
-        if lowered.space.is_valid(config):
-            found[f"{_RESULTS[launch]}: {rows} rows, {columns} a turn, {stages} stages"] = config
+        config = lowered.space.normalise(lowered.default.with_(choices))
+        if lowered.space.is_valid(config) and config not in found.values():
+            found[f"{rows} keys, {turn} a turn, {stages} stages"] = config
     return found
 
 
-def _both(lowered: Lowered, times: Mapping[str, float]) -> Config | None:
-    """Return the fastest configs of both launches combined, where there are two."""
-    known, chosen = configs(lowered), dict[str, Any]()
-    for launch, result in _RESULTS.items():
-        names = [name for name in times if name.startswith(result)]
-        if not names:
-            return None
-        best = known[min(names, key=times.__getitem__)].to_dict()
-        chosen |= {n: c for n, c in best.items() if n.endswith(f"@{launch}") or n in _BLOCKS[launch]}
-    return lowered.space.normalise(lowered.default.with_(chosen))
+def names_of(number: int, device: Target) -> list[str]:
+    """Return the names of a case's contenders, torch left out."""
+    return [*configs(CASES[number].loaded.lower(CASES[number].args("meta"), device)), _SEVEN]
+
+
+def contender(number: int, name: str, device: Target) -> tuple[Kernel, Lowered, Config]:
+    """Return the kernel of a name, its lowered call, and its config."""
+    case = CASES[number]
+    kernel = load_kernel(_SEVEN_KERNEL) if name == _SEVEN else case.loaded
+    lowered = kernel.lower(case.args("meta"), device)
+    return kernel, lowered, lowered.default if name == _SEVEN else configs(lowered)[name]
 
 
 # ---- building ------------------------------------------------------------------------------------------------
@@ -120,8 +99,8 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
     """Build a config and return what its launches' binaries take of the device."""
     start, found = time.monotonic(), {"case": CASES[number].name, "config": name, "device": device}
     try:
-        lowered = CASES[number].loaded.lower(CASES[number].args("meta"), target(device))
-        taken = [build(source, lowered.target).resources for source in lowered.emit(configs(lowered)[name])]
+        _, lowered, config = contender(number, name, target(device))
+        taken = [build(source, lowered.target).resources for source in lowered.emit(config)]
     except TileflowError as error:
         return found | {"status": type(error).__name__, "reason": str(error)}
     return found | {
@@ -148,13 +127,12 @@ def measure(jobs: list[Job]) -> None:
 
 def _measure_case(number: int, names: list[str], device: Target) -> None:
     case = CASES[number]
-    args, lowered = case.args("cuda"), case.loaded.lower(case.args("meta"), device)
+    args, samplers = case.args("cuda"), dict[str, DeviceSampler]()
     reference = make_reference(case.loaded.reference, args)
-    known, samplers = configs(lowered), dict[str, DeviceSampler]()
-
-    def add(name: str, config: Config) -> None:
+    for name in names:
         say_about((number, name))
-        call = case.loaded.compile(lowered, config, "cuda")
+        kernel, lowered, config = contender(number, name, device)
+        call = kernel.compile(lowered, config, "cuda")
         verdict = check_call(call, args, reference, repeats=3)
         if verdict.ok:
             samplers[name] = DeviceSampler(call, args)
@@ -164,12 +142,6 @@ def _measure_case(number: int, names: list[str], device: Target) -> None:
             "reason": verdict.reason,
         }
         say_found((number, name), found)
-
-    for name in names:
-        add(name, known[name])
-    both = _both(lowered, medians(samplers, _ROUNDS)) if samplers else None
-    if both is not None:
-        add(_BOTH, both)
     say_about((number, _TORCH))
     torchs = attention_backward(args)
     samplers[_TORCH] = DeviceSampler(torchs.call, args, capture=torchs.capture)
@@ -187,10 +159,10 @@ def main() -> int:
         "tileflow_benchmarks.ratios.gradients",
         __doc__,
         CASES,
-        lambda number, device: configs(CASES[number].loaded.lower(CASES[number].args("meta"), device)),
+        names_of,
         built,
         measure,
-        frozenset({_TORCH, _BOTH}),
+        frozenset({_TORCH}),
         "gradient_ratio.json",
         seconds=40.0,
         is_right=lambda row: row["status"] in ("ok", "built"),

@@ -66,7 +66,7 @@ SUITE: tuple[Cell, ...] = (
     *_cells("examples.fp8_matmul:fp8_matmul", "matrix", _BF16, "m n k", *_PRODUCTS[:2], _PRODUCTS[3]),
     *_cells("examples.attention:attention", "matrix", _BF16, "batch heads m d causal", _FULL, _CAUSAL),
     *_cells("examples.attention:attention", "matrix", _BF16, "batch heads m d causal", (4, 48, 8192, 64, False)),
-    *_cells("examples.attention:attention_backward", "matrix", _BF16, "batch heads m d causal", _CAUSAL),
+    *_cells("examples.attention:attention_backward_fused", "matrix", _BF16, "batch heads m d causal", _CAUSAL),
     *_cells("examples.int4_matmul:int4_matmul", "matrix", _BF16, "m n k", *((m, 8192, 7168) for m in (1, 64, 4096))),
     *_cells("examples.grouped_matmul:grouped_matmul_flat", "matrix", _BF16, "groups m n k", (8, 16384, 14336, 4096)),
     *_cells("examples.physarum:move", "memory", _FP32, "agents size", (1 << 20, 4096), (1 << 24, 4096)),

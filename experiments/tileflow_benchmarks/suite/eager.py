@@ -108,12 +108,12 @@ _COMPILED: Mapping[str, Opponent] = {
     "examples.jsd:jsd": Opponent(jsd_formula),
     "examples.physarum:move": _RANDOM,
 }
-ATTENTION_BACKWARD = "examples.attention:attention_backward"
+ATTENTION_BACKWARD = ("examples.attention:attention_backward", "examples.attention:attention_backward_fused")
 
 
 def eager(kernel: Kernel, args: Sequence[Any]) -> Opponent:
     """Return the opponent of the column "eager"."""
-    if kernel.name == ATTENTION_BACKWARD:
+    if kernel.name in ATTENTION_BACKWARD:
         return attention_backward(args)
     return _EAGER.get(kernel.name) or Opponent(kernel.reference)
 
@@ -124,7 +124,7 @@ def compiled(kernel: Kernel, args: Sequence[Any], seconds: float) -> Opponent | 
     Returns None where it is a single operation that torch.compile would only call again. Raises TimeoutError past
     ``seconds``.
     """
-    if kernel.name == ATTENTION_BACKWARD:
+    if kernel.name in ATTENTION_BACKWARD:
         return None
     plain = _COMPILED.get(kernel.name) or Opponent(kernel.reference)
     torch.compiler.reset()

@@ -20,7 +20,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention_scored (attention.py:52), launch 0, static sizes
+# examples.attention:attention_scored (attention.py:53), launch 0, static sizes
 #   block:tile_m=64, block:tile_n=128, load:k#0.access=descriptor, load:q#0.access=descriptor,
 #   load:score.cell:bias#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit

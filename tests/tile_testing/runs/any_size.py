@@ -75,6 +75,11 @@ ROWS: dict[str, tuple[str, Problem, tuple[Problem, ...]]] = {
         {**_HEADS, "n": 4096},
         tuple({**_SMALL_HEADS, "m": m, "n": n} for m, n in ((1, 8), (77, 304))),
     ),
+    "fused_gradients": (
+        "examples.attention:attention_backward_fused",
+        {**_HEADS, "causal": True},
+        tuple({**_SMALL_HEADS, "m": m, "causal": True} for m in (2, 77, 301)),
+    ),
     "gradients": (
         "examples.attention:attention_backward",
         {**_HEADS, "causal": True},

@@ -22,6 +22,7 @@ LARGE = (1024, 4096, 512, 16, 4)  # by the order of a kernel's sizes, each broug
 LARGE_OF: Mapping[str, tuple[int, ...]] = {
     "examples.attention:attention": (1024, 128, 8, 2),
     "examples.attention:attention_backward": (1024, 64, 8, 2),
+    "examples.attention:attention_backward_fused": (1024, 64, 16, 2),
     "examples.attention:attention_scored": (1000, 1024, 128, 4, 2),
     "examples.bmm:bmm": (1024, 512, 512, 16),
     "examples.bmm:bmm_small": (48, 40, 72, 4096),
@@ -36,7 +37,7 @@ LARGE_OF: Mapping[str, tuple[int, ...]] = {
 # Random configs of each of the two kinds of sizes, half of them in each mode.
 ODD_SEEDS, LARGE_SEEDS = 4, 8
 # A config of these compiles for long: each is a job of its own, so that none waits for the others of its call.
-COMPILES_LONG = ("examples.attention:attention_backward",)
+COMPILES_LONG = ("examples.attention:attention_backward", "examples.attention:attention_backward_fused")
 EAGER_BLOCK = 16
 
 

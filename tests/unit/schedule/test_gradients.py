@@ -53,6 +53,7 @@ def shape_of(found: GradientLoop, depth: int, turn: int) -> Shape:
         tuple(SumShape(s.block, s.transposed, s.part) for s in found.sums),
         tuple(Box("result", (1, 64, depth), 2) for _ in found.saved),
         tuple(n for n, ops in enumerate(found.ahead) if ops),
+        tuple(None if op is None else Box("vector", (1, turn), 4) for op in found.vectors),
     )  # fmt: skip
 
 
