@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -85,6 +86,11 @@ def is_fused(x: torch.Tensor, others: tuple[torch.Tensor, ...], columns: int) ->
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _multiprocessors(index: int) -> int:
     """Of a device whose warp groups multiply into registers; of others none."""
+    return _count_multiprocessors(index)
+
+
+@cache
+def _count_multiprocessors(index: int) -> int:
     found = device_properties(index)
     return found.sm_count if found.arch == "sm_90a" else 0
 

@@ -192,6 +192,14 @@ def test_where_one_kernel_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not linear.is_fused(x, (weight,), 128)
 
 
+@pytest.mark.parametrize(("arch", "count"), [("sm_90a", 132), ("sm_80", 0), ("sm_100a", 0), ("gfx942", 0)])
+def test_multiprocessors_that_have_such_kernels(arch: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "device_properties", lambda _: SimpleNamespace(arch=arch, sm_count=132))
+    linear._count_multiprocessors.cache_clear()
+    assert linear._multiprocessors(0) == count
+    linear._count_multiprocessors.cache_clear()
+
+
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("with_positions", [True, False])
 def test_rope(layout: str, with_positions: bool) -> None:
