@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 
 import torch
 import torch.nn.functional as F
 
 from ..errors import CallError
 from ..runtime.ambient import without_autocast
-from ..runtime.describe import device_properties, refuse_transforms
+from ..runtime.describe import refuse_transforms
 from . import gated
 from . import residual as added
 from .activations import geglu, swiglu
+from .hopper import hopper_multiprocessors
 from .rows import as_rows, require_rows, require_shape
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {"silu": swiglu, "gelu": geglu}
@@ -79,20 +79,8 @@ def is_fused(x: torch.Tensor, others: tuple[torch.Tensor, ...], columns: int) ->
         return False
     if any(size % _ALIGNED for size in weight.shape):
         return False
-    tiles, most = -(-rows // _TILE) * -(-weight.size(0) // columns), _multiprocessors(x.device.index or 0)
+    tiles, most = -(-rows // _TILE) * -(-weight.size(0) // columns), hopper_multiprocessors(x.device.index or 0)
     return most > 0 and tiles >= int(_NEARLY * most)
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _multiprocessors(index: int) -> int:
-    """Of a device whose warp groups multiply into registers; of others none."""
-    return _count_multiprocessors(index)
-
-
-@cache
-def _count_multiprocessors(index: int) -> int:
-    found = device_properties(index)
-    return found.sm_count if found.arch == "sm_90a" else 0
 
 
 def require_activation(function: str, activation: str) -> None:

@@ -16,7 +16,7 @@ import tileflow.kernels as ours
 from tileflow.api import load_kernel
 from tileflow.errors import CallError
 from tileflow.frontend.meaning import serialise
-from tileflow.kernels import linear
+from tileflow.kernels import flash, hopper, linear, scaled_dot
 from tileflow.kernels.linear_loss import CHUNK_BYTES, chunk_rows
 from tileflow.kernels.rotary import inputs as rope_inputs
 from tileflow.kernels.rotary import reference as turned
@@ -174,7 +174,7 @@ def _on_hopper(*shape: int, dtype: torch.dtype = torch.bfloat16, **more: Any) ->
 
 def test_where_one_kernel_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows and a weight: not where gradients are recorded, of 32 bits, few rows, unaligned ones, or few tiles."""
-    monkeypatch.setattr(linear, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(linear, "hopper_multiprocessors", lambda _: 132)
     x, weight = _on_hopper(2, 512, 4096), _on_hopper(14336, 4096)
     assert linear.is_fused(x, (weight,), 128)
     recorded = _on_hopper(14336, 4096, requires_grad=True)
@@ -188,16 +188,16 @@ def test_where_one_kernel_wins(monkeypatch: pytest.MonkeyPatch) -> None:
         (_on_hopper(512, 4096), _on_hopper(3584, 4096)),
     ):
         assert not linear.is_fused(rows, (other,), 128)
-    monkeypatch.setattr(linear, "_multiprocessors", lambda _: 0)
+    monkeypatch.setattr(linear, "hopper_multiprocessors", lambda _: 0)
     assert not linear.is_fused(x, (weight,), 128)
 
 
 @pytest.mark.parametrize(("arch", "count"), [("sm_90a", 132), ("sm_80", 0), ("sm_100a", 0), ("gfx942", 0)])
 def test_multiprocessors_that_have_such_kernels(arch: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "device_properties", lambda _: SimpleNamespace(arch=arch, sm_count=132))
-    linear._count_multiprocessors.cache_clear()
-    assert linear._multiprocessors(0) == count
-    linear._count_multiprocessors.cache_clear()
+    monkeypatch.setattr(hopper, "device_properties", lambda _: SimpleNamespace(arch=arch, sm_count=132))
+    hopper._count.cache_clear()
+    assert hopper.hopper_multiprocessors(0) == count
+    hopper._count.cache_clear()
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -253,6 +253,39 @@ def test_attention_says_what_runs_it() -> None:
         ours.attention(q, q, q, mask=mask, backend="tileflow")
     with pytest.raises(CallError, match="auto, tileflow or torch"):
         ours.Attention(backend="flash")(q, q, q)
+
+
+def test_where_attention_of_ours_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Hopper whole blocks of rows, of heads of 64 and 128; with gradients not full attention of 128."""
+    monkeypatch.setattr(scaled_dot, "hopper_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 132)
+
+    def backend(m: int, d: int, causal: bool = True, heads: int = 32, **more: Any) -> str:
+        q = _on_hopper(1, heads, m, d, **more)
+        q.ndim = 4
+        return ours.attention_backend(q, q, q, causal=causal).name
+
+    assert backend(4096, 128) == backend(4096, 64) == backend(4096, 128, causal=False) == "tileflow"
+    assert backend(4096, 128, requires_grad=True) == backend(4096, 64, causal=False, requires_grad=True) == "tileflow"
+    others = ({"m": 4000, "d": 128}, {"m": 4096, "d": 96}, {"m": 512, "d": 128, "heads": 256},
+              {"m": 4096, "d": 128, "heads": 2}, {"m": 4096, "d": 128, "dtype": torch.float32},
+              {"m": 4096, "d": 128, "causal": False, "requires_grad": True},
+              {"m": 1024, "d": 128, "heads": 256, "requires_grad": True})  # fmt: skip
+    assert {backend(**other) for other in others} == {"torch"}
+    monkeypatch.setattr(scaled_dot, "hopper_multiprocessors", lambda _: 0)
+    assert backend(4096, 128) == "torch"
+
+
+def test_which_gradients_are_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of few keys a query, wide heads, few tiles of keys, and elsewhere than on Hopper."""
+    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 132)
+    q = _on_hopper(4, 32, 4096, 128)
+    assert flash.is_fused(q, q, causal=True)
+    short, wide, few = _on_hopper(8, 32, 1024, 128), _on_hopper(4, 32, 4096, 192), _on_hopper(1, 4, 4096, 128)
+    assert flash.is_fused(short, short, causal=False) and not flash.is_fused(short, short, causal=True)
+    assert not flash.is_fused(wide, wide, True) and not flash.is_fused(few, few, True)
+    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 0)
+    assert not flash.is_fused(q, q, causal=True)
 
 
 LABELS = torch.tensor([[1, -100, 4], [0, 36, 5]])
