@@ -41,6 +41,9 @@ SPECIALISED: dict[str, dict[str, Choice]] = {
     "examples.matmul:matmul_epilogue": {
         **_PRODUCT, "block:tile_m": 128, "block:tile_n": 128, "ping_pong": True, "num_stages": 6, "group": 8,
     },
+    "examples.gated_matmul:gated_matmul": {
+        **_PRODUCT, "block:tile_m": 128, "block:tile_n": 128, "ping_pong": False, "group": 16,
+    },
     "examples.grouped_matmul:grouped_matmul": {
         **_PRODUCT, "block:tile_m": 128, "block:tile_n": 256, "ping_pong": False,
     },

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels import joint_kernels as joint
 from tile_testing.kernels.computed_kernels import (
     activated,
     fp8_weights,
@@ -34,6 +35,8 @@ from examples.matmul import matmul, matmul_epilogue
 from examples.split_k import split_k_matmul
 from tileflow.api import Kernel
 from tileflow.config import Choice
+from tileflow.kernels.gated import gated_linear
+from tileflow.kernels.residual import linear_add
 from tileflow.measure.check import check_call, make_reference
 from tileflow.measure.device import identity
 from tileflow.target import Target, target
@@ -197,6 +200,87 @@ def test_one_product_after_another_is_the_same(card: Target, tiles: Tiles) -> No
     """A race over a ring or over a result's slot would show as bits that change."""
     args = examples.matmul.inputs(8192, 8192, 512, device="cuda")
     call = multiplied(matmul, args, card, tiles)
+    first = call(*args)
+    assert all(torch.equal(call(*args), first) for _ in range(50))
+
+
+# ---- two products of one left operand, epilogues that load a matrix --------------------------------------------------
+
+# rows and columns of a tile, of each product
+BESIDE: tuple[Tiles, ...] = (
+    (128, 128, 2, False), (128, 64, 2, True), (64, 32, 1, False), (256, 64, 2, False), (64, 128, 2, True),
+    (64, 64, 3, True),
+)  # fmt: skip
+
+
+def joint_args(kernel: Kernel, m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16) -> tuple[Any, ...]:
+    return tuple(t.cuda() for t in joint.args_of(kernel, m, n, k, dtype))
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("tiles", BESIDE[:3], ids=str)
+def test_two_products_in_every_layout(card: Target, tiles: Tiles, layout: str, mode: str) -> None:
+    """Of sizes that no block divides; each program has several tiles."""
+    x, *rights = joint_args(joint.by_rows, 2056, 1544, 1000)
+    x = x if layout[0] == "N" else x.T.contiguous().T
+    args = (x, *(w if layout[1] == "N" else w.T.contiguous().T for w in rights))
+    check(multiplied(joint.by_rows, args, card, tiles, mode), joint.by_rows, args)
+
+
+@pytest.mark.parametrize("tiles", BESIDE, ids=str)
+def test_two_products_of_one_turn_and_of_many(card: Target, tiles: Tiles) -> None:
+    args = joint_args(joint.once, 4096, 1024, 4096)
+    call = multiplied(joint.once, args, card, tiles, "dynamic")
+    for k in (16, 64, 72, 320, 4096):
+        check(call, joint.once, joint_args(joint.once, 4096, 1024, k))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("tiles", BESIDE[:2], ids=str)
+@pytest.mark.parametrize("kernel", joint.SPELLINGS, ids=lambda k: k.name.split(":")[1])
+def test_two_products_as_authors_write_them(card: Target, kernel: Kernel, tiles: Tiles, dtype: torch.dtype) -> None:
+    """Odd sizes; columns of whole rows have no block."""
+    args = joint_args(kernel, 1000, 1096, 520, dtype)
+    lowered = kernel.lower(args, card)
+    m, n, consumers, ping_pong = tiles
+    choices: dict[str, Choice] = {
+        "schedule": "warp_specialised", "block:tile_m": m, "block:tile_n": n, "num_stages": 4, "group": 4,
+        "block:tile_k": 64, "consumers": consumers, "ping_pong": ping_pong,
+    }  # fmt: skip
+    known = {k.name for k in lowered.space.knobs}
+    config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
+    check(kernel.compile(lowered, config, "cuda"), kernel, args)
+
+
+@pytest.mark.parametrize("tiles", BESIDE[:2], ids=str)
+def test_two_products_one_after_another_are_the_same(card: Target, tiles: Tiles) -> None:
+    """A race over a ring's parts or over a result's slot would show as bits that change."""
+    args = joint_args(joint.once, 8192, 4096, 512)
+    call = multiplied(joint.once, args, card, tiles)
+    first = call(*args)
+    assert all(torch.equal(call(*args), first) for _ in range(50))
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 14336, 4096), (1000, 11008, 4096), (64, 4096, 4096), (33, 136, 72)])
+def test_the_default_of_a_gated_linear(card: Target, m: int, n: int, k: int, activation: str) -> None:
+    args = gated_linear.inputs(m=m, n=n, k=k, activation=activation, device="cuda")
+    lowered = gated_linear.lower(args, card)
+    check(gated_linear.compile(lowered, lowered.default, "cuda"), gated_linear, args)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("tiles", TILES[:4], ids=str)
+def test_epilogues_that_load_a_matrix(card: Target, tiles: Tiles, mode: str) -> None:
+    for sizes in ((2056, 3080, 1000), (333, 520, 72)):
+        args = linear_add.inputs(**dict(zip("mnk", sizes, strict=True)), device="cuda")
+        check(multiplied(linear_add, args, card, tiles, mode), linear_add, args)
+
+
+def test_one_residual_after_another_is_the_same(card: Target) -> None:
+    args = linear_add.inputs(m=8192, n=8192, k=512, device="cuda")
+    call = multiplied(linear_add, args, card, TILES[0])
     first = call(*args)
     assert all(torch.equal(call(*args), first) for _ in range(50))
 

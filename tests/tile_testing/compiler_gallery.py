@@ -140,6 +140,9 @@ GALLERY: dict[str, Gallery] = {
     "examples.exp:exp": Gallery("m n"),
     "examples.exp:exp_bwd": Gallery("m n"),
     "examples.fp8_matmul:fp8_matmul": Gallery("m n k", dtypes=("bfloat16",), layouts=LAYOUTS[:2], refused=("sm_80",)),
+    "examples.gated_matmul:gated_matmul": Gallery(
+        "m n k", options=({"activation": "silu"}, {"activation": "gelu"}), dtypes=FLOATS[:2], layouts=LAYOUTS[:2]
+    ),
     "examples.geglu:geglu": Gallery("m n"),
     "examples.geglu:geglu_bwd": Gallery("m n"),
     "examples.grouped_matmul:grouped_matmul": Gallery("m n k groups", dtypes=FLOATS[:2], layouts=LAYOUTS[:2]),

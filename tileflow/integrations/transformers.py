@@ -62,10 +62,11 @@ def apply(
     report says what stays, and why.
 
     ``norm``: RMS norms. ``residual``: a layer's first addition together with the norm after it. ``activation``: what an
-    MLP does between its products; in training together with them, where they are plain (``kernels.gated_mlp``), so that
-    a wide tensor less is kept. ``rotary``: the embedding of positions. ``loss``: that of a causal language model;
-    ``fused_loss``: in training together with the last product, so that the output has a loss and no logits.
-    ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster for most.
+    MLP does between its products; together with them where they are plain (``kernels.gated_mlp``), so that a wide
+    tensor less is kept in training, or written in inference. ``rotary``: the embedding of positions. ``loss``: that of
+    a causal language model; ``fused_loss``: in training together with the last product, so that the output has a loss
+    and no logits. ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster
+    for most.
     Raises CallError for a model that has no such module, and for one that it was applied to already.
     """
     if patched := [name for name, module in model.named_modules() if _STATE in module.__dict__]:
@@ -226,7 +227,7 @@ def _replace_activations(patch: _Patch) -> None:
 def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     products = self.gate_proj, self.up_proj, self.down_proj
     is_gated = is_as_applied(self.act_fn, activation)
-    if is_gated and torch.is_grad_enabled() and autocast_dtype(x.device) is None and all(map(is_product, products)):
+    if is_gated and autocast_dtype(x.device) is None and all(map(is_product, products)):
         weights = [product.weight for product in products]
         if all(weight.dtype == x.dtype for weight in weights):
             return gated_mlp(x, *weights, activation="silu" if gated is swiglu else "gelu")

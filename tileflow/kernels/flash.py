@@ -20,6 +20,8 @@ import torch.nn.functional as F
 import tileflow
 import tileflow.language as tfl
 
+from .hopper import hopper_multiprocessors
+
 LOG2_E = 1 / math.log(2)
 
 
@@ -229,13 +231,7 @@ def attention_backward_fused(
 
 FUSED_KEYS = 128  # of a program of the fused gradients
 MOST_FUSED = 128  # columns of a head, for which its sums have registers
-
-
-@torch.compiler.assume_constant_result
-def _hopper_multiprocessors(index: int) -> int:
-    """The multiprocessors of a device whose copy engine adds to memory and whose warp groups multiply; 0 of others."""
-    found = torch.cuda.get_device_properties(index)
-    return int(found.multi_processor_count) if (found.major, found.minor) == (9, 0) and not torch.version.hip else 0
+LEAST_KEYS = 768  # of a query, in the mean: with fewer the sums' memory takes longer than the products that are saved
 
 
 def attention_gradients(
@@ -247,15 +243,19 @@ def attention_gradients(
     grad_out: torch.Tensor,
     causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients of :func:`attention` by the kernel that is faster: :func:`attention_backward_fused` on Hopper, in
-    bfloat16 and float16, of heads of up to 128 columns where each multiprocessor has keys (1.06 to 1.09 times the speed
-    of the other one's, docs/measurements/warp-specialisation.md); else :func:`attention_backward`, which has no
-    atomics."""
-    is_fused = False
-    if q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and q.size(-1) <= MOST_FUSED:
-        index = torch.cuda.current_device() if q.device.index is None else q.device.index
-        programs = q.size(0) * q.size(1) * -(-k.size(2) // FUSED_KEYS)
-        is_fused = 0 < _hopper_multiprocessors(index) <= programs
-    kernel = attention_backward_fused if is_fused else attention_backward
+    """The gradients of :func:`attention` by the kernel that is faster: :func:`attention_backward_fused` where
+    :func:`is_fused` says so (1.04 to 1.09 times the speed, docs/measurements/warp-specialisation.md), else
+    :func:`attention_backward`, which has no atomics."""
+    kernel = attention_backward_fused if is_fused(q, k, causal) else attention_backward
     found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = kernel(q, k, v, out, lse, grad_out, causal)
     return found
+
+
+def is_fused(q: torch.Tensor, k: torch.Tensor, causal: bool) -> bool:
+    """Whether one launch of all gradients is faster: on Hopper, in 16 bits, of heads of up to 128 columns, where each
+    multiprocessor has keys and each query has many."""
+    if q.device.type != "cuda" or q.dtype not in (torch.bfloat16, torch.float16) or q.size(-1) > MOST_FUSED:
+        return False
+    programs = q.size(0) * q.size(1) * -(-k.size(2) // FUSED_KEYS)
+    is_long = k.size(2) // (2 if causal else 1) >= LEAST_KEYS
+    return is_long and 0 < hopper_multiprocessors(q.device.index or 0) <= programs

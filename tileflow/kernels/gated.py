@@ -131,3 +131,34 @@ def geglu_bwd_over(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torc
     for tile in tfl.tile(a.shape):
         grad_a[tile], grad[tile] = geglu_slopes(grad[tile].float(), a[tile].float(), b[tile])
     return grad_a
+
+
+def linear_inputs(
+    m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", activation: str = "silu"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, str]:
+    """Random rows ``(m, k)``, and two weights ``(n, k)`` by which sums are about one."""
+    x = torch.randn(m, k, dtype=dtype, device=device)
+    gate, up = (torch.randn(n, k, dtype=dtype, device=device) * k**-0.5 for _ in range(2))
+    return x, gate, up, activation
+
+
+def linear_reference(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, activation: str = "silu") -> torch.Tensor:
+    """``act(x @ gate.T) * (x @ up.T)`` in torch."""
+    a = F.linear(x, gate)
+    return (F.silu(a) if activation == "silu" else F.gelu(a, approximate="tanh")) * F.linear(x, up)
+
+
+@tileflow.kernel(inputs=linear_inputs, reference=linear_reference)
+def gated_linear(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, activation: str = "silu") -> torch.Tensor:
+    """``act(x @ gate.T) * (x @ up.T)``: both products read each tile of ``x`` once, and neither goes to memory."""
+    m, k = x.shape
+    n = gate.size(0)
+    out = torch.empty(m, n, dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile([m, n]):
+        a, b = tfl.zeros([tile_m, tile_n]), tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(k):
+            rows = x[tile_m, tile_k]
+            a = torch.addmm(a, rows, gate[tile_n, tile_k].t())
+            b = torch.addmm(b, rows, up[tile_n, tile_k].t())
+        out[tile_m, tile_n] = (F.silu(a) if activation == "silu" else F.gelu(a, approximate="tanh")) * b
+    return out

@@ -7,7 +7,6 @@ of one of them take the memory of what they are computed from: the trade of Chen
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,13 +17,12 @@ from ..errors import CallError
 from ..runtime.ambient import without_autocast
 from ..runtime.describe import refuse_transforms
 from . import gated
-from .activations import geglu, swiglu
+from .linear import gated_linear, require_activation
 from .rows import as_rows, require_rows, require_shape
 
 _WHERE = "tileflow.kernels.gated_mlp"
 _FORWARD = {"silu": gated.swiglu, "gelu": gated.geglu}
 _BACKWARD = {"silu": gated.swiglu_bwd_over, "gelu": gated.geglu_bwd_over}
-_DIFFERENTIABLE: dict[str, Callable[..., torch.Tensor]] = {"silu": swiglu, "gelu": geglu}
 
 
 class _GatedMlp(torch.autograd.Function):
@@ -65,16 +63,11 @@ def gated_mlp(
 
     ``activation``: ``silu``, or ``gelu`` by its tanh approximation (Shazeer, 2020, arXiv:2002.05202). Where gradients
     are recorded it keeps 2 x rows x inner numbers for the backward pass in place of 3; torch.compile, which decides
-    what is kept itself, sees the products. Raises CallError for shapes, dtypes and activations that do not fit, inside
+    what is kept itself, sees the products. Where none are, the first two products and the activation are one kernel
+    where that wins (:func:`.gated_linear`). Raises CallError for shapes, dtypes and activations that do not fit, inside
     a transform of torch.func, and where it is differentiated twice.
     """
-    if activation not in _FORWARD:
-        raise CallError(
-            f"an activation is one of {', '.join(_FORWARD)}",
-            got=repr(activation),
-            where=_WHERE,
-            hint="tileflow.kernels has its products' other parts",
-        )
+    require_activation("gated_mlp", activation)
     require_rows("gated_mlp", x=x, gate=gate, up=up, down=down)
     require_shape("gated_mlp", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
     require_shape("gated_mlp", "up", up, gate.shape, "both first weights have one shape")
@@ -90,6 +83,6 @@ def gated_mlp(
         refuse_transforms(_WHERE, name, tensor)
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         with without_autocast(x.device):
-            return F.linear(_DIFFERENTIABLE[activation](F.linear(x, gate), F.linear(x, up)), down)
+            return F.linear(gated_linear(x, gate, up, activation=activation), down)
     out: torch.Tensor = _GatedMlp.apply(as_rows(x), gate, up, down, activation)  # type: ignore[no-untyped-call]
     return out.view(*x.shape[:-1], down.size(0))

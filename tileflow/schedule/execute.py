@@ -355,8 +355,9 @@ class _Execution:
     def _operand(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> Box:
         """The slot that a product reads from now on, all its parts."""
         buffer, slot = self._schedule.buffer(operand.buffer), operand.slot
-        joint = isinstance(slot, Staged) and buffer.parts > 1
-        parts = [replace(slot, part=n) for n in range(buffer.parts)] if joint else [slot]
+        parts: list[Slot] = [slot]
+        if isinstance(slot, Staged) and buffer.parts > 1:
+            parts = [replace(slot, part=n) for n in range(buffer.parts)]
         read = tuple(self._read(replace(operand, slot=p), reader, number, turn, where) for p in parts)
         return Box(read, buffer.joined, operand.cut, number if operand.cut > 1 else 0)
 

@@ -20,11 +20,11 @@ from .types import (
     WARPS_OF_A_GROUP,
     Arrive,
     Await,
+    AwaitPuts,
     Barrier,
     Buffer,
     Compute,
     Copy,
-    AwaitPuts,
     IfAny,
     Multiply,
     OfGroup,
@@ -58,7 +58,8 @@ NAMES = frozenset({
         ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""), ("part", "_full"), ("part", "_later"),
         ("part", "_later_full"), ("vector", ""),
     )),
-    "box", "branching", _ALL_EMPTY, "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand", "added", "no_added", "added_under_way", "leaving",
+    "box", "branching", _ALL_EMPTY, "add_to_global", "ir", "builtin", "shared", "shared_full", "shared_operand",
+    "added", "no_added", "added_under_way", "leaving",
     "turns", "turn", "who", "pid", "slot", "consumer", "producer", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "STAGES", "GROUPS", "ROWS", "BY_ROW",
@@ -110,7 +111,8 @@ class AddedShape:
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the schedule needs to know of a region. ``ahead``: the parts that something is loaded ahead for;
-    ``vectors``: of each part, what the copy engine brings for it beside its score's block; ``masked``: those parts that mask lanes past the loop's end; ``added``: what a turn adds to memory."""
+    ``vectors``: of each part, what the copy engine brings for it beside its score's block; ``masked``: those parts that
+    mask lanes past the loop's end; ``added``: what a turn adds to memory."""
 
     held: tuple[Box, ...]
     blocks: tuple[Box, ...]

@@ -64,12 +64,13 @@ NAMES = frozenset({
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the schedule needs to know of a region. ``left``, ``right``: boxes, the left one with a group's rows;
-    ``products``: how many right boxes lie beside each other, of a product each; ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
-    ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
-    sums of all products; ``by_pieces``: the author's epilogue may be computed of some columns at a time. ``left_bytes``: of an
-    element of the left box, where it is none of the product's own; ``out_transposed``: columns of the result are rows
-    of its box. ``ragged``: some rows of a tile may belong to another one; ``searching``: roles compute vectors of
-    numbers to know where their tiles are."""
+    ``products``: how many right boxes lie beside each other, of a product each; ``out``: a group's result, None where
+    it goes by pointers, and the bytes of an element of it. ``left_transposed``, ``right_transposed``: the product reads
+    the box with its dimensions swapped. ``sums``: a thread's registers for the sums of all products; ``by_pieces``: the
+    author's epilogue may be computed of some columns at a time. ``left_bytes``: of an element of the left box, where it
+    is none of the product's own; ``out_transposed``: columns of the result are rows of its box. ``ragged``: some rows
+    of a tile may belong to another one; ``searching``: roles compute vectors of numbers to know where their tiles
+    are."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]

@@ -12,7 +12,7 @@ reads them before the loop is over. Rows are those of a tile of the grid, or of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..expr import Expr
 from ..ir.access import box_anywhere, box_order, describable
@@ -34,9 +34,10 @@ _EIGHTS = ("float8_e4m3fn", "float8_e5m2")
 @dataclass(frozen=True, slots=True)
 class Single:
     """A region of one product, or of ``products`` of one left operand with the ``rights``. ``rows``: the grid's tile of
-    the left operand's rows, or that of a group's; ``before``: numbers in front of the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else
-    around it, in order; ``saved``: the store of the result that the copy engine can do, of a group's rows in whole
-    blocks; ``frame``: where the loop stands; ``parts``: of the inner dimension, where a tile sums one of several."""
+    the left operand's rows, or that of a group's; ``before``: numbers in front of the loop; ``inside``: numbers in it,
+    which the operands' places follow from; ``after``: all else around it, in order; ``saved``: the store of the result
+    that the copy engine can do, of a group's rows in whole blocks; ``frame``: where the loop stands; ``parts``: of the
+    inner dimension, where a tile sums one of several."""
 
     loop: Op
     rows: str
@@ -120,8 +121,9 @@ def _find(ir: KernelIR) -> Single:
     if len(products) > 1 and (parts is not None or frame.rows is not None):
         raise Refused("two products sum over the whole inner dimension, of the rows of a tile of the grid", product)
     made = {v: op for op in (*ir.body.ops, *frame.block.ops, *body.ops) for v in op.outputs}
-    left_path, *right_paths = (_path(ir, made, v) for v in (product.inputs[0], *(op.inputs[1] for op in products)))
-    left, *left_turns = left_path
+    left_paths = [_path(ir, made, op.inputs[0]) for op in products]
+    right_paths = [_path(ir, made, op.inputs[1]) for op in products]
+    left, *left_turns = left_paths[0]
     _check_stream(ir, loop, left, 0 if left_turns else 1, parts, frame.tile)
     left_transposed = bool(left_turns) != is_turned(ir, left)
     rights_transposed = [_right_transposed(ir, loop, path, parts) for path in right_paths]
@@ -130,7 +132,7 @@ def _find(ir: KernelIR) -> Single:
         raise Refused("right operands that lie beside each other have their dimensions in one order", products[1])
     if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
         raise Refused("operands of 8 bits lie in memory with the inner dimension last", product)
-    on_the_way = {op for path in (left_path, *right_paths) for op in path}
+    on_the_way = {op for path in (*left_paths, *right_paths) for op in path}
     inside = tuple(op for op in body.ops if op not in products and op not in on_the_way)
     others = [op for op in inside if not is_scalar(op)]
     if others:
@@ -185,9 +187,23 @@ def the_product_loop(ir: KernelIR, frame: Frame) -> Op:
 
 
 def shares_left(ir: KernelIR) -> bool:
-    """Whether the region has two products of one left operand."""
+    """Whether the region has two products of one left operand, which the author may have loaded for each."""
     products = products_of(ir)
-    return len(products) == 2 and products[0].inputs[0] == products[1].inputs[0]
+    return len(products) == 2 and _are_one(ir, products[0].inputs[0], products[1].inputs[0])
+
+
+def _are_one(ir: KernelIR, first: Operand, second: Operand) -> bool:
+    """Whether two operands are one value, or loads of one box: a loop of products alone writes nothing in between."""
+    if first == second:
+        return True
+    a, b = (ir.definitions.get(v) if isinstance(v, Value) else None for v in (first, second))
+    if a is None or b is None or a.kind is not b.kind:
+        return False
+    if a.kind is K.PERMUTE:
+        return a.attrs == b.attrs and _are_one(ir, a.inputs[0], b.inputs[0])
+    if a.kind is not K.LOAD or a.inputs != b.inputs:
+        return False
+    return replace(LoadAttrs.of(a), site="") == replace(LoadAttrs.of(b), site="")
 
 
 def _in_order(products: tuple[Op, ...], body: Block) -> tuple[Op, ...]:

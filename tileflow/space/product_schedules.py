@@ -12,7 +12,7 @@ from ..ir.types import itemsize
 from ..schedule.chained import LARGEST_WIDTH
 from ..schedule.computed import Computed
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
-from ..schedule.product import PIECE_BYTES
+from ..schedule.product import PIECE_BYTES, PIECE_SUMS
 from ..schedule.single import Single
 from ..schedule.types import WARPS_OF_A_GROUP
 from ..target import Target
@@ -154,6 +154,9 @@ def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Exte
         ring = stages * (rows + rights) * inner * itemsize(found.left.output.type.dtype)
     needed = ring + (stages * 2 + groups) * BARRIER_BYTES + OVERHEAD
     if found.saved is not None:
-        dtype = ir.tensor(AccessAttrs.of(found.saved).tensor).dtype
-        needed = needed + groups * (own * columns * itemsize(dtype)).min(PIECE_BYTES)
+        size = itemsize(ir.tensor(AccessAttrs.of(found.saved).tensor).dtype)
+        piece = (own * columns * size).min(PIECE_BYTES)
+        if found.by_columns:
+            piece = piece.min(PIECE_SUMS * WARPS_OF_A_GROUP * 32 // len(found.products) * size)
+        needed = needed + groups * piece
     return needed

@@ -166,6 +166,7 @@ OTHERS: tuple[Shown, ...] = (
         ((509, 333, 129), (128, 64, 64), (2048, 1024, 200)),
     ),
     *_products("mixed_matmul:mixed_matmul"),
+    *_products("gated_matmul:gated_matmul"),
     Shown("examples.rope:rope_bwd", "s d h hk b", *_ROPE),
 )
 

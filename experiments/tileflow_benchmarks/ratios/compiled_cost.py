@@ -1,12 +1,14 @@
 """The cost of a kernel inside torch.compile, and a transformer block with kernels in it.
 
-    python -m tileflow_benchmarks.ratios.compiled_cost --out FILE.json [--only host,inference,training,graphs]  on a GPU
+    python -m tileflow_benchmarks.ratios.compiled_cost --out FILE.json [--only host,inference,training,graphs]
+                                                                       [--modes default,reduce-overhead]  on a GPU
     python -m tileflow_benchmarks.ratios.compiled_cost --out FILE.json --dry-run                          without one
 
 A kernel's host share is compared with Inductor's own user-defined Triton kernel, the block with torch's own
 torch.compile. Values are checked before anything is timed. Contenders are timed in turns, in one process. The bound by
-Amdahl is what a block would gain if the parts that kernels replace took no time; those parts are timed for it, compiled
-by torch alone.
+Amdahl is what a block would gain if the parts that kernels replace took no time, of a product and what follows it what
+it takes beyond the plain product. Those parts are timed for it on the device alone, by replays of a graph, compiled by
+torch and with kernels.
 """
 
 from __future__ import annotations
@@ -27,131 +29,19 @@ from unittest import mock
 import torch
 import torch.nn.functional as F
 
-import tileflow
 from tileflow import library
 from tileflow.build.compile import build
+from tileflow.measure.timing import DeviceSampler
 from tileflow.target import target
 
-from . import compiled_graphs
+from . import compiled_graphs, in_turns
+from .compiled_block import DRY, EPS, Block, Parts, Sizes, inputs, ours, torchs
 
 Tensor = torch.Tensor
 SECTIONS = ("host", "inference", "training", "graphs")
 MODES = ("default", "reduce-overhead")
-EPS = 1e-5
 _CHAIN = (1, 9)  # kernels in a row: the slope between the two is the cost of one more
 _WARM_UP = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes of a block, and of the small call whose host share is measured."""
-
-    hidden: int = 4096
-    heads: int = 32
-    kv_heads: int = 8
-    mlp: int = 14336
-    tokens: int = 4096
-    rows: int = 256
-    columns: int = 1024
-    rounds: int = 20
-    calls: int = 400
-
-    @property
-    def head(self) -> int:
-        """The elements of a head."""
-        return self.hidden // self.heads
-
-
-DRY = Sizes(64, 4, 2, 96, 32, 8, 32, 1, 5)
-
-
-# ---- the block ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The operations around a block's products. ``attention`` is torch's in every block."""
-
-    norm: Callable[[Tensor, Tensor], Tensor]
-    rope: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    gate: Callable[[Tensor, Tensor], Tensor]
-
-
-def _turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
-
-
-def torchs() -> Parts:
-    """Return torch's own, for Inductor to fuse."""
-    return Parts(
-        lambda x, w: F.rms_norm(x, (x.size(-1),), w, EPS),
-        lambda q, k, cos, sin: (_turn(q, cos, sin), _turn(k, cos, sin)),
-        lambda a, b: F.silu(a) * b,
-    )
-
-
-def ours(words: Sequence[str], is_training: bool) -> Parts:
-    """Return torch's, with the kernels that ``words`` name in place of some."""
-    from examples import rms_norm, rope, swiglu, training
-
-    plain = torchs()
-    norm = training.rms_norm if is_training else rms_norm.rms_norm
-    gate = training.swiglu if is_training else swiglu.swiglu
-    turned = _trained_rope() if is_training else rope.rope
-    return Parts(
-        (lambda x, w: norm(x, w, EPS)) if "norm" in words else plain.norm,
-        turned if "rope" in words else plain.rope,
-        gate if "gate" in words else plain.gate,
-    )
-
-
-def _trained_rope() -> Any:
-    from examples import rope
-
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return *rope.rope_bwd(*(grad.contiguous() for grad in grads), *ctx.saved), None, None
-
-    return tileflow.differentiable(rope.rope, backward, save=("cos", "sin"))
-
-
-class Block(torch.nn.Module):
-    """One layer of a Llama."""
-
-    def __init__(self, sizes: Sizes, parts: Parts, dtype: torch.dtype, device: str) -> None:
-        super().__init__()
-        self.sizes, self.parts = sizes, parts
-        hidden, kv = sizes.hidden, sizes.kv_heads * sizes.head
-
-        def weight(*shape: int) -> torch.nn.Parameter:
-            return torch.nn.Parameter(torch.randn(*shape, dtype=dtype, device=device) * shape[-1] ** -0.5)
-
-        self.first = torch.nn.Parameter(torch.ones(hidden, dtype=dtype, device=device))
-        self.second = torch.nn.Parameter(torch.ones(hidden, dtype=dtype, device=device))
-        self.q, self.o = weight(hidden, hidden), weight(hidden, hidden)
-        self.k, self.v = weight(kv, hidden), weight(kv, hidden)
-        self.gate, self.up, self.down = weight(sizes.mlp, hidden), weight(sizes.mlp, hidden), weight(hidden, sizes.mlp)
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Return the layer's output for a batch of one."""
-        s, parts = self.sizes, self.parts
-        y = parts.norm(x, self.first)
-        q = F.linear(y, self.q).view(1, -1, s.heads, s.head).transpose(1, 2)
-        k = F.linear(y, self.k).view(1, -1, s.kv_heads, s.head).transpose(1, 2)
-        v = F.linear(y, self.v).view(1, -1, s.kv_heads, s.head).transpose(1, 2)
-        q, k = parts.rope(q, k, cos, sin)
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        x = x + F.linear(attended.transpose(1, 2).reshape(-1, s.hidden), self.o)
-        y = parts.norm(x, self.second)
-        return x + F.linear(parts.gate(F.linear(y, self.gate), F.linear(y, self.up)), self.down)
-
-
-def inputs(sizes: Sizes, dtype: torch.dtype, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a block's input, and the angles of its positions."""
-    x = torch.randn(sizes.tokens, sizes.hidden, dtype=dtype, device=device)
-    frequencies = 10_000.0 ** (-torch.arange(0, sizes.head, 2, device=device) / sizes.head)
-    angles = torch.arange(sizes.tokens, device=device)[:, None] * frequencies
-    return x, angles.cos().to(dtype), angles.sin().to(dtype)
 
 
 # ---- measuring ----------------------------------------------------------------------------------------------------
@@ -163,11 +53,12 @@ class CompiledCostBench:
 
     sizes: Sizes
     is_dry: bool
+    asked_modes: tuple[str, ...] = MODES
 
     @property
     def modes(self) -> tuple[str, ...]:
         """The modes of torch.compile that are measured."""
-        return MODES[:1] if self.is_dry else MODES
+        return MODES[:1] if self.is_dry else self.asked_modes
 
     @property
     def device(self) -> str:
@@ -182,8 +73,8 @@ class CompiledCostBench:
     def compile(self, fn: Callable[..., Any], mode: str = "default") -> Callable[..., Any]:
         """Compile with torch.compile; in a dry run without Inductor."""
         if self.is_dry:  # Inductor builds C++ there, which takes a minute
-            return torch.compile(fn, fullgraph=True, backend="aot_eager")
-        return torch.compile(fn, fullgraph=True, mode=None if mode == "default" else mode)
+            return torch.compile(fn, fullgraph=True, dynamic=False, backend="aot_eager")
+        return torch.compile(fn, fullgraph=True, dynamic=False, mode=None if mode == "default" else mode)
 
     def synchronize(self) -> None:
         """Wait for the device."""
@@ -200,6 +91,13 @@ class CompiledCostBench:
             for name, call in calls.items():
                 found[name].append(self._once_us(call))
         return {name: round(median(times), 2) for name, times in found.items()}
+
+    def device_us(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+        """Return the median time of each contender's call on the device alone, in turns: replays of a captured graph,
+        in front of which the second-level cache is emptied. What the host takes between launches counts nowhere."""
+        if self.is_dry:
+            return self.in_turn_us(calls)
+        return in_turns.medians({name: DeviceSampler(call, ()) for name, call in calls.items()}, self.sizes.rounds)
 
     def _once_us(self, call: Callable[[], Any]) -> float:
         self.synchronize()
@@ -285,20 +183,53 @@ def _slope(
 
 # ---- a block ------------------------------------------------------------------------------------------------------
 
-BLOCKS = {", ".join(words): words for words in (("norm",), ("norm", "rope", "gate"))}
+_ELEMENTWISE = ("norm", "rope", "gate")
+INFERENCE = (
+    ("norm",),
+    _ELEMENTWISE,
+    ("norm", "rope", "gated product", "residual"),
+    ("norm", "rope", "gated product", "attention", "residual"),
+)
+TRAINING = (("norm",), _ELEMENTWISE, (*_ELEMENTWISE, "attention"))
 
 
 def block(bench: CompiledCostBench, is_training: bool) -> dict[str, Any]:
-    """Return mode -> contender -> microseconds of a forward pass or of a training step; the ratios, and the bound."""
+    """Return mode -> contender -> microseconds of a forward pass or of a training step; the ratios, the parts, and the
+    bounds."""
     found: dict[str, Any] = {}
-    for mode in bench.modes[:1] if is_training else bench.modes:
+    modes = bench.modes[:1] if is_training else bench.modes
+    for mode in modes:
         calls = _blocks(bench, is_training, mode)
         times = bench.in_turn_us(calls)
         found[mode] = {"us": times, "over torch": {n: round(times["torch"] / t, 3) for n, t in times.items()}}
     parts = _parts_us(bench, is_training)
-    whole = found["default"]["us"]["torch"]
-    rest = max(whole - sum(parts.values()), 1e-9)
-    return found | {"parts of torch's, us": parts, "bound by Amdahl": round(whole / rest, 3)}
+    replaced = replaced_us(parts["torch"])
+    whole = found[modes[0]]["us"]["torch"]
+    found["parts on the device, us"] = parts
+    found["replaced, us"] = replaced
+    return found | bounds(whole, replaced)
+
+
+def replaced_us(times: Mapping[str, float]) -> dict[str, float]:
+    """Return what the replaced parts of one block take of torch's time: of a product and what follows it, what it takes
+    beyond the plain product."""
+    found = {"two norms": 2 * times["norm"], "rope": times["rope"], "attention": times["attention"]}
+    if "gate" in times:
+        found["gate"] = times["gate"]
+    else:
+        found["gate"] = times["gated product"] - times["two products"]
+        found["two additions"] = sum(times[f"{name} and residual"] - times[name] for name in ("o", "down"))
+    return {name: round(max(us, 0.0), 2) for name, us in found.items()}
+
+
+def bounds(whole: float, replaced: Mapping[str, float]) -> dict[str, float]:
+    """Return how many times faster a block of so many microseconds were if those parts took none."""
+
+    def bound(parts: Mapping[str, float]) -> float:
+        return round(whole / max(whole - sum(parts.values()), 1e-9), 3)
+
+    others = {name: us for name, us in replaced.items() if name != "attention"}
+    return {"bound by Amdahl": bound(replaced), "bound by Amdahl, attention apart": bound(others)}
 
 
 def _blocks(bench: CompiledCostBench, is_training: bool, mode: str) -> dict[str, Callable[[], Any]]:
@@ -308,7 +239,8 @@ def _blocks(bench: CompiledCostBench, is_training: bool, mode: str) -> dict[str,
     torch.manual_seed(0)
     plain = Block(bench.sizes, torchs(), bench.dtype, bench.device)
     wanted = _step(plain, x, cos, sin, is_training)()
-    contenders = {"torch": torchs()} | {f"tileflow: {n}": ours(w, is_training) for n, w in BLOCKS.items()}
+    words = TRAINING if is_training else INFERENCE
+    contenders = {"torch": torchs()} | {f"tileflow: {', '.join(w)}": ours(w, is_training) for w in words}
     torch.compiler.reset()  # one function may be compiled only so often
     calls = {}
     for name, parts in contenders.items():
@@ -335,26 +267,67 @@ def _step(
     return step
 
 
-def _parts_us(bench: CompiledCostBench, is_training: bool) -> dict[str, float]:
-    """Return the times of the replaced parts of one block, compiled by torch alone."""
-    s, parts = bench.sizes, torchs()
+Call = tuple[Callable[..., Any], list[Tensor], list[Tensor]]  # what is called, leaves, and tensors without gradients
+
+
+def _parts_us(bench: CompiledCostBench, is_training: bool) -> dict[str, dict[str, float]]:
+    """Return contender -> part -> the time on the device of the replaced parts and of the plain products: torch's each
+    compiled by itself, tileflow's as they are, since graphs are replayed."""
+    words = TRAINING[-1] if is_training else INFERENCE[-1]
+    compiled = _calls(bench, torchs(), is_training) | ({} if is_training else _plain_products(bench))
+    torch.compiler.reset()
+    steps = {
+        ("torch", part): _part(bench.compile(fn), leaves, rest, is_training)
+        for part, (fn, leaves, rest) in compiled.items()
+    } | {
+        ("tileflow", part): _part(fn, leaves, rest, is_training)
+        for part, (fn, leaves, rest) in _calls(bench, ours(words, is_training), is_training).items()
+    }
+    times = bench.device_us({"/".join(names): step for names, step in steps.items()})
+    found: dict[str, dict[str, float]] = {"torch": {}, "tileflow": {}}
+    for (name, part), us in zip(steps, times.values(), strict=True):
+        found[name][part] = us
+    return found
+
+
+def _calls(bench: CompiledCostBench, parts: Parts, is_training: bool) -> dict[str, Call]:
+    s = bench.sizes
 
     def made(*shape: int) -> Tensor:
         return torch.randn(*shape, dtype=bench.dtype, device=bench.device, requires_grad=is_training)
 
     _, cos, sin = inputs(s, bench.dtype, bench.device)
-    q, k = made(1, s.heads, s.tokens, s.head), made(1, s.kv_heads, s.tokens, s.head)
-    calls: dict[str, tuple[Callable[..., Any], list[Tensor], list[Tensor]]] = {
-        "two norms": (parts.norm, [made(s.tokens, s.hidden), made(s.hidden)], []),
+    q = made(1, s.heads, s.tokens, s.head)
+    k, v = made(1, s.kv_heads, s.tokens, s.head), made(1, s.kv_heads, s.tokens, s.head)
+    x, wide = made(s.tokens, s.hidden), made(s.tokens, s.mlp)
+    found: dict[str, Call] = {
+        "norm": (parts.norm, [x, made(s.hidden)], []),
         "rope": (parts.rope, [q, k], [cos, sin]),
-        "gate": (parts.gate, [made(s.tokens, s.mlp), made(s.tokens, s.mlp)], []),
+        "attention": (parts.attention, [q, k, v], []),
     }
-    torch.compiler.reset()
-    steps = {}
-    for name, (fn, leaves, rest) in calls.items():
-        steps[name] = _part(bench.compile(lambda *args, fn=fn: fn(*args)), leaves, rest, is_training)
-    times = bench.in_turn_us(steps)
-    return times | {"two norms": round(2 * times["two norms"], 2)}
+    if is_training:
+        return found | {"gate": (parts.gate, [wide, made(s.tokens, s.mlp)], [])}
+    return found | {
+        "gated product": (parts.gated, [x, made(s.mlp, s.hidden), made(s.mlp, s.hidden)], []),
+        "o and residual": (parts.linear_add, [x, made(s.hidden, s.hidden), x], []),
+        "down and residual": (parts.linear_add, [wide, made(s.hidden, s.mlp), x], []),
+    }
+
+
+def _plain_products(bench: CompiledCostBench) -> dict[str, Call]:
+    """Return the products alone that are replaced together with what follows them."""
+    s = bench.sizes
+
+    def made(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=bench.dtype, device=bench.device)
+
+    x, wide = made(s.tokens, s.hidden), made(s.tokens, s.mlp)
+    both = [x, made(s.mlp, s.hidden), made(s.mlp, s.hidden)]
+    return {
+        "two products": (lambda x, gate, up: (F.linear(x, gate), F.linear(x, up)), both, []),
+        "o": (lambda x, weight: F.linear(x, weight), [x, made(s.hidden, s.hidden)], []),
+        "down": (lambda x, weight: F.linear(x, weight), [wide, made(s.hidden, s.mlp)], []),
+    }
 
 
 def _part(fn: Callable[..., Any], leaves: list[Tensor], rest: list[Tensor], is_training: bool) -> Callable[[], Any]:
@@ -374,6 +347,7 @@ def _part(fn: Callable[..., Any], leaves: list[Tensor], rest: list[Tensor], is_t
 def cross_compiled() -> dict[str, list[str]]:
     """Build the launches of the block's kernels at its real sizes for a GPU that is not here, and list them."""
     from examples import rms_norm, rope, swiglu
+    from tileflow.kernels import flash, gated, residual
 
     s, device = Sizes(), target("nvidia-h200")
 
@@ -381,16 +355,26 @@ def cross_compiled() -> dict[str, list[str]]:
         return torch.empty(shape, dtype=torch.bfloat16, device="meta")
 
     q, k = meta(1, s.heads, s.tokens, s.head), meta(1, s.kv_heads, s.tokens, s.head)
-    cos, wide = meta(s.tokens, s.head // 2), meta(s.tokens, s.mlp)
+    cos, wide, x, first = (
+        meta(s.tokens, s.head // 2),
+        meta(s.tokens, s.mlp),
+        meta(s.tokens, s.hidden),
+        meta(s.mlp, s.hidden),
+    )
     calls: list[tuple[Any, tuple[Any, ...]]] = [
         (rms_norm.rms_norm, (meta(s.tokens, s.hidden), meta(s.hidden), EPS)),
         (rope.rope, (q, k, cos, cos)),
         (swiglu.swiglu, (wide, wide)),
+        (gated.gated_linear, (x, first, first, "silu")),
+        (residual.linear_add, (x, meta(s.hidden, s.hidden), x)),
+        (residual.linear_add, (wide, meta(s.hidden, s.mlp), x)),
+        (flash.attention, (q, q, q, True, True)),
     ]
-    found = {}
+    found: dict[str, list[str]] = {}
     for kernel, args in calls:
         lowered = kernel.lower(args, device)
-        found[kernel.name] = [build(source, device).abi.symbol for source in lowered.emit(lowered.default)]
+        symbols = [build(source, device).abi.symbol for source in lowered.emit(lowered.default)]
+        found.setdefault(kernel.name, []).extend(symbols)
     return found
 
 
@@ -411,9 +395,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas between them")
+    parser.add_argument("--modes", default=",".join(MODES), help="modes of torch.compile, with commas between them")
     parser.add_argument("--dry-run", action="store_true", help="tiny sizes on the CPU, and builds for a GPU")
     options = parser.parse_args(argv)
-    bench = CompiledCostBench(DRY if options.dry_run else Sizes(), options.dry_run)
+    sizes = DRY if options.dry_run else Sizes()
+    bench = CompiledCostBench(sizes, options.dry_run, tuple(options.modes.split(",")))
     torch.manual_seed(0)
     name = "none" if options.dry_run else torch.cuda.get_device_name()
     opaque = _Opaque()

@@ -1,5 +1,5 @@
 """The two schedules of products beside torch's own product, checked and timed in one run: of plain ones, of ragged
-groups, and of ones whose inner dimension is in parts.
+groups, of ones whose inner dimension is in parts, and of ones with a gate or a residual.
 
 It shows what a warp-specialised kernel gains before any default uses it. Packed weights are beside torch's product as
 torch.compile has it.
@@ -35,6 +35,8 @@ from tileflow.target import Target, target
 from .command import Comparison, device_of
 from .divided_cases import CASES as DIVIDED
 from .divided_cases import Configs, DividedCase, GroupedCase
+from .followed_cases import CASES as FOLLOWED
+from .followed_cases import FollowedCase
 from .in_turns import medians
 from .watched import Job, say_about, say_begins, say_found
 
@@ -210,7 +212,8 @@ class ProductCase:
 _PLAIN, _SCALED = "examples.matmul:matmul", "examples.fp8_matmul:fp8_matmul"
 _EPILOGUE, _PACKED = "examples.matmul:matmul_epilogue", "examples.int4_matmul:int4_matmul"
 _MIXED = "examples.mixed_matmul:mixed_matmul"
-CASES: tuple[ProductCase | GroupedCase | DividedCase, ...] = (
+Case = ProductCase | GroupedCase | DividedCase | FollowedCase
+CASES: tuple[Case, ...] = (
     ProductCase("4096^3", _PLAIN, 4096, 4096, 4096),
     ProductCase("4096^3 as nn.Linear", _PLAIN, 4096, 4096, 4096, turned=True),
     ProductCase("8192^3", _PLAIN, 8192, 8192, 8192),
@@ -230,10 +233,11 @@ CASES: tuple[ProductCase | GroupedCase | DividedCase, ...] = (
     ProductCase("int4 64x8192x7168", _PACKED, 64, 8192, 7168),
     ProductCase("mixed 4096x8192x4096", _MIXED, 4096, 8192, 4096),
     *DIVIDED,
+    *FOLLOWED,
 )
 
 
-def configs(case: ProductCase | GroupedCase | DividedCase, lowered: Lowered) -> dict[str, Config]:
+def configs(case: Case, lowered: Lowered) -> dict[str, Config]:
     """Return the default, the pipelined one where that is another, and the valid warp-specialised configs by name."""
     found = {"default": lowered.default}
     if lowered.default_pipelined != lowered.default:
@@ -249,7 +253,7 @@ def configs(case: ProductCase | GroupedCase | DividedCase, lowered: Lowered) -> 
     return found
 
 
-def _lowered(case: ProductCase | GroupedCase | DividedCase, device: Target) -> Lowered:
+def _lowered(case: Case, device: Target) -> Lowered:
     return case.loaded.lower(case.args("meta"), device)
 
 

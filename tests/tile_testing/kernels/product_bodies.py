@@ -12,6 +12,8 @@ from tileflow.schedule.types import Schedule
 
 ROWS, COLUMNS, INNER = 4, 8, 4
 PIECES = Shape((ROWS, INNER), (COLUMNS, INNER), 2, (64, 256), 2, right_transposed=True, sums=128)
+BESIDE = Shape((ROWS, INNER), (COLUMNS, INNER), 2, (64, 128), 2, right_transposed=True, sums=128, products=2)
+BESIDE_POINTERS = Shape((ROWS, INNER), (COLUMNS, INNER), 2, right_transposed=True, products=2)
 POINTERS = Shape((ROWS, INNER), (COLUMNS, INNER), 2, right_transposed=True)
 
 
@@ -65,3 +67,42 @@ class ByPointers(Plain):
 
     def by_pointers(self, found: torch.Tensor, turn: int, group: int) -> None:
         self.stored[turn // self.turns, group if self.parts > 1 else 0] = found
+
+
+class Beside(Plain):
+    """Two products of the left operand: ``act(left @ right.T) * (left @ other.T)``."""
+
+    def __init__(self, schedule: Schedule, tiles: int, turns: int) -> None:
+        super().__init__(schedule, tiles, turns)
+        generator = torch.Generator().manual_seed(turns + 1)
+        self.rights = torch.randn(2, tiles, turns, COLUMNS, INNER, generator=generator)
+
+    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        assert buffer == "left"
+        return super().box(buffer, turn, group)
+
+    def box_of_part(self, buffer: str, turn: int, part: int) -> torch.Tensor:
+        assert buffer == "right"
+        tile, turn = divmod(turn, self.turns)
+        return self.rights[part, tile, turn]
+
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> dict[str, Any]:
+        assert part == "finish" and turn is not None
+        first, second = registers.values()
+        self.by_pointers(first.relu() * second, turn, group)
+        return {}
+
+    def compute_piece(
+        self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int
+    ) -> dict[str, Any]:
+        first, second = registers.values()
+        return {"result": first.relu() * second}
+
+    @property
+    def expected(self) -> torch.Tensor:
+        first, second = torch.einsum("pgtri,nptci->npgrc", self.left, self.rights)
+        return first.relu() * second
+
+
+class BesideByPointers(Beside, ByPointers):
+    """The same with a store of the author's own threads."""

@@ -19,6 +19,7 @@ _PRODUCT = (
     {"m": 4224, "n": 4352, "k": 4096},
     ({"m": 5, "n": 16, "k": 8}, {"m": 333, "n": 520, "k": 200}, {"m": 1, "n": 264, "k": 64}),
 )
+_GATED = {"m": 4096, "n": 14336, "k": 4096}
 _FP8 = {"m": 4224, "n": 4352, "k": 4096}, ({"m": 5, "n": 16, "k": 16}, {"m": 333, "n": 528, "k": 208})
 _HEADS = {"batch": 4, "heads": 32, "m": 4096, "d": 128}
 _SMALL_HEADS = {"batch": 1, "heads": 2, "d": 128}
@@ -29,6 +30,9 @@ ROWS: dict[str, tuple[str, Problem, tuple[Problem, ...]]] = {
     "batched": ("examples.bmm:bmm", {**_PRODUCT[0], "b": 3}, ({"b": 5, "m": 37, "n": 136, "k": 72},)),
     "fp8": ("examples.fp8_matmul:fp8_matmul", *_FP8),
     "mixed": ("examples.mixed_matmul:mixed_matmul", {"m": 4096, "n": 8192, "k": 4096}, _PRODUCT[1]),
+    "gated": ("examples.gated_matmul:gated_matmul", _GATED, _PRODUCT[1]),
+    "gated_dealt": ("examples.gated_matmul:gated_matmul", {**_GATED, "m": 512}, _PRODUCT[1]),
+    "residual": ("tileflow.kernels.residual:linear_add", {"m": 4096, "n": 4096, "k": 4096}, _PRODUCT[1]),
     "int4": (
         "examples.int4_matmul:int4_matmul",
         {"m": 4096, "n": 7168, "k": 8192},

@@ -96,7 +96,7 @@ def test_what_is_verified_are_warp_specialised_variants_too() -> None:
     assert found.pop("attention_backward") == {("triton", "triton", "gluon")}
     assert set(found) == {
         "matmul", "fp8_matmul", "mixed_matmul", "int4_matmul", "grouped_matmul", "grouped_matmul_flat", "attention",
-        "attention_scored", "split_k_matmul",
+        "attention_scored", "split_k_matmul", "gated_matmul",
     }  # fmt: skip
     assert all(taken == {("gluon",)} for taken in found.values())
 

@@ -150,7 +150,7 @@ def test_two_sums_a_program_have_registers() -> None:
         (low_rank_beside, half, half, half[:, :16], half[:16]),
     ]
     for function, *args in calls:
-        config = default(function, *args)
+        config = tileflow.kernel(function).lower(tuple(args), H200).default_pipelined
         threads = config["num_warps"] * 32
         assert config["num_warps"] == 8, function
         assert 64 <= 2 * config["block:tm"] * config["block:tn"] / threads <= 192, function

@@ -22,12 +22,14 @@ from examples.matmul import matmul, matmul_epilogue
 from examples.split_k import split_k_matmul
 from tileflow.api import Kernel
 from tileflow.build.compile import build
+from tileflow.kernels.gated import gated_linear
 from tileflow.lowered import Lowered
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
 # rows and columns of a tile, whether groups have tiles of their own
 SHARED, DEALT = (128, 256, False), (128, 128, True)
+BESIDE, BESIDE_DEALT = (128, 128, False), (128, 64, True)  # of two products
 Tile = tuple[int, int, bool] | None
 
 
@@ -175,6 +177,41 @@ def bias(acc: Any, other: torch.Tensor, tile_m: Any, tile_n: Any) -> Any:
     return acc + other[0, tile_n]
 
 
+@tileflow.kernel
+def gated(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, epilogue: Any) -> torch.Tensor:
+    m, n = x.size(0), gate.size(0)
+    out = torch.empty(m, n, dtype=torch.bfloat16, device=x.device)
+    for tile_m, tile_n in tfl.tile([m, n]):
+        a, b = tfl.zeros([tile_m, tile_n]), tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            a = torch.addmm(a, x[tile_m, tile_k], gate[tile_n, tile_k].t())
+            b = torch.addmm(b, x[tile_m, tile_k], up[tile_n, tile_k].t())
+        out[tile_m, tile_n] = epilogue(a, b)
+    return out
+
+
+@tileflow.kernel
+def kept(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    m, n = x.size(0), gate.size(0)
+    out, first, second = (torch.empty(m, n, dtype=torch.bfloat16, device=x.device) for _ in range(3))
+    for tile_m, tile_n in tfl.tile([m, n]):
+        a, b = tfl.zeros([tile_m, tile_n]), tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            a = torch.addmm(a, x[tile_m, tile_k], gate[tile_n, tile_k].t())
+            b = torch.addmm(b, x[tile_m, tile_k], up[tile_n, tile_k].t())
+        first[tile_m, tile_n], second[tile_m, tile_n] = a, b
+        out[tile_m, tile_n] = F.silu(a) * b
+    return out, first, second
+
+
+def swish(a: Any, b: Any) -> Any:
+    return F.silu(a) * b
+
+
+def swish_of_rows(a: Any, b: Any) -> Any:
+    return F.silu(a) * b - (a * b).amax(-1, keepdim=True)
+
+
 def _meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype, device="meta")
 
@@ -188,6 +225,55 @@ def test_an_epilogue_that_loads_a_matrix(epilogue: Any, expected: Tile, dtype: t
         lowered = fused.lower((_meta(m, k), _meta(n, k), _meta(m, n, dtype=dtype), epilogue), H200)
         assert tile_of(lowered, "block:tile_m", "block:tile_n") == tile
         assert build(*lowered.emit(lowered.default), H200).resources.spills == 0
+
+
+@pytest.mark.parametrize("sizes", [(16, 65536, 1024), (65536, 64, 1024)], ids=str)
+@pytest.mark.parametrize("kernel", [fused, gated_linear], ids=["a residual", "a gate"])
+def test_few_rows_or_columns_do_not_fill_a_shared_tile(kernel: Kernel, sizes: tuple[int, int, int]) -> None:
+    """Tiles there are enough of, but seven eighths of each would be padding."""
+    m, n, k = sizes
+    others = (_meta(m, n), residual) if kernel is fused else (_meta(n, k), "silu")
+    lowered = kernel.lower((_meta(m, k), _meta(n, k), *others), H200)
+    assert tile_of(lowered, "block:tile_m", "block:tile_n") is None
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(
+    ("sizes", "silu", "gelu"),
+    [
+        ((4096, 14336, 4096), BESIDE, BESIDE),
+        ((8192, 5632, 2048), BESIDE, BESIDE),
+        ((512, 14336, 4096), BESIDE_DEALT, BESIDE),  # 4 waves of 128 x 128, by halves 7: 0.88 of the work
+        ((1000, 11008, 4096), BESIDE_DEALT, BESIDE),  # 6 and 11
+        ((64, 14336, 4096), None, None),
+        ((256, 4096, 1024), None, None),  # no tile for each multiprocessor
+    ],
+    ids=str,
+)
+def test_two_products_of_one_left_operand(sizes: tuple[int, int, int], silu: Tile, gelu: Tile, mode: str) -> None:
+    """A tanh keeps groups that have tiles of their own from each other's products: 0.87 times the speed."""
+    for activation, expected in (("silu", silu), ("gelu", gelu)):
+        args = gated_linear.inputs(**dict(zip("mnk", sizes, strict=True)), device="meta", activation=activation)
+        lowered = gated_linear.lower(args, H200, mode=mode)
+        assert tile_of(lowered, "block:tile_m", "block:tile_n") == expected
+
+
+def test_two_products_of_eight_bits() -> None:
+    """Their turns are as many bytes; the result is of another dtype."""
+    x, w = (_meta(size, 4096, dtype=torch.float8_e4m3fn) for size in (4096, 14336))
+    lowered = gated.lower((x, w, w, swish), H200)
+    assert tile_of(lowered, "block:tile_m", "block:tile_n") == BESIDE
+    assert lowered.default["block:tile_k"] == 128
+
+
+@pytest.mark.parametrize("epilogue", ["swish_and_both", "swish_of_rows"])
+def test_two_products_that_are_stored_or_looked_at_as_rows_are_pipelined(epilogue: str) -> None:
+    x, w = _meta(4096, 4096), _meta(14336, 4096)
+    if epilogue == "swish_and_both":
+        lowered = kept.lower((x, w, w), H200)
+    else:
+        lowered = gated.lower((_meta(65536, 4096), _meta(128, 4096), _meta(128, 4096), swish_of_rows), H200)
+    assert tile_of(lowered, "block:tile_m", "block:tile_n") is None
 
 
 @pytest.mark.parametrize("device", ["nvidia-h200", "nvidia-b200"])

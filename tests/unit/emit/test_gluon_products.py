@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from tile_testing.gluon_text import assert_has_each_step, role
+from tile_testing.kernels import joint_kernels as joint
 
 import examples.fp8_matmul
 import examples.matmul
@@ -28,6 +30,9 @@ from tileflow.target import target
 H200 = target("nvidia-h200")
 SHARED: dict[str, Choice] = {"block:tile_m": 128, "block:tile_n": 256, "ping_pong": False}
 DEALT: dict[str, Choice] = {"block:tile_m": 128, "block:tile_n": 128, "ping_pong": True}
+# of two products: 256 and 128 columns of both
+BESIDE: dict[str, Choice] = {"block:tile_m": 128, "block:tile_n": 128, "ping_pong": False}
+BESIDE_DEALT: dict[str, Choice] = {"block:tile_m": 128, "block:tile_n": 64, "ping_pong": True}
 
 
 def config_of(lowered: Lowered, **choices: Choice) -> Config:
@@ -41,6 +46,12 @@ def config_of(lowered: Lowered, **choices: Choice) -> Config:
 @functools.cache
 def product(mode: str = "static", size: int = 1000) -> Lowered:
     return matmul.lower(examples.matmul.inputs(size, size, size, device="meta"), H200, mode=mode)
+
+
+@functools.cache
+def two_products(kernel: Kernel = joint.once, mode: str = "static") -> Lowered:
+    args = joint.args_of(kernel, 1000, 1000, 1000)
+    return kernel.lower(tuple(t.to("meta") for t in args), H200, mode=mode)
 
 
 def written(lowered: Lowered, **choices: Choice) -> tuple[TritonSource, Schedule]:
@@ -184,15 +195,83 @@ def test_a_program_for_each_multiprocessor_or_for_each_tile() -> None:
     assert launch_of(matmul, examples.matmul.inputs(4096, 4096, 512, device="meta")) == H200.sm_count
 
 
+@pytest.mark.parametrize("products", [product, two_products], ids=["one product", "two products"])
 @pytest.mark.parametrize("choices", [SHARED, DEALT, {**SHARED, "block:tile_m": 64, "block:tile_n": 64, "consumers": 1}],
                          ids=["shared", "dealt", "one"])  # fmt: skip
 @pytest.mark.parametrize("stages", [2, 4])
-def test_the_constraint_counts_the_memory_that_the_schedule_has(choices: dict[str, Choice], stages: int) -> None:
+def test_the_constraint_counts_the_memory_that_the_schedule_has(
+    choices: dict[str, Choice], stages: int, products: Callable[[], Lowered]
+) -> None:
     """Before anything is compiled; the barriers of an order are counted where there is none, too."""
-    it, given = product(), {**choices, "num_stages": stages}
+    it, given = products(), {**choices, "num_stages": stages}
+    if products is two_products:
+        given["block:tile_n"] = int(given["block:tile_n"]) // 2
     config = config_of(it, **given)
     needed = shared_bytes(written(it, **given)[1])
     (constraint,) = (c for c in it.space.constraints if c.name == "warp_specialised: buffers fit shared memory")
     *_, bound = constraint.check.args
     knobs = {k.name: k.encode(config[k.name]) for k in it.space.knobs}
     assert 0 <= bound.args[0].evaluate(knobs) - needed <= BARRIER_BYTES * config["consumers"]
+
+
+# ---- two products of one left operand -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["consumer", "producer"])
+@pytest.mark.parametrize("choices", [BESIDE, BESIDE_DEALT], ids=["shared", "dealt"])
+@pytest.mark.parametrize("kernel", [joint.once, joint.for_each, joint.by_rows], ids=lambda k: k.name.split(":")[1])
+def test_the_text_of_two_products_has_each_step(kernel: Kernel, choices: dict[str, Choice], name: str) -> None:
+    source, schedule = written(two_products(kernel), **choices)
+    assert_has_each_step(role(source.text, name), getattr(schedule, name).program)
+
+
+def test_right_operands_are_copied_beside_each_other() -> None:
+    """Each to its half of a slot: of the rows where they lie along the inner dimension, else of the columns."""
+    for kernel, halves in ((joint.once, ("slice(0, 128, 0)", "slice(128, 128, 0)")),
+                           (joint.by_rows, ("slice(0, 128, 1)", "slice(128, 128, 1)"))):  # fmt: skip
+        text = written(two_products(kernel), **BESIDE)[0].text
+        copies = [line for line in role(text, "producer").splitlines() if "right.index" in line]
+        assert [
+            (name in line, half in line) for line, name, half in zip(copies, ("gate_", "up_"), halves, strict=True)
+        ] == [(True, True)] * 2
+        assert role(text, "producer").count("expect(full.index(turn % STAGES), 16384)") == 2
+
+
+def test_an_epilogue_has_the_sums_of_each_product() -> None:
+    text = written(two_products(), **BESIDE)[0].text
+    assert "def finish(sums, sums_beside):" in text and text.count(" warpgroup_mma(") == 2
+    assert re.findall(r"finish\((sums_\d), (sums_\d)\)", text) == [("sums_0", "sums_2"), ("sums_1", "sums_3")]
+    other = written(two_products(joint.other_order), **BESIDE)[0].text
+    assert role(other, "finish") == role(text, "finish")
+
+
+@pytest.mark.parametrize("choices", [BESIDE, BESIDE_DEALT], ids=["shared", "dealt"])
+def test_two_products_compile_ahead_of_time(choices: dict[str, Choice]) -> None:
+    source, schedule = written(two_products(), **choices)
+    check_built(source, schedule)
+    columns = 256 if choices is BESIDE else 128
+    assert f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.bf16.bf16" in compile_source(source, H200).assembly
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("choices", [BESIDE, BESIDE_DEALT], ids=["shared", "dealt"])
+@pytest.mark.parametrize("kernel", [joint.by_rows, joint.with_residual], ids=lambda k: k.name.split(":")[1])
+def test_other_two_products_compile_too(kernel: Kernel, choices: dict[str, Choice], mode: str) -> None:
+    check_built(*written(two_products(kernel, mode), **choices))
+
+
+@pytest.mark.parametrize(
+    ("choices", "reason"),
+    [
+        ({"block_tile_m": 128, "block_tile_n": 256, "ping_pong": False}, "those of several right operands together"),
+        ({"block_tile_m": 128, "block_tile_n": 128, "ping_pong": True}, "registers for the epilogue"),
+        ({"block_tile_m": 128, "block_tile_n": 128, "ping_pong": False, "num_stages": 5}, "shared memory"),
+    ],
+    ids=str,
+)
+def test_what_a_config_of_two_products_must_satisfy(choices: dict[str, Choice], reason: str) -> None:
+    space = two_products().space
+    config = config_of(two_products(), **choices)
+    assert any(reason in c.reason for c in space.violations(config))
+    assert space.is_valid(space.repair(config))

@@ -12,6 +12,7 @@ import torch
 
 import tileflow
 from tileflow.errors import CallError
+from tileflow.kernels import linear
 
 transformers = pytest.importorskip("transformers")
 import tileflow.integrations.transformers as module  # noqa: E402
@@ -341,6 +342,25 @@ def test_a_gated_layer_keeps_a_tensor_less() -> None:
     x = torch.randn(3, SIZES["hidden_size"])
     wanted = layer.down_proj(torch.nn.functional.silu(layer.gate_proj(x)) * layer.up_proj(x))
     torch.testing.assert_close(layer(x), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_gated_layer_in_inference_is_a_kernel_with_its_first_products(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that wins; else its products are torch's."""
+    model, called = model_of(family), []
+    apply(model)
+    layer, kernel = model.model.layers[0].mlp, linear.gated.gated_linear
+    monkeypatch.setattr(linear.gated, "gated_linear", lambda *args: called.append(args[-1]) or kernel(*args))
+    x = torch.randn(2, 3, SIZES["hidden_size"])
+    wanted = layer(x)
+    with torch.no_grad():
+        torch.testing.assert_close(layer(x), wanted, rtol=1e-4, atol=1e-6)
+        assert not called
+        monkeypatch.setattr(linear, "is_fused", lambda *_: True)
+        torch.testing.assert_close(layer(x), wanted, rtol=1e-4, atol=1e-6)
+    assert called == ["silu" if family == "llama" else "gelu"]
 
 
 def test_a_batch_without_labels_that_count() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import tileflow.kernels as ours
 from tileflow.api import load_kernel
 from tileflow.errors import CallError
 from tileflow.frontend.meaning import serialise
+from tileflow.kernels import flash, hopper, linear, scaled_dot
 from tileflow.kernels.linear_loss import CHUNK_BYTES, chunk_rows
 from tileflow.kernels.rotary import inputs as rope_inputs
 from tileflow.kernels.rotary import reference as turned
@@ -103,6 +105,101 @@ def test_gated_mlp_in_a_graph() -> None:
     compare(torch.compile(ours.gated_mlp, backend="aot_eager", fullgraph=True), mlp, leaves)
 
 
+def gated_products(x: Tensor, gate: Tensor, up: Tensor, activation: str = "silu") -> Tensor:
+    act = F.silu if activation == "silu" else lambda a: F.gelu(a, approximate="tanh")
+    return act(F.linear(x, gate)) * F.linear(x, up)
+
+
+@pytest.fixture
+def fused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """As on a GPU where one kernel wins; the kernels that are called."""
+    called: list[str] = []
+    for module, name in ((linear.gated, "gated_linear"), (linear.added, "linear_add")):
+        kernel = getattr(module, name)
+
+        def call(*args: Any, kernel: Any = kernel, name: str = name) -> Any:
+            called.append(name)
+            return kernel(*args)
+
+        monkeypatch.setattr(module, name, call)
+    monkeypatch.setattr(linear, "is_fused", lambda *_: True)
+    return called
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+def test_products_are_one_kernel_with_what_follows(activation: str, fused: list[str]) -> None:
+    """Of any leading dimensions, of rows that are not contiguous, and within a whole gated MLP."""
+    x, gate, up, down = leaf(2, 37, 5).transpose(1, 2), leaf(23, 37), leaf(23, 37), leaf(37, 23)
+    with torch.no_grad():
+        got = ours.gated_linear(x, gate, up, activation=activation)
+        whole = ours.gated_mlp(x, gate, up, down, activation=activation)
+        summed = ours.linear_add(got, down, x)
+    wanted = gated_products(x, gate, up, activation)
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(whole, mlp(x, gate, up, down, activation), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(summed, x + F.linear(wanted, down), rtol=1e-4, atol=1e-4)
+    assert fused == ["gated_linear", "gated_linear", "linear_add"]
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+def test_products_with_what_follows_have_gradients(activation: str) -> None:
+    mine = lambda x, gate, up: ours.gated_linear(x, gate, up, activation=activation)  # noqa: E731
+    compare(mine, lambda *a: gated_products(*a, activation), [leaf(2, 5, 37), leaf(23, 37), leaf(23, 37)])
+    compare(ours.linear_add, lambda x, w, r: r + F.linear(x, w), [leaf(2, 5, 37), leaf(23, 37), leaf(2, 5, 23)])
+
+
+def test_a_graph_has_one_kernel_for_a_gate(fused: list[str]) -> None:
+    x, gate, up = torch.randn(2, 5, 37), torch.randn(23, 37), torch.randn(23, 37)
+    call = torch.compile(ours.gated_linear, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(call(x, gate, up), gated_products(x, gate, up), rtol=1e-4, atol=1e-5)
+
+
+def test_a_kernel_that_wins_takes_no_transformed_rows(fused: list[str]) -> None:
+    x, weight = torch.randn(3, 4, 37), torch.randn(23, 37)
+    for call in (lambda x: ours.gated_linear(x, weight, weight), lambda x: ours.linear_add(x, weight, x[:, :23])):
+        with pytest.raises(CallError, match="tensors have memory"):
+            torch.func.vmap(call)(x)
+    assert not fused
+
+
+def _on_hopper(*shape: int, dtype: torch.dtype = torch.bfloat16, **more: Any) -> Any:
+    """What a tensor of a GPU looks like."""
+    x = torch.empty(shape, dtype=dtype, device="meta", **more)
+    return SimpleNamespace(
+        shape=x.shape, size=x.size, dtype=dtype, requires_grad=x.requires_grad, is_contiguous=x.is_contiguous,
+        device=torch.device("cuda", 0),
+    )  # fmt: skip
+
+
+def test_where_one_kernel_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows and a weight: not where gradients are recorded, of 32 bits, few rows, unaligned ones, or few tiles."""
+    monkeypatch.setattr(linear, "hopper_multiprocessors", lambda _: 132)
+    x, weight = _on_hopper(2, 512, 4096), _on_hopper(14336, 4096)
+    assert linear.is_fused(x, (weight,), 128)
+    recorded = _on_hopper(14336, 4096, requires_grad=True)
+    assert not linear.is_fused(x, (recorded,), 128)
+    with torch.no_grad():
+        assert linear.is_fused(x, (recorded,), 128)
+    for rows, other in (
+        (_on_hopper(512, 4096, dtype=torch.float32), _on_hopper(14336, 4096, dtype=torch.float32)),
+        (_on_hopper(64, 4096), weight),
+        (_on_hopper(512, 4100), _on_hopper(14336, 4100)),
+        (_on_hopper(512, 4096), _on_hopper(3584, 4096)),
+    ):
+        assert not linear.is_fused(rows, (other,), 128)
+    monkeypatch.setattr(linear, "hopper_multiprocessors", lambda _: 0)
+    assert not linear.is_fused(x, (weight,), 128)
+
+
+@pytest.mark.parametrize(("arch", "count"), [("sm_90a", 132), ("sm_80", 0), ("sm_100a", 0), ("gfx942", 0)])
+def test_multiprocessors_that_have_such_kernels(arch: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hopper, "device_properties", lambda _: SimpleNamespace(arch=arch, sm_count=132))
+    hopper._count.cache_clear()
+    assert hopper.hopper_multiprocessors(0) == count
+    hopper._count.cache_clear()
+
+
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("with_positions", [True, False])
 def test_rope(layout: str, with_positions: bool) -> None:
@@ -156,6 +253,39 @@ def test_attention_says_what_runs_it() -> None:
         ours.attention(q, q, q, mask=mask, backend="tileflow")
     with pytest.raises(CallError, match="auto, tileflow or torch"):
         ours.Attention(backend="flash")(q, q, q)
+
+
+def test_where_attention_of_ours_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Hopper whole blocks of rows, of heads of 64 and 128; with gradients not full attention of 128."""
+    monkeypatch.setattr(scaled_dot, "hopper_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 132)
+
+    def backend(m: int, d: int, causal: bool = True, heads: int = 32, **more: Any) -> str:
+        q = _on_hopper(1, heads, m, d, **more)
+        q.ndim = 4
+        return ours.attention_backend(q, q, q, causal=causal).name
+
+    assert backend(4096, 128) == backend(4096, 64) == backend(4096, 128, causal=False) == "tileflow"
+    assert backend(4096, 128, requires_grad=True) == backend(4096, 64, causal=False, requires_grad=True) == "tileflow"
+    others = ({"m": 4000, "d": 128}, {"m": 4096, "d": 96}, {"m": 512, "d": 128, "heads": 256},
+              {"m": 4096, "d": 128, "heads": 2}, {"m": 4096, "d": 128, "dtype": torch.float32},
+              {"m": 4096, "d": 128, "causal": False, "requires_grad": True},
+              {"m": 1024, "d": 128, "heads": 256, "requires_grad": True})  # fmt: skip
+    assert {backend(**other) for other in others} == {"torch"}
+    monkeypatch.setattr(scaled_dot, "hopper_multiprocessors", lambda _: 0)
+    assert backend(4096, 128) == "torch"
+
+
+def test_which_gradients_are_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of few keys a query, wide heads, few tiles of keys, and elsewhere than on Hopper."""
+    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 132)
+    q = _on_hopper(4, 32, 4096, 128)
+    assert flash.is_fused(q, q, causal=True)
+    short, wide, few = _on_hopper(8, 32, 1024, 128), _on_hopper(4, 32, 4096, 192), _on_hopper(1, 4, 4096, 128)
+    assert flash.is_fused(short, short, causal=False) and not flash.is_fused(short, short, causal=True)
+    assert not flash.is_fused(wide, wide, True) and not flash.is_fused(few, few, True)
+    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 0)
+    assert not flash.is_fused(q, q, causal=True)
 
 
 LABELS = torch.tensor([[1, -100, 4], [0, 36, 5]])

@@ -7,15 +7,28 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tile_testing.kernels.product_bodies import POINTERS, ByPointers, Plain, made
+from tile_testing.kernels.product_bodies import (
+    BESIDE,
+    BESIDE_POINTERS,
+    POINTERS,
+    Beside,
+    BesideByPointers,
+    ByPointers,
+    Plain,
+    made,
+)
 from tile_testing.kernels.schedule_bodies import edited
 
 from tileflow.schedule.execute import execute, interleavings
 from tileflow.schedule.machine import ScheduleFault
+from tileflow.schedule.product import Shape
 from tileflow.schedule.types import (
     Arrive,
     Await,
     AwaitPuts,
+    Compute,
+    Copy,
+    Cut,
     Multiply,
     Put,
     Repeat,
@@ -168,13 +181,13 @@ FAULTS = {
 }
 
 
-def _kinds(schedule: Schedule) -> set[str]:
+def _kinds(schedule: Schedule, of: type[Plain] = Plain) -> set[str]:
     """The kinds of the faults that the interleavings find."""
     found = set()
     for tiles, turns in ((5, 2), (4, 5)):
         for _, choose in interleavings(seeds=4):
             try:
-                execute(schedule, Plain(schedule, tiles, turns), turns, choose, tiles)
+                execute(schedule, of(schedule, tiles, turns), turns, choose, tiles)
             except ScheduleFault as fault:
                 found.add(fault.kind)
     return found
@@ -200,3 +213,94 @@ def test_a_result_is_cut_into_pieces_that_fit_their_slot() -> None:
     puts = [s for s in schedule.consumer.program[0].steps if isinstance(s, Put)]  # type: ignore[union-attr]
     assert [p.piece for p in puts] == [0, 1]
     assert schedule.buffer("out").shape == (64, 128) and schedule.buffer("out").slot_bytes == 16384
+
+
+# ---- two products of one left operand -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("groups", "ping_pong"), [(1, False), (2, False), (2, True), (3, True)])
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize(("shape", "body_of"), [(BESIDE, Beside), (BESIDE_POINTERS, BesideByPointers)])
+def test_two_products_are_one_of_right_operands_beside_each_other(
+    groups: int, ping_pong: bool, stages: int, shape: Shape, body_of: type[Beside]
+) -> None:
+    schedule = made(groups, stages, ping_pong, shape)
+    for tiles, turns in ((0, 1), (2, 5), (5, 2), (7, 1)):
+        for _, choose in interleavings(seeds=2):
+            body = body_of(schedule, tiles, turns)
+            execute(schedule, body, turns, choose, tiles)
+            torch.testing.assert_close(body.stored, body.expected)
+
+
+def test_right_operands_lie_beside_each_other_in_a_slot() -> None:
+    right = made(shape=BESIDE).buffer("right")
+    assert right.shape == (8, 4) and right.slot_shape == (16, 4) and right.slot_bytes == 2 * right.box_bytes == 128
+    turned = replace(BESIDE, right=(4, 8), right_transposed=False)
+    assert made(shape=turned).buffer("right").slot_shape == (4, 16)
+
+
+def _is_second(step: Step) -> bool:
+    return isinstance(step, Copy) and isinstance(step.slot, Staged) and step.slot.part == 1
+
+
+def _one_part_is_not_copied(s: Schedule) -> Schedule:
+    return _without(s, "producer", _is_second)
+
+
+def _one_part_is_neither_copied_nor_awaited(s: Schedule) -> Schedule:
+    return _one_part_is_not_awaited(_one_part_is_not_copied(s))
+
+
+def _one_part_is_not_awaited(s: Schedule) -> Schedule:
+    """The round of ``full`` ends when all boxes but one are on their way, and the bytes so far are there."""
+    return replace(
+        s, barriers=tuple(replace(b, arrivals=b.arrivals - 1) if b.name == "full" else b for b in s.barriers)
+    )
+
+
+def _one_part_is_of_the_turn_before(s: Schedule) -> Schedule:
+    return _changed(
+        s, "producer", lambda x: replace(x, turn=Turn(offset=-1)) if isinstance(x, Copy) and _is_second(x) else x
+    )
+
+
+def _one_part_goes_to_the_next_slot(s: Schedule) -> Schedule:
+    there = Staged(Turn(offset=1), part=1)
+    return _changed(s, "producer", lambda x: replace(x, slot=there) if isinstance(x, Copy) and _is_second(x) else x)
+
+
+def _both_parts_go_to_one_place(s: Schedule) -> Schedule:
+    there = Staged(Turn(), part=0)
+    return _changed(s, "producer", lambda x: replace(x, slot=there) if isinstance(x, Copy) and _is_second(x) else x)
+
+
+FAULTS_OF_PARTS = {
+    _one_part_is_not_copied: "deadlock",
+    _one_part_is_neither_copied_nor_awaited: "early",
+    _one_part_is_not_awaited: "early",
+    _one_part_is_of_the_turn_before: "stale",
+    _one_part_goes_to_the_next_slot: "stale",
+    _both_parts_go_to_one_place: "race",
+    **FAULTS,
+}
+
+
+@pytest.mark.parametrize("plant", FAULTS_OF_PARTS, ids=lambda plant: plant.__name__.strip("_"))
+def test_planted_faults_of_two_products_are_found(plant: Callable[[Schedule], Schedule]) -> None:
+    assert FAULTS_OF_PARTS[plant] in _kinds(plant(made(shape=BESIDE)), Beside)
+
+
+def test_a_piece_has_the_same_columns_of_each_product() -> None:
+    schedule = made(shape=BESIDE)
+    (cut,) = (s for s in schedule.consumer.program[0].steps if isinstance(s, Cut))  # type: ignore[union-attr]
+    parts = [s for s in schedule.consumer.program[0].steps if isinstance(s, Compute)]  # type: ignore[union-attr]
+    assert cut.pieces == ("sums_0", "sums_1", "sums_2", "sums_3")
+    assert [p.reads for p in parts] == [("sums_0", "sums_2"), ("sums_1", "sums_3")]
+
+    def others(step: Step) -> Step:
+        return replace(step, reads=cut.pieces[2 * (step.piece or 0) :][:2]) if isinstance(step, Compute) else step
+
+    wrong = _changed(schedule, "consumer", others)
+    body = Beside(wrong, 2, 3)
+    execute(wrong, body, 3, next(choose for _, choose in interleavings(seeds=1)), 2)
+    assert (body.stored - body.expected).abs().max() > 0.5

@@ -1,5 +1,5 @@
-"""The addition of a box to memory by the copy engine, which Gluon has from Triton 3.9 on: as text of a generated module,
-which needs Triton alone."""
+"""The addition of a box to memory by the copy engine, which Gluon says from Triton 3.9 on, as text of a generated
+module, which needs Triton alone."""
 
 ADD_TO_GLOBAL = """\
 from triton._C.libtriton import ir

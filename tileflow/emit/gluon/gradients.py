@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...errors import ConfigError, InternalError
-from ...ir.attributes import AccessAttrs
-from ...ir.graph import Block, Op, Operand
 from ...expr import Expr
 from ...ir.access import added_box, vector_box
+from ...ir.attributes import AccessAttrs
+from ...ir.graph import Block, Op, Operand
 from ...ir.kinds import OpKind
 from ...ir.types import Value, itemsize
 from ...schedule.chained import read_by
 from ...schedule.gradient_loop import GradientLoop, Sum
 from ...schedule.gradients import NAMES, AddedShape, Box, ScoreShape, Shape, SumShape, gradients, is_by_columns
-from ...schedule.memory import shared_bytes
 from ...schedule.leading import leading_branches
+from ...schedule.memory import shared_bytes
 from ...schedule.types import Buffer, Compute, Cut, EachTile, Multiply, Put, Save, Schedule, Shared, Step, Turn
 from ...space.knobs import NUM_STAGES
 from ..descriptors import block_of, box_of
@@ -97,8 +97,9 @@ class GradientRoles(Steps):
             e.writer.line(f"sums_{n} = {self._entry(found.entry(sum_), found.total(sum_))}")
         for n, score in enumerate(found.scores):
             e.writer.line(f"no_scores_{n} = {e.full(score.product.output.dims, '0.0', 'gl.float32')}")
-        if e.scheduled.added is not None:
-            rows, columns = e.scheduled.added.out.shape[-2:]
+        added = self._kernel.scheduled.added
+        if added is not None:
+            rows, columns = added.out.shape[-2:]
             e.writer.line(f"no_added = gl.full([{rows}, {columns}], 0.0, gl.float32, {e.by(columns)})")
 
     def _ahead(self, number: int, turn: Turn) -> None:

@@ -94,12 +94,8 @@ class Steps(ABC):
     def _step(self, step: Step) -> None:
         line = self._e.writer.line
         match step:
-            case IfAny(inner):
-                self._if_any(inner)
-            case IfFull(_, inner, others):
-                self._if_full(inner, others)
-            case Repeat(first, inner):
-                self._repeat(self._later(first), inner)
+            case IfAny() | IfFull() | Repeat() | EachTile():
+                self._nested(step)
             case Wait(barrier, slot, round_):
                 says = self._schedule.barrier(barrier).says
                 line(f"mbarrier.wait({self._gate(barrier, slot)}, {self._parity(barrier, round_)})  # {says}")
@@ -127,6 +123,15 @@ class Steps(ABC):
                 line(f"tma.store_wait({pending})")
             case Cut():
                 self._cut(step)
+
+    def _nested(self, step: IfAny | IfFull | Repeat | EachTile) -> None:
+        match step:
+            case IfAny(inner):
+                self._if_any(inner)
+            case IfFull(_, inner, others):
+                self._if_full(inner, others)
+            case Repeat(first, inner):
+                self._repeat(self._later(first), inner)
             case EachTile():
                 self._each_tile(step)
 
