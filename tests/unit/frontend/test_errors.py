@@ -255,13 +255,13 @@ def assignment_into_registers(x):
 # ---- scopes, branches and carried values --------------------------------------------------------
 
 
-@mistake(TraceError, "used only inside the loop or branch that made it", "parts[0] + 1")
+@mistake(TraceError, ("keeps its length", "but got parts with 1 in place of 0"), "for tile_n in tfl.tile")
 def tiles_in_a_list(x):
     for tile in tfl.tile(x.size(0)):
         parts = []
-        for tile_n in tfl.tile(x.size(1)):
+        for tile_n in tfl.tile(x.size(1)):  # <-
             parts.append(x[tile, tile_n].sum(1))
-        x[tile, 0] = parts[0] + 1  # <-
+        x[tile, 0] = parts[0] + 1
 
 
 @mistake(TraceError, "an if in device code takes a scalar", "if x[tile, 0] > 0")
