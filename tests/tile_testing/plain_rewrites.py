@@ -69,6 +69,8 @@ class Plain:
         self.asked.append("static_bool")
         return bool(test)
 
+    exit_bool = static_bool
+
     def static_iter(self, it: Any, loc: int) -> Any:
         self.asked.append("static_iter")
         return it

@@ -297,6 +297,17 @@ class Control:
             )
         return bool(test)
 
+    def exit_bool(self, test: Any, loc: int) -> bool:
+        """The condition of an ``if`` that leaves a loop or a function: only Python's own."""
+        if isinstance(test, TileValue):
+            raise TraceError(
+                "break, continue and return in a loop of Python are decided while the kernel is compiled",
+                got=f"a condition of the kernel, {test!r}",
+                where=self.tracer.location(),
+                hint="of scalars: while i < n and x[i] <= 0; per element: keep a flag, and choose by torch.where",
+            )
+        return self.static_bool(test, loc)
+
     # ---- assignment and calls -------------------------------------------------------------------
 
     def iadd(self, op: str, a: Any, b: Any, loc: int) -> Any:

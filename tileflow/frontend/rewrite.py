@@ -8,7 +8,7 @@ scalar is recorded with explicit carried values instead of being followed. What 
     while test: body         ->  a, b = __tf__.while_(asked, body, ("a", "b"), (a, b), seen, loc)
                                  body(t, a, b), then(a, b) ... -> (a, b);   asked(a, b) -> test
     while with a break       ->  while __tf__.static_bool(test, loc): body
-    for with a break         ->  for t in __tf__.static_iter(it, loc): body, its ifs by static_bool
+    for with a break         ->  for t in __tf__.static_iter(it, loc): body, its ifs by exit_bool
     a if test else b         ->  __tf__.ifexp(test, lambda: a, lambda: b, loc)
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
     f(x)                     ->  __tf__.call(f, x), unless f is an attribute of a module of torch
@@ -164,6 +164,9 @@ class _Expressions(ast.NodeTransformer):
     def static_bool(self, test: ast.expr) -> ast.expr:
         return ast.copy_location(_tf("static_bool", self(test), self.loc(test)), test)
 
+    def exit_bool(self, test: ast.expr) -> ast.expr:
+        return ast.copy_location(_tf("exit_bool", self(test), self.loc(test)), test)
+
     def static_iter(self, iterable: ast.expr) -> ast.expr:
         return ast.copy_location(_tf("static_iter", self(iterable), self.loc(iterable)), iterable)
 
@@ -318,7 +321,7 @@ class _Statements:
         defined |= bound_names([s.test])
         then, other = set(defined), set(defined)
         made = ast.If(
-            self.expressions.static_bool(s.test),
+            self.expressions.exit_bool(s.test),
             self.block(s.body, then, native) or [ast.Pass()],
             self.block(s.orelse, other, native),
         )

@@ -93,6 +93,14 @@ def missing_method(x):
         x[tile, :] = x[tile, :].erfinv()  # <-
 
 
+@mistake(MissingAttribute, ("a captured tensor is read in a tile loop", "take the view before the loop"), "x.view")
+def view_of_a_tensor_inside_the_loop(x):
+    flat = 0
+    for tile in tfl.tile(x.size(0)):
+        flat = x.view(-1)  # <-
+        x[tile, 0] = flat[tile]
+
+
 @mistake(MissingAttribute, "a captured tensor is read in a tile loop by indexing it", "x.sum")
 def method_of_a_captured_tensor(x):
     for tile in tfl.tile(x.size(0)):
