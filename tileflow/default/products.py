@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..config import Choice
@@ -71,6 +71,8 @@ BOTH_BY_ELEMENT: Shapes = ((128, 128, 16), (128, 64, 16))
 INNER_WITH_MASKS = 32
 PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)
 AS_MANY_AS_IT_TAKES = 168  # registers: with a limit ptxas uses those below it for loads in flight, without one it saves
+REGISTERS = 256  # that a thread has at most
+MOST_WARPS = 8
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 FEWEST_ROWS = 64  # of a block that a warp group multiplies
 LEAST_STAGES = 3  # of operands, for a program to walk over tiles
@@ -86,7 +88,21 @@ def product_config(ir: KernelIR, target: Target, pipelined: bool = False, unalig
     chained = _chained(dots)
     wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target, unaligned) | _plane(ir, dots[0])
     wanted |= _parts_of_inner(ir, wanted, target)
+    wanted |= _warps_for_sums(ir, dots, wanted, target)
     return wanted if pipelined else wanted | specialised_config(ir, wanted, target)
+
+
+def _warps_for_sums(
+    ir: KernelIR, dots: Sequence[Op], wanted: Mapping[str, Choice], target: Target
+) -> dict[str, Choice]:
+    """More warps where sizes that are the author's, not blocks, make sums that no thread of fewer has registers for:
+    scores of 256 x 256 spill 600 bytes a thread of eight warps, 1936 of four."""
+    warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
+    fixed = [op.output for op in dots if all(d.extent.constant is not None for d in op.output.dims[-2:])]
+    sums = max((prod(pow2(d.extent.evaluate({})) for d in v.dims[-2:]) for v in fixed), default=0)
+    assert isinstance(warps, int)
+    few = sums > REGISTERS * warps * target.warp_size
+    return {NUM_WARPS.name(ir): MOST_WARPS} if few and warps < MOST_WARPS else {}
 
 
 def _operands(op: Op) -> tuple[Value, Value]:

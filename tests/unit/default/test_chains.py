@@ -171,3 +171,20 @@ def test_a_loop_for_the_diagonal_alone_asks_for_fewer_programs() -> None:
     half = torch.empty(4096, 128, dtype=torch.bfloat16, device="meta")
     it = tileflow.kernel(two_loops).lower((half, half, half), target("nvidia-h200"))
     assert blocks(it, FORWARD) == (128, 64, 8, 2)
+
+
+@tileflow.kernel
+def chunk_of_whole_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, chunk: tfl.constexpr) -> torch.Tensor:
+    """As state-space models take chunks: sizes are the author's."""
+    out = torch.empty_like(v)
+    for tile in tfl.tile(q.size(0) // chunk, block_size=1):
+        at = tile.begin * chunk
+        scores = q[at : at + chunk, :] @ k[at : at + chunk, :].T
+        out[at : at + chunk, :] = scores.exp().to(v.dtype) @ v[at : at + chunk, :]
+    return out
+
+
+@pytest.mark.parametrize(("chunk", "warps"), [(128, 4), (256, 8)])
+def test_sizes_of_the_authors_have_warps_for_their_sums(chunk: int, warps: int) -> None:
+    q, v = (torch.empty(4096, d, dtype=torch.bfloat16, device="meta") for d in (128, 64))
+    assert chunk_of_whole_scores.lower((q, q, v, chunk), target("nvidia-h200")).default["num_warps"] == warps
