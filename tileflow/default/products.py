@@ -10,7 +10,7 @@ from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, TileAttrs, site_of
-from ..ir.graph import KernelIR, Op
+from ..ir.graph import KernelIR, Op, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.pressure import beside_products
 from ..ir.types import Value, itemsize
@@ -128,7 +128,8 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     products = max((sum(inner.kind is OpKind.DOT for inner in op.regions[0].ops) for op in loops), default=0)
     if target.vendor == "nvidia" and in_full_precision(scores):
         return _precise_chain(ir, scores, 32 if products > MOST_PIPELINED and not wide else 64, target)
-    rows, columns, warps, stages = (64, 64, 4, 3) if wide else (64, 128, 4, 2)
+    narrow = wide or _has_gathered(ir, scores)
+    rows, columns, warps, stages = (64, 64, 4, 3) if narrow else (64, 128, 4, 2)
     blocks = {symbol(a.dims[-2]): rows, symbol(b.dims[-1]): columns}
     if wide and products > MOST_PIPELINED:  # gradients: two tiles of scores at a time
         if products == MOST_PIPELINED + 1:  # with one sum, not two, in registers
@@ -148,6 +149,20 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     wanted[NUM_STAGES.name(ir)] = stages
     wanted[DESCENDING.name(ir)] = True
     return wanted | _boxes(ir, target)
+
+
+def _has_gathered(ir: KernelIR, scores: Op) -> bool:
+    """Whether something as wide as the scores is gathered for them, as a bias from a table is: an address for each
+    takes the registers of scores (560 spilled bytes a thread at 64 x 128 on an H200, none at 64 x 64)."""
+    own = {symbol(d) for d in scores.output.dims[-2:]}
+    return any(_gathers(op, 2) and own <= {symbol(d) for d in op.output.dims} for op in ir.walk())
+
+
+def _gathers(op: Op, axes: int) -> bool:
+    """Whether an op loads what a tile of ints of so many dimensions names."""
+    if op.kind is not OpKind.LOAD:
+        return False
+    return any(isinstance(item, ValueIndex) and len(item.axes) >= axes for item in AccessAttrs.of(op).index)
 
 
 def _precise_chain(ir: KernelIR, scores: Op, columns: int, target: Target) -> dict[str, Choice]:
@@ -234,8 +249,9 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     walks = programs(ir, wanted) > target.sm_count and not turned  # transposed products are slower so
     if walks and _boxes(ir, target) and _has_stages_beside_stores(ir, wanted, target):
         wanted |= _persistent(ir)
-        # one loop has the sums of a tile and of the next, which leaves no registers for other products
-        wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1
+        # one loop has the sums of a tile and of the next, which leaves no registers for other products or for addresses
+        gathered = any(_gathers(ir.definitions[v], 1) for v in (a, b) if v in ir.definitions)
+        wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1 and not gathered
     return wanted | _boxes(ir, target)
 
 
