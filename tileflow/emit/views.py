@@ -84,7 +84,9 @@ def gather(e: Context, op: Op) -> None:
     assert isinstance(value, Value) and isinstance(index, Value)
     axis, held, places = AxisAttrs.of(op).axis, e.held(value), e.as_dtype(index, "int32")
     name = f"{e.name(value)}.to(tl.int8)" if held == "bool" else e.name(value)
-    if axis > 0 and axis == len(value.dims) - 1 and e.extent(value.dims[-1]) * e.extent(index.dims[-1]) > SHUFFLED:
+    is_last = axis > 0 and axis == len(value.dims) - 1
+    divided = any(e.plan.is_divided(d.extent) for d in (*value.dims, *index.dims))
+    if is_last and not divided and e.extent(value.dims[-1]) * e.extent(index.dims[-1]) > SHUFFLED:
         found = _through_memory(e, name, places, value, index)
     else:
         found = f"tl.gather({_as_long_as(e, name, value, index, axis)}, {places}, {axis})"
@@ -96,11 +98,14 @@ def _through_memory(e: Context, name: str, places: str, value: Value, index: Val
 
     Of more dimensions Triton (3.6, 3.7) gives a warp the whole axis, and writes a shuffle for each pair of a thread's
     elements and its indices: at 4096 of both that takes minutes to compile."""
+    rank = len(value.dims)
     rest = [e.plan.extent_text(d.extent) for d in value.dims[:-1]]
     own, wanted = (e.plan.extent_text(v.dims[-1].extent) for v in (value, index))
+    flat = f"({places} & ({own} - 1))"
+    for axis, dim in enumerate(value.dims[:-1]):
+        flat += f" + {e.lanes(e.arange(dim.extent), axis, rank)} * ({' * '.join([*rest[axis + 1 :], own])})"
     rows = " * ".join(rest)
-    starts = f"tl.reshape(tl.arange(0, {rows}) * ({own}), [{', '.join([*rest, '1'])}])"
-    flat = f"tl.reshape({starts} + ({places} & ({own} - 1)), [{rows} * {wanted}])"
+    flat = f"tl.reshape({flat}, [{rows} * {wanted}])"
     return f"tl.reshape(tl.gather(tl.reshape({name}, [{rows} * {own}]), {flat}, 0), {e.shape(index.dims)})"
 
 
