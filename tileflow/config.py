@@ -251,7 +251,8 @@ class ConfigSpace:
         raise ConfigError(
             "; ".join(c.reason for c in self.violations(config)),
             got=str(config),
-            hint="no repair is left; choose other values by hand",
+            hint="no knob that could mend it has a choice left: give a dimension that the kernel takes whole a loop, "
+            "for t in tfl.tile(n), or a smaller constant; or choose other values by hand",
         )
 
     def _step(self, config: Config, constraint: Constraint, seen: set[Config]) -> Config | None:

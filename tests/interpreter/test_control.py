@@ -153,7 +153,7 @@ def mistakes() -> list[tuple[Any, str]]:  # noqa: C901
         (barrier_inside, "between two outermost tile loops"), (loop_in_a_zip, "for statement of its own"),
         (list_in_a_long_range, "tfl.static_range"), (other_structure, "keeps its structure"),
         (other_rank, "number of dimensions"), (one_way_only, "assigned on every way"),
-        (block_one_way_only, "assigned on every way"), (kept_in_a_list, "inside the loop or branch that made it"),
+        (block_one_way_only, "assigned on every way"), (kept_in_a_list, "keeps its length in the loops"),
         (while_on_a_tile, "a while loop of the kernel is of scalars"), (text_of_a_branch, "a tile, or the same object"),
         (block_size_as_a_number, "has no Python number"), (step_of_zero, "an int other than 0"),
     ]  # fmt: skip

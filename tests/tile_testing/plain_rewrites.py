@@ -34,7 +34,9 @@ class Plain:
     def named(self, names: tuple[str, ...], value: Any) -> Any:
         return value
 
-    def for_(self, it: Any, body: Callable[..., Any], targets: Any, names: Any, values: Any, loc: int) -> Any:
+    def for_(
+        self, it: Any, body: Callable[..., Any], targets: Any, names: Any, values: Any, seen: Any, loc: int
+    ) -> Any:
         self.carried.append(names)
         for t in it:
             assert len(values) == len(names)
@@ -42,13 +44,20 @@ class Plain:
         return values
 
     def if_(
-        self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: Any, values: Any, loc: int
+        self,
+        test: Any,
+        then: Callable[..., Any],
+        other: Callable[..., Any],
+        names: Any,
+        values: Any,
+        seen: Any,
+        loc: int,
     ) -> Any:
         self.outputs.append(names)
         return (then if test else other)(*values)
 
     def while_(
-        self, test: Callable[..., Any], body: Callable[..., Any], names: Any, values: Any, loc: int
+        self, test: Callable[..., Any], body: Callable[..., Any], names: Any, values: Any, seen: Any, loc: int
     ) -> Any:  # fmt: skip
         self.carried.append(names)
         while test(*values):
@@ -59,6 +68,8 @@ class Plain:
     def static_bool(self, test: Any, loc: int) -> bool:
         self.asked.append("static_bool")
         return bool(test)
+
+    exit_bool = static_bool
 
     def static_iter(self, it: Any, loc: int) -> Any:
         self.asked.append("static_iter")
@@ -87,25 +98,34 @@ class Plain:
 class Twice(Plain):
     """Also runs bodies and branches whose results are thrown away, as tracing to a fixpoint does."""
 
-    def for_(self, it: Any, body: Callable[..., Any], targets: Any, names: Any, values: Any, loc: int) -> Any:
+    def for_(
+        self, it: Any, body: Callable[..., Any], targets: Any, names: Any, values: Any, seen: Any, loc: int
+    ) -> Any:
         items = list(it)
         for t in items[:1]:
             self.attempt(body, t, *values)
-        return super().for_(items, body, targets, names, values, loc)
+        return super().for_(items, body, targets, names, values, seen, loc)
 
     def if_(
-        self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: Any, values: Any, loc: int
+        self,
+        test: Any,
+        then: Callable[..., Any],
+        other: Callable[..., Any],
+        names: Any,
+        values: Any,
+        seen: Any,
+        loc: int,
     ) -> Any:
         self.attempt(then, *values)
         self.attempt(other, *values)
-        return super().if_(test, then, other, names, values, loc)
+        return super().if_(test, then, other, names, values, seen, loc)
 
     def while_(
-        self, test: Callable[..., Any], body: Callable[..., Any], names: Any, values: Any, loc: int
+        self, test: Callable[..., Any], body: Callable[..., Any], names: Any, values: Any, seen: Any, loc: int
     ) -> Any:  # fmt: skip
         if test(*values):
             self.attempt(body, *values)
-        return super().while_(test, body, names, values, loc)
+        return super().while_(test, body, names, values, seen, loc)
 
     @staticmethod
     def attempt(function: Callable[..., Any], *args: Any) -> None:

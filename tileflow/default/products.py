@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, TileAttrs, site_of
-from ..ir.graph import KernelIR, Op
+from ..ir.graph import KernelIR, Op, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.pressure import beside_products
 from ..ir.types import Value, itemsize
@@ -71,6 +71,8 @@ BOTH_BY_ELEMENT: Shapes = ((128, 128, 16), (128, 64, 16))
 INNER_WITH_MASKS = 32
 PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)
 AS_MANY_AS_IT_TAKES = 168  # registers: with a limit ptxas uses those below it for loads in flight, without one it saves
+REGISTERS = 256  # that a thread has at most
+MOST_WARPS = 8
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 FEWEST_ROWS = 64  # of a block that a warp group multiplies
 LEAST_STAGES = 3  # of operands, for a program to walk over tiles
@@ -86,7 +88,21 @@ def product_config(ir: KernelIR, target: Target, pipelined: bool = False, unalig
     chained = _chained(dots)
     wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target, unaligned) | _plane(ir, dots[0])
     wanted |= _parts_of_inner(ir, wanted, target)
+    wanted |= _warps_for_sums(ir, dots, wanted, target)
     return wanted if pipelined else wanted | specialised_config(ir, wanted, target)
+
+
+def _warps_for_sums(
+    ir: KernelIR, dots: Sequence[Op], wanted: Mapping[str, Choice], target: Target
+) -> dict[str, Choice]:
+    """More warps where sizes that are the author's, not blocks, make sums that no thread of fewer has registers for:
+    scores of 256 x 256 spill 600 bytes a thread of eight warps, 1936 of four."""
+    warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
+    fixed = [op.output for op in dots if all(d.extent.constant is not None for d in op.output.dims[-2:])]
+    sums = max((prod(pow2(d.extent.evaluate({})) for d in v.dims[-2:]) for v in fixed), default=0)
+    assert isinstance(warps, int)
+    few = sums > REGISTERS * warps * target.warp_size
+    return {NUM_WARPS.name(ir): MOST_WARPS} if few and warps < MOST_WARPS else {}
 
 
 def _operands(op: Op) -> tuple[Value, Value]:
@@ -112,7 +128,8 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     products = max((sum(inner.kind is OpKind.DOT for inner in op.regions[0].ops) for op in loops), default=0)
     if target.vendor == "nvidia" and in_full_precision(scores):
         return _precise_chain(ir, scores, 32 if products > MOST_PIPELINED and not wide else 64, target)
-    rows, columns, warps, stages = (64, 64, 4, 3) if wide else (64, 128, 4, 2)
+    narrow = wide or _has_gathered(ir, scores)
+    rows, columns, warps, stages = (64, 64, 4, 3) if narrow else (64, 128, 4, 2)
     blocks = {symbol(a.dims[-2]): rows, symbol(b.dims[-1]): columns}
     if wide and products > MOST_PIPELINED:  # gradients: two tiles of scores at a time
         if products == MOST_PIPELINED + 1:  # with one sum, not two, in registers
@@ -132,6 +149,20 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     wanted[NUM_STAGES.name(ir)] = stages
     wanted[DESCENDING.name(ir)] = True
     return wanted | _boxes(ir, target)
+
+
+def _has_gathered(ir: KernelIR, scores: Op) -> bool:
+    """Whether something as wide as the scores is gathered for them, as a bias from a table is: an address for each
+    takes the registers of scores (560 spilled bytes a thread at 64 x 128 on an H200, none at 64 x 64)."""
+    own = {symbol(d) for d in scores.output.dims[-2:]}
+    return any(_gathers(op, 2) and own <= {symbol(d) for d in op.output.dims} for op in ir.walk())
+
+
+def _gathers(op: Op, axes: int) -> bool:
+    """Whether an op loads what a tile of ints of so many dimensions names."""
+    if op.kind is not OpKind.LOAD:
+        return False
+    return any(isinstance(item, ValueIndex) and len(item.axes) >= axes for item in AccessAttrs.of(op).index)
 
 
 def _precise_chain(ir: KernelIR, scores: Op, columns: int, target: Target) -> dict[str, Choice]:
@@ -218,8 +249,9 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     walks = programs(ir, wanted) > target.sm_count and not turned  # transposed products are slower so
     if walks and _boxes(ir, target) and _has_stages_beside_stores(ir, wanted, target):
         wanted |= _persistent(ir)
-        # one loop has the sums of a tile and of the next, which leaves no registers for other products
-        wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1
+        # one loop has the sums of a tile and of the next, which leaves no registers for other products or for addresses
+        gathered = any(_gathers(ir.definitions[v], 1) for v in (a, b) if v in ir.definitions)
+        wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1 and not gathered
     return wanted | _boxes(ir, target)
 
 

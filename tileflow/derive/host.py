@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import GradientError
-from ..frontend.liveness import bound_names, free_names
+from ..frontend.liveness import bound_names, free_names, scope_nodes
 from ..frontend.source import function_source, location
 from ..frontend.split import HostFunction
 from ..language import loops
@@ -81,7 +81,7 @@ def host_text(host: HostFunction) -> HostText:
         if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             after.append(statement)
     for statement in before:
-        if any(isinstance(n, ast.Return) for n in ast.walk(statement)):
+        if any(isinstance(n, ast.Return) for n in scope_nodes([statement])):
             raise GradientError(
                 "a kernel whose backward is derived returns after its launches",
                 got="a return before",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from ..expr import Expr
-from ..ir.attributes import AccessAttrs, PointwiseAttrs, TileAttrs
+from ..ir.attributes import AccessAttrs, ArangeAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -112,14 +113,16 @@ def _scalar_of(ir: KernelIR, x: Operand) -> str | None:
 
 def disjoint(ir: KernelIR, a: Op, b: Op) -> bool:
     """Whether two accesses of one tensor never name the same element, by slices or ints of one dimension."""
-    pairs = zip(AccessAttrs.of(a).index, AccessAttrs.of(b).index, strict=True)
-    for one, other in pairs:
-        spans = [_span(ir, item) for item in (one, other)]
-        if None not in spans:
-            (low, high), (begin, end) = spans  # type: ignore[misc]
-            if high <= begin or end <= low:
-                return True
+    for one, other in zip(AccessAttrs.of(a).index, AccessAttrs.of(b).index, strict=True):
+        first, second = _span(ir, _item(a, one)), _span(ir, _item(b, other))
+        if first is not None and second is not None and not _meet(first, second):
+            return True
     return False
+
+
+def _meet(a: range, b: range) -> bool:
+    """Whether two ranges may have an element in common."""
+    return a.start < b.stop and b.start < a.stop and (b.start - a.start) % gcd(a.step, b.step) == 0
 
 
 def exclusive(ir: KernelIR, a: Op, b: Op) -> bool:
@@ -182,11 +185,30 @@ def _varies(ir: KernelIR, value: Value, inside: set[Value], tile: str) -> bool:
     return bool(op.regions) or is_of_tile or is_load_there or any(_varies(ir, v, inside, tile) for v in op.values)
 
 
-def _span(ir: KernelIR, item: object) -> tuple[int, int] | None:
+def _span(ir: KernelIR, item: object) -> range | None:
+    """The elements that an index names along its dimension, where that is known: of ``a:b:s`` every ``s``-th."""
     if isinstance(item, SliceIndex):
         start, extent = _known(ir, item.start), _known(ir, item.dim.extent)
-        return None if start is None or extent is None else (start, start + extent)
+        return None if start is None or extent is None else range(start, start + extent)
     if isinstance(item, ExprIndex):
         value = _known(ir, item.value)
-        return None if value is None else (value, value + 1)
+        return None if value is None else range(value, value + 1)
+    return _progression(ir, item) if isinstance(item, Value) else None
+
+
+def _progression(ir: KernelIR, value: Value) -> range | None:
+    """The numbers that ``arange(n) * step + start`` holds."""
+    op = ir.definitions.get(value)
+    if op is not None and op.kind is OpKind.ARANGE and len(value.dims) == 1:
+        start, extent = _known(ir, ArangeAttrs.of(op).start), _known(ir, value.dims[0].extent)
+        return None if start is None or extent is None else range(start, start + extent)
+    first, second = (*op.inputs, None, None)[:2] if op is not None else (None, None)
+    found = _progression(ir, first) if isinstance(first, Value) else None
+    if op is None or found is None or op.kind is OpKind.CAST:
+        return found
+    by = second if isinstance(second, int) and op.kind is OpKind.POINTWISE else None
+    if by is not None and PointwiseAttrs.of(op).fn == "add":
+        return range(found.start + by, found.stop + by, found.step)
+    if by is not None and by > 0 and PointwiseAttrs.of(op).fn == "mul":
+        return range(found.start * by, found.stop * by, found.step * by)
     return None

@@ -10,6 +10,8 @@ from .context import Context
 from .dtypes import compute_dtype
 from .table import TRITON
 
+SHUFFLED = 1 << 16  # pairs of elements and indices of a row; a thread shuffles for a 1024th of them
+
 
 @TRITON.emits(OpKind.UNSQUEEZE)
 def unsqueeze(e: Context, op: Op) -> None:
@@ -66,9 +68,13 @@ def split(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.SORT)
 def sort(e: Context, op: Op) -> None:
-    """Write ``tl.sort`` along the axis."""
-    held = e.held(op.inputs[0])
-    e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {AxisAttrs.of(op).axis})", held)
+    """Write ``tl.sort`` along the last axis; of a few of the least elements ``tl.topk``, which gives the greatest."""
+    (value,), held = op.values, e.held(op.inputs[0])
+    name, kept = e.name(value), op.output.dims[-1].extent
+    if kept == value.dims[-1].extent:
+        e.define(op.output, f"tl.sort({name}, {AxisAttrs.of(op).axis})", held)
+    else:
+        e.define(op.output, f"~tl.topk(~{name}, {kept.next_pow2().constant})", held)
 
 
 @TRITON.emits(OpKind.GATHER)
@@ -78,8 +84,29 @@ def gather(e: Context, op: Op) -> None:
     assert isinstance(value, Value) and isinstance(index, Value)
     axis, held, places = AxisAttrs.of(op).axis, e.held(value), e.as_dtype(index, "int32")
     name = f"{e.name(value)}.to(tl.int8)" if held == "bool" else e.name(value)
-    found = f"tl.gather({_as_long_as(e, name, value, index, axis)}, {places}, {axis})"
+    is_last = axis > 0 and axis == len(value.dims) - 1
+    divided = any(e.plan.is_divided(d.extent) for d in (*value.dims, *index.dims))
+    if is_last and not divided and e.extent(value.dims[-1]) * e.extent(index.dims[-1]) > SHUFFLED:
+        found = _through_memory(e, name, places, value, index)
+    else:
+        found = f"tl.gather({_as_long_as(e, name, value, index, axis)}, {places}, {axis})"
     e.define(op.output, f"{found} != 0" if held == "bool" else found, held)
+
+
+def _through_memory(e: Context, name: str, places: str, value: Value, index: Value) -> str:
+    """The gather along the last axis as one of a vector, which goes by way of shared memory.
+
+    Of more dimensions Triton (3.6, 3.7) gives a warp the whole axis, and writes a shuffle for each pair of a thread's
+    elements and its indices: at 4096 of both that takes minutes to compile."""
+    rank = len(value.dims)
+    rest = [e.plan.extent_text(d.extent) for d in value.dims[:-1]]
+    own, wanted = (e.plan.extent_text(v.dims[-1].extent) for v in (value, index))
+    flat = f"({places} & ({own} - 1))"
+    for axis, dim in enumerate(value.dims[:-1]):
+        flat += f" + {e.lanes(e.arange(dim.extent), axis, rank)} * ({' * '.join([*rest[axis + 1 :], own])})"
+    rows = " * ".join(rest)
+    flat = f"tl.reshape({flat}, [{rows} * {wanted}])"
+    return f"tl.reshape(tl.gather(tl.reshape({name}, [{rows} * {own}]), {flat}, 0), {e.shape(index.dims)})"
 
 
 def _as_long_as(e: Context, name: str, value: Value, index: Value, axis: int) -> str:

@@ -16,6 +16,7 @@ from ..ir.graph import Block, Op
 from ..ir.kinds import OpKind
 from ..ir.types import TileType, Value
 from .carried_pytrees import common_spec, flatten_all, unflatten_all
+from .changed_containers import ChangedContainers
 from .trace import Tracer, show
 from .values import UNDEFINED, SymInt, TileValue, Undefined
 
@@ -28,11 +29,17 @@ def is_open(t: Tracer, test: Any) -> bool:
     return isinstance(test, TileValue) or (isinstance(test, SymInt) and not test.expr.symbols() <= t.hints.keys())
 
 
-def branch(t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str]) -> tuple[Any, ...]:
-    """Record both sides under an open ``test``; the values of ``names`` after it."""
+def branch(
+    t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str], changed: ChangedContainers
+) -> tuple[Any, ...]:
+    """Record both sides under an open ``test``; the values of ``names`` after it, when containers hold theirs."""
     condition = test.expr.and_(TRUE) if isinstance(test, SymInt) else None  # 0 or 1
     inputs = () if condition is not None else (_scalar(t, test),)
-    traced = [_trace(t, side) for side in sides]
+    own = len(names)
+    first = [_trace(t, changed.side(side)) for side in sides]
+    more, held = changed.ends()
+    names = (*names, *more)
+    traced = [((*results, *end), scope, ops) for (results, scope, ops), end in zip(first, held, strict=True)]
     structures = [common_spec(a, b) for a, b in zip(traced[0][0], traced[1][0], strict=True)]
     flat = [flatten_all(structures, results, names) for results, _, _ in traced]
     merged = [_merge(t, n, a, b, condition) for (n, a), (_, b) in zip(*flat, strict=True)]
@@ -44,7 +51,9 @@ def branch(t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str])
         t.name_value(out, name)
     t.builder.append(Op(OpKind.IF, inputs, outputs, IfAttrs(condition), blocks, t.location()))
     found = iter(outputs)
-    return unflatten_all(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])
+    after = unflatten_all(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])
+    changed.join(after[own:])
+    return after[:own]
 
 
 def both(t: Tracer, fn: str, a: Any, b: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import TraceError
@@ -19,9 +20,12 @@ from .branches import both, branch, is_open, opposite
 from .calls import call
 from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
+from .changed_containers import ChangedContainers
 from .trace import Tracer
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
+
+Seen = tuple[tuple[str, ...], tuple[Any, ...]]  # names and their values
 
 UNROLLED = 16  # turns of a Python range up to which it is written out
 _MOST_ANSWERS = 20_000  # of conditions that Python decides in one trace: beyond, a `while True` without an end
@@ -94,13 +98,17 @@ class Control:
         targets: tuple[str, ...],
         names: tuple[str, ...],
         values: tuple[Any, ...],
+        seen: Seen,
         loc: int,
     ) -> Any:
-        """A loop: unrolled over a Python iterable, an op over tiles. Returns the carried values after it."""
+        """A loop: unrolled over a Python iterable, an op over tiles. Returns the carried values after it.
+
+        ``seen``: what the body reads besides, names and values."""
         if isinstance(it, range) and len(it) > UNROLLED:
             it = scalar_loop(it.start, it.stop, it.step)
         if isinstance(it, TileLoop):
-            return self._device_loop(it, targets, body, names, values)
+            loop = partial(self._device_loop, it, targets)
+            return ChangedContainers(self.tracer, *seen).carry(body, names, values, loop)
         self.has_chosen = True
         for item in self._iterate(it):
             values = body(item, *values)
@@ -113,7 +121,7 @@ class Control:
         body: Callable[..., Any],
         names: tuple[str, ...],
         values: tuple[Any, ...],
-    ) -> Any:
+    ) -> tuple[Any, ...]:
         """A loop of the kernel, with the leaves of what it carries."""
         structures = [tree_spec(v) for v in values]
         leaves = flatten_all(structures, values, names)
@@ -131,6 +139,7 @@ class Control:
         body: Callable[..., Any],
         names: tuple[str, ...],
         values: tuple[Any, ...],
+        seen: Seen,
         loc: int,
     ) -> Any:
         """A loop as long as Python says so, from where the kernel has to say it on one of the kernel. Returns the
@@ -139,7 +148,8 @@ class Control:
             if not self.static_bool(answer, loc):
                 return values
             values = body(*values)
-        return device_while(self.tracer, test, body, names, values, answer)
+        loop = partial(device_while, self.tracer, lambda *after: test(*after[: len(names)]), answer)
+        return ChangedContainers(self.tracer, *seen).carry(body, names, values, loop)
 
     def static_iter(self, it: Any, loc: int) -> Any:
         """The iterable of a loop that ``break`` can leave: only Python's own."""
@@ -240,18 +250,21 @@ class Control:
         other: Callable[..., Any],
         names: tuple[str, ...],
         values: tuple[Any, ...],
+        seen: Seen,
         loc: int,
     ) -> Any:
         """A branch: what Python can answer takes one side; a scalar of the device or a block size is recorded."""
         if not is_open(self.tracer, test):
             return then(*values) if self.static_bool(test, loc) else other(*values)
-        return branch(self.tracer, test, (lambda: then(*values), lambda: other(*values)), names)
+        sides = (lambda: then(*values), lambda: other(*values))
+        return branch(self.tracer, test, sides, names, ChangedContainers(self.tracer, *seen))
 
     def ifexp(self, test: Any, then: Callable[[], Any], other: Callable[[], Any], loc: int) -> Any:
         """A conditional expression."""
         if not is_open(self.tracer, test):
             return then() if self.static_bool(test, loc) else other()
-        return branch(self.tracer, test, (lambda: (then(),), lambda: (other(),)), ("the value",))[0]
+        nothing = ChangedContainers(self.tracer)
+        return branch(self.tracer, test, (lambda: (then(),), lambda: (other(),)), ("the value",), nothing)[0]
 
     def and_(self, a: Any, b: Callable[[], Any], loc: int) -> Any:
         """The meaning of ``a and b()``: a pointwise op where the kernel computes ``a``; else Python's own, which calls
@@ -283,6 +296,17 @@ class Control:
                 hint="count by a Python int, or use range(n)",
             )
         return bool(test)
+
+    def exit_bool(self, test: Any, loc: int) -> bool:
+        """The condition of an ``if`` that leaves a loop or a function: only Python's own."""
+        if isinstance(test, TileValue):
+            raise TraceError(
+                "break, continue and return in a loop of Python are decided while the kernel is compiled",
+                got=f"a condition of the kernel, {test!r}",
+                where=self.tracer.location(),
+                hint="of scalars: while i < n and x[i] <= 0; per element: keep a flag, and choose by torch.where",
+            )
+        return self.static_bool(test, loc)
 
     # ---- assignment and calls -------------------------------------------------------------------
 

@@ -3,11 +3,12 @@
 The tracer runs the rewritten function once and answers those calls, so that a loop over tiles or a branch on a loaded
 scalar is recorded with explicit carried values instead of being followed. What is rewritten, and to what:
 
-    for t in it: body        ->  a, b = __tf__.for_(it, body, ("a", "b"), (a, b), loc)     body(t, a, b) -> (a, b)
-    if test: ... else: ...   ->  a, b = __tf__.if_(test, then, other, ("a", "b"), (a, b), loc)   then(a, b) -> (a, b)
-    while test: body         ->  a, b = __tf__.while_(asked, body, ("a", "b"), (a, b), loc)   asked(a, b) -> test
+    for t in it: body        ->  a, b = __tf__.for_(it, body, ("a", "b"), (a, b), seen, loc)
+    if test: ... else: ...   ->  a, b = __tf__.if_(test, then, other, ("a", "b"), (a, b), seen, loc)
+    while test: body         ->  a, b = __tf__.while_(asked, body, ("a", "b"), (a, b), seen, loc)
+                                 body(t, a, b), then(a, b) ... -> (a, b);   asked(a, b) -> test
     while with a break       ->  while __tf__.static_bool(test, loc): body
-    for with a break         ->  for t in __tf__.static_iter(it, loc): body, its ifs by static_bool
+    for with a break         ->  for t in __tf__.static_iter(it, loc): body, its ifs by exit_bool
     a if test else b         ->  __tf__.ifexp(test, lambda: a, lambda: b, loc)
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
     f(x)                     ->  __tf__.call(f, x), unless f is an attribute of a module of torch
@@ -16,8 +17,9 @@ scalar is recorded with explicit carried values instead of being followed. What 
 
 A name without a value is passed as ``__tf__.UNDEFINED``, and one that comes back as that is unbound again, so that
 reading it is Python's own UnboundLocalError (or NameError, from inside a lambda). Nested functions and lambdas stay as
-they are written, and are rewritten in their turn when ``__tf__.call`` meets them. ``loc`` is an index into the
-rewritten function's ``__tileflow_locations__``.
+they are written, and are rewritten in their turn when ``__tf__.call`` meets them. ``seen`` has the names that a body
+reads and does not bind, and their values: lists may be among them. ``loc`` is an index into the rewritten function's
+``__tileflow_locations__``.
 """
 
 from __future__ import annotations
@@ -161,6 +163,9 @@ class _Expressions(ast.NodeTransformer):
 
     def static_bool(self, test: ast.expr) -> ast.expr:
         return ast.copy_location(_tf("static_bool", self(test), self.loc(test)), test)
+
+    def exit_bool(self, test: ast.expr) -> ast.expr:
+        return ast.copy_location(_tf("exit_bool", self(test), self.loc(test)), test)
 
     def static_iter(self, iterable: ast.expr) -> ast.expr:
         return ast.copy_location(_tf("static_iter", self(iterable), self.loc(iterable)), iterable)
@@ -316,7 +321,7 @@ class _Statements:
         defined |= bound_names([s.test])
         then, other = set(defined), set(defined)
         made = ast.If(
-            self.expressions.static_bool(s.test),
+            self.expressions.exit_bool(s.test),
             self.block(s.body, then, native) or [ast.Pass()],
             self.block(s.orelse, other, native),
         )
@@ -387,7 +392,8 @@ class _Statements:
             made.append(function)
             names.append(_load(function.name))
             ends.append(inside)
-        call = _tf("if_", _load(test), *names, _constants(outputs), _values(outputs, defined), where)
+        seen = self._seen([*s.body, *s.orelse], self.live.before[s] | tested, outputs, defined)
+        call = _tf("if_", _load(test), *names, _constants(outputs), _values(outputs, defined), seen, where)
         defined |= set(outputs) & ends[0] & ends[1]
         return [*made, *self._assign(outputs, call, s, defined)]
 
@@ -415,7 +421,8 @@ class _Statements:
         function.args.args.insert(0, ast.arg(item))
         function.body[:0] = unpack
         body, loops = _load(function.name), _constants(targets)
-        call = _tf("for_", iterable, body, loops, _constants(carried), _values(carried, defined), where)
+        seen = self._seen(s.body, self.live.head[s], [*carried, *targets], defined)
+        call = _tf("for_", iterable, body, loops, _constants(carried), _values(carried, defined), seen, where)
         return [function, *self._assign(carried, call, s, defined)]
 
     def _while(self, s: ast.While, defined: set[str]) -> list[ast.stmt]:
@@ -427,7 +434,8 @@ class _Statements:
         test = _function(self.expressions.fresh("test"), carried, asks, s)
         body = self._function("body", s, s.body, carried, set(defined), own=())
         functions = _load(test.name), _load(body.name)
-        call = _tf("while_", *functions, _constants(carried), _values(carried, defined), where)
+        seen = self._seen(s.body, self.live.head[s], carried, defined)
+        call = _tf("while_", *functions, _constants(carried), _values(carried, defined), seen, where)
         return [test, body, *self._assign(carried, call, s.test, defined)]
 
     def _function(
@@ -455,6 +463,14 @@ class _Statements:
         target = ast.Tuple([_store(name) for name in names], ast.Store())
         unknown = [name for name in names if name not in defined]
         return [_at(ast.Assign([target], _at(call, s)), s), *_unbind(unknown, s)]
+
+    def _seen(self, body: Sequence[ast.stmt], live: Names, bound: Sequence[str], defined: set[str]) -> ast.expr:
+        """What ``body`` reads of the variables around it without binding them: names, and values. Containers among
+        these may be changed in place."""
+        read = frozenset().union(*(free_names(b) for b in body))
+        read = read.union(*(self.live.closures.get(name, frozenset()) for name in read))
+        names = sorted((read & live & self.expressions.local & defined) - set(bound))
+        return ast.Tuple([_constants(names), _values(names, defined)], ast.Load())
 
     def _refuse_stale_closures(self, s: ast.stmt, body: Sequence[ast.stmt]) -> None:
         """A function made outside ``body`` would not see what ``body`` assigns; one made inside, what comes later."""

@@ -108,6 +108,15 @@ class Tracer:
         self.scopes.pop()
         return self.builder.pop()
 
+    def mark(self) -> tuple[tuple[int, int], dict[str, int]]:
+        """The place that the trace is at, to come back to by :meth:`rewind`."""
+        return self.builder.mark(), self.names.snapshot()
+
+    def rewind(self, mark: tuple[tuple[int, int], dict[str, int]]) -> None:
+        """Go back to a place of the same scope: what was recorded since is dropped, its names are given again."""
+        self.builder.rewind(mark[0])
+        self.names.restore(mark[1])
+
     def wrap(self, value: Value) -> TileValue:
         """``value`` as device code sees it, of the scope that is open now."""
         return TileValue(value, self, self.scopes[-1])

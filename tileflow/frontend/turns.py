@@ -22,12 +22,13 @@ _INSTEAD = "for i in range(n), with what to keep chosen by torch.where(condition
 def device_while(
     t: Tracer,
     test: Callable[..., Any],
+    first: Any,
     body: Callable[..., Any],
     names: tuple[str, ...],
     values: tuple[Any, ...],
-    first: Any,
 ) -> tuple[Any, ...]:
-    """Record the loop. ``first``: what ``test`` gave for ``values``; gives the values after the loop."""
+    """Record the loop. ``test`` takes the first of the values, and gave ``first`` for them; gives the values after the
+    loop."""
     structures = [tree_spec(v) for v in values]
     leaves = flatten_all(structures, values, names)
     for name, value in leaves:

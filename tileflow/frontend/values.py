@@ -209,6 +209,34 @@ def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
     return shape[axis]
 
 
+_VIEWS = frozenset(
+    {
+        "view",
+        "reshape",
+        "flatten",
+        "ravel",
+        "unflatten",
+        "transpose",
+        "t",
+        "T",
+        "mT",
+        "H",
+        "permute",
+        "movedim",
+        "swapaxes",
+        "squeeze",
+        "unsqueeze",
+        "expand",
+        "view_as",
+        "select",
+        "narrow",
+        "diagonal",
+        "unbind",
+        "chunk",
+        "split",
+        "contiguous",
+    }
+)  # torch's, which host code takes
 _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
@@ -320,11 +348,12 @@ class TensorRef:
             return getattr(self[()], name)
         if self.is_whole and not name.startswith("__"):
             return getattr(self.all(), name)
+        load = f"load a tile first: {self.path}[...].{name}"
         raise MissingAttribute(
             "a captured tensor is read in a tile loop by indexing it",
             got=f"{self.path}.{name}",
             where=self.tracer.location(),
-            hint=f"load a tile first: {self.path}[...].{name}",
+            hint=f"take the view before the loop, in host code, under a name; or {load}" if name in _VIEWS else load,
         )
 
     def __repr__(self) -> str:

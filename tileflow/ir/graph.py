@@ -361,6 +361,14 @@ class Builder:
         """Close the innermost block and return its ops."""
         return tuple(self._open.pop())
 
+    def mark(self) -> tuple[int, int]:
+        """Where the innermost open block is now, for :meth:`rewind`."""
+        return len(self._open[-1]), len(self.writes)
+
+    def rewind(self, mark: tuple[int, int]) -> None:
+        """Drop what was appended to the innermost open block since then."""
+        del self._open[-1][mark[0] :], self.writes[mark[1] :]
+
     @property
     def ops(self) -> tuple[Op, ...]:
         """The ops of the innermost open block so far."""

@@ -140,7 +140,7 @@ _ROWS = (
           check.nibbles, outputs=2, traits=T.BY_BLOCKS, masked=masked.nibbles),
     OpDef(K.GATHER, "the elements along an axis that the indices name", "value, indices", AxisAttrs, (2, 2),
           check.gather),
-    OpDef(K.SORT, "the elements along the last axis in ascending order", "value", AxisAttrs, (1, 1), check.sort,
+    OpDef(K.SORT, "the least elements along the last axis in ascending order", "value", AxisAttrs, (1, 1), check.sort,
           fills=masked.sort_fills),
     OpDef(K.REDUCE, "drop a dimension", "value", ReduceAttrs, (1, 1), check.reduce, traits=T.COLLECTIVE,
           fills=masked.fold_fills, work=_each_input),

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
 from itertools import islice
+from math import prod
 from types import CodeType, FrameType
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
 from ..runtime.libraries import is_kernel_text
 from .alignment import opposite
-from .dim_identity import Lanes, filled, follow, lanes_of, tag
+from .dim_identity import BLOCK, Lanes, filled, follow, lanes_of, tag
 from .eager_indexing import DeviceInt, IndexedElements, TileLike, lanes_by
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
@@ -99,6 +100,8 @@ class _EagerMode(TorchFunctionMode):
         if func is torch.arange:
             return _counted(args, kwargs)
         if func.__name__ in _RESHAPES and not kwargs:
+            if (whole := _as_whole(func, *args)) is not None:
+                return whole
             args = _as_short(*args)
         if func is torch.Tensor.__getitem__:
             return IndexedElements(*args, reads=True).read()
@@ -114,6 +117,20 @@ RANDOM: dict[Any, Callable[..., torch.Tensor]] = {}
 
 
 _RESHAPES = frozenset({"reshape", "view"})
+
+
+def _as_whole(func: Any, tensor: torch.Tensor, *sizes: Any) -> torch.Tensor | None:
+    """A slice by block sizes under its tiles' dimensions, ``x[t.begin * 2 : t.begin * 2 + 2 * b].reshape(t, 2)``: at a
+    loop's end it is longer than they are, until it meets one of them. None where it is not."""
+    shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+    there = lanes_of(tensor)
+    short = [isinstance(s, EagerTile) and len(s) < s.block_size and s.lanes not in there for s in shape]
+    whole = [size.block_size if cut else size for size, cut in zip(shape, short, strict=True)]
+    if not any(short) or prod(int(size.__index__()) for size in whole) != tensor.numel():
+        return None
+    own = tuple(BLOCK if cut else getattr(size, "lanes", None) for size, cut in zip(shape, short, strict=True))
+    made: torch.Tensor = _call(func, (tensor, whole), {})
+    return tag(made, own)
 
 
 def _as_short(tensor: torch.Tensor, *sizes: Any) -> tuple[Any, ...]:

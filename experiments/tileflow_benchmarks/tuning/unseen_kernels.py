@@ -77,10 +77,11 @@ def compiled(name: str, one: Any) -> Row:
     return {"kernel": name, "status": "built", "space": lowered.space.size, "spills": max(spills, default=0)}
 
 
-def called(one: Any, args: Sequence[Any], wanted: Any) -> str:
-    """Call the kernel on copies of the arguments. Returns what is wrong with its result."""
-    copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
-    return wrong(one.kernel(*copies), wanted)
+def called(one: Any, args: Sequence[Any]) -> str:
+    """Call the kernel and its reference, each on copies of the arguments: it may store into them. Returns what is wrong
+    with its result."""
+    mine, theirs = ([a.clone() if isinstance(a, torch.Tensor) else a for a in args] for _ in range(2))
+    return wrong(one.kernel(*mine), one.reference(*theirs))
 
 
 def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> list[Row]:
@@ -94,7 +95,7 @@ def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> lis
         try:
             args = one.arguments(size, device)
             if not options.dry_run:
-                rows[name]["default_wrong"] = called(one, args, one.reference(*args))
+                rows[name]["default_wrong"] = called(one, args)
             calls[name] = args
         except Exception as error:  # one that fails must not hide the others
             rows[name] |= {"status": f"{type(error).__name__}: {str(error)[:400]}"}
@@ -111,7 +112,7 @@ def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> lis
         rows[name] |= _tuned(entry) | {"group_s": round(spent, 1)}
         if not options.dry_run and entry is not None:
             try:
-                rows[name]["tuned_wrong"] = called(some[name], args, some[name].reference(*args))
+                rows[name]["tuned_wrong"] = called(some[name], args)
             except Exception as error:
                 rows[name]["tuned_wrong"] = f"{type(error).__name__}: {str(error)[:400]}"
     return list(rows.values())

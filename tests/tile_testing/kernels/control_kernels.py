@@ -569,3 +569,77 @@ def partials_as_arguments(x: torch.Tensor, f: Callable[..., Any]) -> torch.Tenso
     for tile in tfl.tile(x.size(0)):
         out[tile] = f(x[tile], tile) + 1
     return out
+
+
+# ---- containers that device code changes in place --------------------------------------------------
+
+
+def _running(x: torch.Tensor) -> torch.Tensor:
+    steps = torch.stack([part.sum(1) for part in x.split(8, 1)], 1).cumsum(1)
+    return torch.stack([steps.repeat_interleave(8, 1)[:, : x.size(1)], torch.zeros_like(x) + x.square().sum(1, True)])
+
+
+@case(X, wanted=_running, tile_m=4)
+@tileflow.kernel
+def items_of_a_list(x: torch.Tensor) -> torch.Tensor:
+    """A later turn reads what an earlier one put there, under whatever name the list has."""
+    out = torch.empty(2, *x.shape)
+    for tile_m in tfl.tile(x.size(0)):
+        sums = [tfl.zeros([tile_m]), tfl.zeros([tile_m])]
+        also = sums
+        for tile_n in tfl.tile(x.size(1), block_size=8):
+            value = x[tile_m, tile_n]
+            sums[0] += value.sum(1)
+            sums[1] = also[1] + (value * value).sum(1)
+            out[0, tile_m, tile_n] = also[0][:, None] + tfl.zeros([tile_m, tile_n])
+        for tile_n in tfl.tile(x.size(1)):
+            out[1, tile_m, tile_n] = also[1][:, None] + tfl.zeros([tile_m, tile_n])
+    return out
+
+
+class Statistics:
+    """The author's own, with a method that changes it."""
+
+    def __init__(self, zero: Any) -> None:
+        self.total, self.parts = zero, {"square": zero, "turns": 0}
+
+    def add(self, value: Any) -> None:
+        self.total = self.total + value.sum(1)
+        self.parts["square"] += (value * value).sum(1)
+        self.parts["turns"] += 1
+
+
+@case(X, wanted=lambda x: torch.stack([x.sum(1), x.square().sum(1), torch.full((13,), 5.0)]), tile_m=4)
+@tileflow.kernel
+def an_object_that_a_method_changes(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(3, x.size(0))
+    for tile_m in tfl.tile(x.size(0)):
+        found = Statistics(tfl.zeros([tile_m]))
+        for tile_n in tfl.tile(x.size(1), block_size=8):
+            found.add(x[tile_m, tile_n])
+        out[0, tile_m], out[1, tile_m], out[2, tile_m] = found.total, found.parts["square"], found.parts["turns"]
+    return out
+
+
+@case(X, torch.tensor([3]), wanted=lambda x, flag: torch.stack([x * 3, x + 1, x * 8]), tile_m=4)
+@tileflow.kernel
+def items_that_a_branch_changes(x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
+    """Each side finds the list as it was before the branch, and so does each turn of a while."""
+    out = torch.empty(3, *x.shape)
+    for tile_m in tfl.tile(x.size(0)):
+        kept = [x[tile_m, :], x[tile_m, :], 1]
+        if flag[0] > 2:
+            kept[0] = kept[0] * 3
+        else:
+            kept[0] = kept[0] * 5
+            kept[1] = kept[1] * 5
+        if flag[0] < 2:
+            kept[1] = kept[1] - 1
+        else:
+            kept[1] = kept[1] + 1
+        turns = 0
+        while turns < flag[0]:
+            kept[2] = kept[2] * 2
+            turns += 1
+        out[0, tile_m, :], out[1, tile_m, :], out[2, tile_m, :] = kept[0], kept[1], x[tile_m, :] * kept[2]
+    return out

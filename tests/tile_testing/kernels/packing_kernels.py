@@ -198,6 +198,16 @@ def last_lane_of_a_tile(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(rand(3, 700), ints(700, 3, 600), wanted=lambda x, index: x.gather(1, index), tile=2)
+@tileflow.kernel
+def gathered_along_long_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """As one of a vector (emit.views)."""
+    out = torch.empty(index.shape, dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = torch.gather(x[tile, :], 1, index[tile, :])
+    return out
+
+
 @case(X, ints(16, 13, 16), wanted=lambda x, index: x.gather(1, index), tile=4)
 @tileflow.kernel
 def gathered(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

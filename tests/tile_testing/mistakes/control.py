@@ -341,7 +341,7 @@ def break_grid(x):
 
 @mistake(
     TraceError,
-    ("a tile has no Python truth value while the", "but got a tile of type bool[]", "use torch.where for a choice per"),
+    ("are decided while the kernel is compiled", "but got a condition of the kernel, tile bool[]", "while i < n and"),
     "x[0, 0] > 3",
 )
 def break_scalar_if(x):

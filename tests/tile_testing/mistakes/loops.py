@@ -242,14 +242,28 @@ def tile_kept_by_a_name(x):
         x[tile, last] = 0  # <-
 
 
-@mistake(TraceError, ("a tile is used only inside its loop", "but got tile_n"), "x[tile, kept[0]]")
-def tile_kept_in_a_list(x):
+@mistake(
+    TraceError,
+    ("keeps its length", "but got kept with 1 in place of 0", "store into a tensor"),
+    "for tile_n in tfl.tile(96)",
+)
+def list_that_grows_in_a_loop(x):
     for tile in tfl.tile(64):
         kept = []
-        for tile_n in tfl.tile(96):
+        for tile_n in tfl.tile(96):  # <-
             kept.append(tile_n)
             x[tile, tile_n] = 1
-        x[tile, kept[0]] = 0  # <-
+        x[tile, kept[0]] = 0
+
+
+@mistake(TraceError, ("a loop carries tiles and numbers", "but got kept[0] = "), "for tile_n in tfl.tile(96)")
+def tile_kept_in_a_list(x):
+    for tile in tfl.tile(64):
+        kept = [None]
+        for tile_n in tfl.tile(96):  # <-
+            kept[0] = tile_n
+            x[tile, tile_n] = 1
+        x[tile, kept[0]] = 0
 
 
 @mistake(SplitError, ("the loop variable tile has no value after its", "assign it to another name"), "tile, 0")

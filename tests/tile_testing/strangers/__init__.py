@@ -3,11 +3,27 @@ gallery. No word in them is for the tuner; :data:`ALL` has each with its argumen
 
 from __future__ import annotations
 
-from . import attention_variants, losses, optimisers, quantisation, recurrences, segments, selection, sparse, spatial
+from . import (
+    algebra,
+    attention_variants,
+    formats,
+    images,
+    losses,
+    optimisers,
+    quantisation,
+    ranking,
+    recurrences,
+    segments,
+    selection,
+    sequences,
+    sparse,
+    spatial,
+)
 from .stranger import ALL, Stranger
 
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    attention_variants, losses, optimisers, quantisation, recurrences, segments, selection, sparse, spatial,
+    algebra, attention_variants, formats, images, losses, optimisers, quantisation, ranking, recurrences, segments,
+    selection, sequences, sparse, spatial,
 )  # fmt: skip

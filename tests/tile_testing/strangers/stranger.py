@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from tileflow.runtime.argtree import tensors
+
 
 @dataclass(frozen=True)
 class Stranger:
@@ -34,7 +36,11 @@ def stranger(
     make: Callable[..., tuple[Any, ...]], reference: Callable[..., Any], small: dict[str, Any], large: dict[str, Any]
 ) -> Callable[[Any], Any]:
     def register(kernel: Any) -> Any:
-        ALL[kernel.__name__] = Stranger(kernel, make, reference, small, large)
+        def on_their_device(*args: Any) -> Any:
+            with next(tensors(args)).device:
+                return reference(*args)
+
+        ALL[kernel.__name__] = Stranger(kernel, make, on_their_device, small, large)
         return kernel
 
     return register

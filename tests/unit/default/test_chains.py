@@ -171,3 +171,62 @@ def test_a_loop_for_the_diagonal_alone_asks_for_fewer_programs() -> None:
     half = torch.empty(4096, 128, dtype=torch.bfloat16, device="meta")
     it = tileflow.kernel(two_loops).lower((half, half, half), target("nvidia-h200"))
     assert blocks(it, FORWARD) == (128, 64, 8, 2)
+
+
+@tileflow.kernel
+def chunk_of_whole_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, chunk: tfl.constexpr) -> torch.Tensor:
+    """As state-space models take chunks: sizes are the author's."""
+    out = torch.empty_like(v)
+    for tile in tfl.tile(q.size(0) // chunk, block_size=1):
+        at = tile.begin * chunk
+        scores = q[at : at + chunk, :] @ k[at : at + chunk, :].T
+        out[at : at + chunk, :] = scores.exp().to(v.dtype) @ v[at : at + chunk, :]
+    return out
+
+
+@pytest.mark.parametrize(("chunk", "warps"), [(128, 4), (256, 8)])
+def test_sizes_of_the_authors_have_warps_for_their_sums(chunk: int, warps: int) -> None:
+    q, v = (torch.empty(4096, d, dtype=torch.bfloat16, device="meta") for d in (128, 64))
+    assert chunk_of_whole_scores.lower((q, q, v, chunk), target("nvidia-h200")).default["num_warps"] == warps
+
+
+@tileflow.kernel
+def biased(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(q)
+    for rows in tfl.tile(q.size(0)):
+        acc = tfl.zeros([rows, q.size(1)])
+        for others in tfl.tile(k.size(0)):
+            apart = (rows.index[:, None] - others.index[None, :]).abs().clamp(max=31)
+            scores = tfl.dot(q[rows, :], k[others, :].T) + table[apart]
+            acc = tfl.dot(scores.sigmoid().to(v.dtype), v[others, :], acc=acc)
+        out[rows, :] = acc
+    return out
+
+
+def test_scores_that_something_is_gathered_for_are_narrow() -> None:
+    """An address for each takes the registers of a score."""
+    q, table = torch.empty(4096, 64, dtype=torch.bfloat16, device="meta"), torch.empty(32, device="meta")
+    device = target("nvidia-h200")
+    it = biased.lower((q, q, q, table), device)
+    assert (it.default["block:rows"], it.default["block:others"]) == (64, 64)
+    assert all(build(source, device).resources.spills == 0 for source in it.emit(it.default))
+
+
+@tileflow.kernel
+def gathered_rows(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(rows.size(0), y.size(1), dtype=x.dtype, device=x.device)
+    for m, n in tfl.tile(out.shape):
+        acc = tfl.zeros([m, n])
+        for inner in tfl.tile(x.size(1)):
+            acc = tfl.dot(x[rows[m], inner], y[inner, n], acc=acc)
+        out[m, n] = acc
+    return out
+
+
+def test_a_product_of_gathered_rows_does_not_walk_in_one_loop() -> None:
+    """Its addresses are beside the sums of a tile, which leaves none for those of the next."""
+    x, rows = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta"), torch.empty(4096, dtype=torch.int64)
+    device = target("nvidia-h200")
+    it = gathered_rows.lower((x, x, rows.to("meta")), device)
+    assert it.default["flatten"] is False
+    assert all(build(source, device).resources.spills == 0 for source in it.emit(it.default))

@@ -93,6 +93,14 @@ def missing_method(x):
         x[tile, :] = x[tile, :].erfinv()  # <-
 
 
+@mistake(MissingAttribute, ("a captured tensor is read in a tile loop", "take the view before the loop"), "x.view")
+def view_of_a_tensor_inside_the_loop(x):
+    flat = 0
+    for tile in tfl.tile(x.size(0)):
+        flat = x.view(-1)  # <-
+        x[tile, 0] = flat[tile]
+
+
 @mistake(MissingAttribute, "a captured tensor is read in a tile loop by indexing it", "x.sum")
 def method_of_a_captured_tensor(x):
     for tile in tfl.tile(x.size(0)):
@@ -255,13 +263,13 @@ def assignment_into_registers(x):
 # ---- scopes, branches and carried values --------------------------------------------------------
 
 
-@mistake(TraceError, "used only inside the loop or branch that made it", "parts[0] + 1")
+@mistake(TraceError, ("keeps its length", "but got parts with 1 in place of 0"), "for tile_n in tfl.tile")
 def tiles_in_a_list(x):
     for tile in tfl.tile(x.size(0)):
         parts = []
-        for tile_n in tfl.tile(x.size(1)):
+        for tile_n in tfl.tile(x.size(1)):  # <-
             parts.append(x[tile, tile_n].sum(1))
-        x[tile, 0] = parts[0] + 1  # <-
+        x[tile, 0] = parts[0] + 1
 
 
 @mistake(TraceError, "an if in device code takes a scalar", "if x[tile, 0] > 0")

@@ -253,3 +253,22 @@ def test_a_loop_up_to_a_size_stays_inside_as_in_a_launch() -> None:
     assert longer.run_eagerly(x, 8, "masked").tolist() == [1, 2, 3, 4, 5, 6, 0, 0]
     assert longer.run_eagerly(x, 8, "shifted").tolist() == [2, 3, 4, 5, 6, 0, 0, 0]
     assert longer.run_eagerly(x, 8, "inner").tolist() == [15, 15, 15, 15, 11, 11, 11, 11]
+
+
+@tileflow.kernel
+def group_maxima(x: torch.Tensor) -> torch.Tensor:
+    """A slice by block sizes, whose dimensions are said to be the tiles'."""
+    m, n = x.size(0), x.size(1) // 2
+    out = x.new_empty(m, n)
+    for rows, tile in tfl.tile([m, n]):
+        pairs = x[rows, 2 * tile.begin : 2 * tile.begin + 2 * tile.block_size].reshape(rows, tile, 2)
+        out[rows, tile] = pairs.amax(-1)
+    return out
+
+
+@pytest.mark.parametrize("block", [1, 2, 8])
+def test_a_slice_by_block_sizes_is_reshaped_to_a_shorter_tile(block: int) -> None:
+    """Plain Python refused it where the tile is shorter than its block, which compiled code does not."""
+    x = torch.randn(5, 6)
+    got = group_maxima.run_eagerly(x, config={"block:tile": block, "block:rows": 4})
+    assert torch.equal(got, x.reshape(5, 3, 2).amax(-1))

@@ -27,7 +27,9 @@ from .views import movedim, unsqueeze
 _MOST_PARTS = 8  # cut by splits; narrower ones are gathered
 
 
-def size_of(t: Tracer, x: TileValue, axis: int, what: str) -> int:
+def size_of(
+    t: Tracer, x: TileValue, axis: int, what: str, hint: str = "load what is needed from the tensor by its index"
+) -> int:
     """How many elements a dimension has. Raises ShapeError for a loop's tile, whose config says."""
     dim = x.value.dims[axis]
     size = known(t, dim.extent).constant
@@ -36,7 +38,7 @@ def size_of(t: Tracer, x: TileValue, axis: int, what: str) -> int:
             f"{what} takes a dimension of a constant size",
             got=show(x.value.dims),
             where=t.location(),
-            hint="load what is needed from the tensor by its index",
+            hint=hint,
         )
     return size
 

@@ -1,7 +1,7 @@
 """Sorting a dimension: the op ``sort`` orders 64-bit ints, so a key and its place are packed into one.
 
 Places in the low half make every key another, and the order stable. NaN is the largest, and -0.0 equals 0.0, as in
-torch.
+torch; what comes back is 0.0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from ...errors import TraceError
 from ...ir.attributes import AxisAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import is_float, itemsize
+from ...ir.types import TileType, is_float, itemsize
 from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
@@ -26,14 +26,20 @@ from .views import movedim, view
 
 _ALL_BITS = 0x7FFFFFFF  # but the sign's; as a float a NaN
 _PLACE = 0xFFFFFFFF
+_WHOLE = (
+    "take a whole dimension, x[tile, :], or a slice of an int's length, x[t.begin : t.begin + 64], and mask its tail"
+)
 
 
-def _places(t: Tracer, x: TileValue, axis: int, descending: bool) -> TileValue:
-    """Packed ints along the last dimension, in the order of ``x`` along ``axis``: the places are their low halves."""
+def _places(t: Tracer, x: TileValue, axis: int, descending: bool, count: int | None = None) -> TileValue:
+    """Packed ints along the last dimension, in the order of ``x`` along ``axis``: the places are their low halves.
+
+    All of them, or the first ``count``."""
     key: Any = t.cast(_key(t, x), "int64")
     packed = ((~key if descending else key) << 32) | t.cast(lanes(t, x, axis), "int64")
-    last = movedim(t, packed, axis, -1)
-    return t.emit(OpKind.SORT, (last.value,), last.value.type, AxisAttrs(last.ndim - 1))
+    last = movedim(t, packed, axis, -1).value
+    dims = last.dims if count is None else (*last.dims[:-1], *t.dims_of([count]))
+    return t.emit(OpKind.SORT, (last,), TileType(last.type.dtype, dims), AxisAttrs(len(dims) - 1))
 
 
 def _key(t: Tracer, x: TileValue) -> TileValue:
@@ -54,12 +60,22 @@ def _back(t: Tracer, packed: Any, axis: int) -> TileValue:
     return movedim(t, packed & _PLACE, -1, axis)
 
 
+def _pair(t: Tracer, x: TileValue, packed: Any, axis: int, descending: bool) -> tuple[TileValue, TileValue]:
+    """The elements, out of their keys, and their places. Gathering as many elements as registers hold costs more, and
+    some of Triton's versions take minutes to compile it."""
+    key: Any = t.cast(packed >> 32, "int32")
+    key = ~key if descending else key
+    dtype = x.value.type.dtype
+    if is_float(dtype):
+        key = view(t, t.pointwise("where", key < 0, key ^ _ALL_BITS, key), torch.float32)
+    return movedim(t, t.cast(key, dtype), -1, axis), _back(t, packed, axis)
+
+
 @register_torch("sort")
 def sort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements in order along ``dim`` and their places, as torch's named pair; the order is always stable."""
     axis = axis_of(t, dim, x.ndim)
-    places = _back(t, _places(t, x, axis, descending), axis)
-    return named("sort", gather(t, x, axis, places), places)
+    return named("sort", *_pair(t, x, _places(t, x, axis, descending), axis, descending))
 
 
 @register_torch("argsort")
@@ -79,9 +95,23 @@ def msort(t: Tracer, x: Any) -> Any:
 def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The ``k`` largest or smallest elements along ``dim``, in order, and their places."""
     axis = axis_of(t, dim, x.ndim)
-    packed = _places(t, x, axis, largest)
-    places = _back(t, part(t, packed, packed.ndim - 1, slice(0, k)), axis)
-    return named("topk", gather(t, x, axis, places), places)
+    size = size_of(t, x, axis, "topk", hint=_WHOLE)
+    count = int(k)
+    if not 1 <= count <= size:
+        raise TraceError(
+            "topk takes 1 to all of the elements", got=f"{count} of {size}", where=t.location(), hint="a k of 1 or more"
+        )
+    if 2 * _registers(count) > _registers(size):
+        packed = _places(t, x, axis, largest)
+        packed = part(t, packed, packed.ndim - 1, slice(0, count))
+    else:
+        packed = _places(t, x, axis, largest, count)
+    return named("topk", *_pair(t, x, packed, axis, largest))
+
+
+def _registers(size: int) -> int:
+    """How many lanes a dimension has in registers."""
+    return 1 << (size - 1).bit_length()
 
 
 @register_torch("kthvalue")

@@ -6,7 +6,7 @@ from ..attributes import AxisAttrs, PermuteAttrs
 from ..checking import Checker
 from ..graph import Op
 from ..types import INT_BITS, Dim, is_float
-from .operands import axis_of, same_dtype, same_type, value_at, without
+from .operands import axis_of, same_dtype, value_at, without
 
 
 def unsqueeze(c: Checker, op: Op) -> None:
@@ -153,8 +153,11 @@ def gather(c: Checker, op: Op) -> None:
 
 
 def sort(c: Checker, op: Op) -> None:
-    """A tile of ints is sorted along its last dimension; the output has its type."""
-    same_type(c, op)
-    last = axis_of(c, op, op.output.dims) == len(op.output.dims) - 1
-    c.require(last, op, "the last dimension is sorted", AxisAttrs.of(op).axis, op.output.dims)
-    c.require(not is_float(op.output.type.dtype), op, "what is sorted is of ints", op.output.type)
+    """A tile of ints is sorted along its last dimension, of which the output has all or the first few elements."""
+    (value,), out = op.values, op.output
+    last = axis_of(c, op, value.dims) == len(value.dims) - 1
+    c.require(last, op, "the last dimension is sorted", AxisAttrs.of(op).axis, value.dims)
+    c.require(value.type.dtype == out.type.dtype, op, "the output has the input's dtype", value.type, out.type)
+    c.require(not is_float(out.type.dtype), op, "what is sorted is of ints", out.type)
+    same = len(value.dims) == len(out.dims) and c.same_sizes(value.dims[:-1], out.dims[:-1])
+    c.require(same, op, "the output has the other dimensions", value.dims, out.dims)
