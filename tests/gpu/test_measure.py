@@ -166,7 +166,9 @@ def test_the_authors_mistakes_are_raised(ask: Any) -> None:
 
 def test_a_race_ranks_what_is_right(ask: Any, candidate: Callable[[str], Candidate]) -> None:
     candidates = (candidate("right"), candidate("wrong"), candidate("right"))
-    outcome = ask("right", candidates=candidates, rules=Rules(), repeats=2, incumbent_us=50.0)
+    # what is the same differs by up to half a percent
+    rules = Rules(worthwhile=0.01)
+    outcome = ask("right", candidates=candidates, rules=rules, repeats=2, incumbent_us=50.0)
     assert outcome.status is Status.OK, outcome.error_digest
     first, wrong, second = outcome.ranked
     assert wrong.outcome.status is Status.INCORRECT and wrong.outcome.measurement is None and not wrong.tied
@@ -225,7 +227,7 @@ def test_the_l2_is_cold() -> None:
 
     def busy() -> None:
         """Work in a corner of the L2 for longer than a slow host takes to launch it and what is timed."""
-        for _ in range(8):
+        for _ in range(32):
             torch.mm(small, small, out=product)
 
     sampler._flush = busy
