@@ -12,7 +12,7 @@ nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
@@ -116,6 +116,12 @@ def _fits(part: Any) -> bool:
     """Whether a graph holds a value, or what becomes a packet."""
     taken = (torch.Tensor, bool, int, float, str, torch.dtype, FunctionType, partial, tuple, list, dict, MethodType)
     return part is None or isinstance(part, taken) or is_dataclass(part) or _is_object(type(part))
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def constant_result(function: Callable[..., Any], *args: Any) -> Any:
+    """What a function gives for constants, which stays so in the graph."""
+    return function(*args)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

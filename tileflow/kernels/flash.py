@@ -20,8 +20,6 @@ import torch.nn.functional as F
 import tileflow
 import tileflow.language as tfl
 
-from .hopper import hopper_multiprocessors
-
 LOG2_E = 1 / math.log(2)
 
 
@@ -227,35 +225,3 @@ def attention_backward_fused(
     for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
         grad_q[head.begin, tile_m, :] = sum_q[head.begin, tile_m, :] * scale
     return grad_q.view(batch, heads, m, d), grad_k.view(batch, heads, n, d), grad_v.view(batch, heads, n, d)
-
-
-FUSED_KEYS = 128  # of a program of the fused gradients
-MOST_FUSED = 128  # columns of a head, for which its sums have registers
-LEAST_KEYS = 768  # of a query, in the mean: with fewer the sums' memory takes longer than the products that are saved
-
-
-def attention_gradients(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    grad_out: torch.Tensor,
-    causal: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients of :func:`attention` by the kernel that is faster: :func:`attention_backward_fused` where
-    :func:`is_fused` says so (1.04 to 1.09 times the speed, docs/measurements/warp-specialisation.md), else
-    :func:`attention_backward`, which has no atomics."""
-    kernel = attention_backward_fused if is_fused(q, k, causal) else attention_backward
-    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = kernel(q, k, v, out, lse, grad_out, causal)
-    return found
-
-
-def is_fused(q: torch.Tensor, k: torch.Tensor, causal: bool) -> bool:
-    """Whether one launch of all gradients is faster: on Hopper, in 16 bits, of heads of up to 128 columns, where each
-    multiprocessor has keys and each query has many."""
-    if q.device.type != "cuda" or q.dtype not in (torch.bfloat16, torch.float16) or q.size(-1) > MOST_FUSED:
-        return False
-    programs = q.size(0) * q.size(1) * -(-k.size(2) // FUSED_KEYS)
-    is_long = k.size(2) // (2 if causal else 1) >= LEAST_KEYS
-    return is_long and 0 < hopper_multiprocessors(q.device.index or 0) <= programs

@@ -7,15 +7,23 @@ from functools import cache
 import torch
 
 from ..runtime.describe import device_properties
+from ..target import classify
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def hopper_multiprocessors(index: int) -> int:
     """The multiprocessors of a device whose warp groups multiply into registers; 0 of any other."""
+    if torch.compiler.is_dynamo_compiling():
+        from ..dynamo import constant_result  # which imports torch's compiler
+
+        return int(constant_result(_count, index))
     return _count(index)
 
 
-@cache
 def _count(index: int) -> int:
-    found = device_properties(index)
-    return found.sm_count if found.arch == "sm_90a" else 0
+    return _counted(index)
+
+
+@cache
+def _counted(index: int) -> int:
+    device = classify(device_properties(index))
+    return device.sm_count if device.has_wgmma else 0

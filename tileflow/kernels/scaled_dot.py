@@ -20,6 +20,9 @@ MOST_WON = 64  # the head size up to which the kernel was ahead of torch's (docs
 _WON = (64, 128)
 _ROWS = 128  # of a program
 _LEAST_ROWS = 1024
+FUSED_KEYS = 128  # of a program of the fused gradients
+MOST_FUSED = 128  # columns of a head, for which its sums have registers
+LEAST_KEYS = 768  # of a query, in the mean: with fewer the sums' memory takes longer than the products that are saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,40 @@ class Backend:
 
 def _backward(ctx: BackwardContext, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     q, k, v, out, lse, causal = ctx.saved
-    return *flash.attention_gradients(q, k, v, out, lse, grad.contiguous(), causal), None, None
+    return *attention_gradients(q, k, v, out, lse, grad.contiguous(), causal), None, None
 
 
 _with_lse = differentiable(
     flash.attention, _backward, save=("q", "k", "v", "out", "lse", "causal"), outputs=("out", "lse"), hidden=("lse",)
 )
+
+
+def attention_gradients(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    grad_out: torch.Tensor,
+    causal: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients of :func:`attention` by the kernel that is faster. That is
+    :func:`~tileflow.kernels.flash.attention_backward_fused` where :func:`is_fused` says so (1.04 to 1.09 times the
+    speed, docs/measurements/warp-specialisation.md), else :func:`~tileflow.kernels.flash.attention_backward`, which
+    has no atomics."""
+    kernel = flash.attention_backward_fused if is_fused(q, k, causal) else flash.attention_backward
+    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = kernel(q, k, v, out, lse, grad_out, causal)
+    return found
+
+
+def is_fused(q: torch.Tensor, k: torch.Tensor, causal: bool) -> bool:
+    """Whether one launch of all gradients is faster: on Hopper, in 16 bits, of heads of up to 128 columns, where each
+    multiprocessor has keys and each query has many."""
+    if q.device.type != "cuda" or q.dtype not in (torch.bfloat16, torch.float16) or q.size(-1) > MOST_FUSED:
+        return False
+    programs = q.size(0) * q.size(1) * -(-k.size(2) // FUSED_KEYS)
+    is_long = k.size(2) // (2 if causal else 1) >= LEAST_KEYS
+    return is_long and 0 < hopper_multiprocessors(q.device.index or 0) <= programs
 
 
 def attention_backend(
@@ -82,7 +113,7 @@ def _wins_on_hopper(q: torch.Tensor, k: torch.Tensor, causal: bool, has_grad: bo
     programs = q.size(0) * q.size(1) * q.size(2) // _ROWS
     if not is_whole or q.size(2) < _LEAST_ROWS or programs < hopper_multiprocessors(q.device.index or 0):
         return False
-    if has_grad and not (flash.is_fused(q, k, causal) and (causal or q.size(-1) <= MOST_WON)):
+    if has_grad and not (is_fused(q, k, causal) and (causal or q.size(-1) <= MOST_WON)):
         return False
     return bool(hopper_multiprocessors(q.device.index or 0))
 

@@ -16,10 +16,11 @@ import tileflow.kernels as ours
 from tileflow.api import load_kernel
 from tileflow.errors import CallError
 from tileflow.frontend.meaning import serialise
-from tileflow.kernels import flash, hopper, linear, scaled_dot
+from tileflow.kernels import hopper, linear, scaled_dot
 from tileflow.kernels.linear_loss import CHUNK_BYTES, chunk_rows
 from tileflow.kernels.rotary import inputs as rope_inputs
 from tileflow.kernels.rotary import reference as turned
+from tileflow.target import target
 
 Tensor = torch.Tensor
 EPS = 1e-5
@@ -192,12 +193,20 @@ def test_where_one_kernel_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not linear.is_fused(x, (weight,), 128)
 
 
-@pytest.mark.parametrize(("arch", "count"), [("sm_90a", 132), ("sm_80", 0), ("sm_100a", 0), ("gfx942", 0)])
-def test_multiprocessors_that_have_such_kernels(arch: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hopper, "device_properties", lambda _: SimpleNamespace(arch=arch, sm_count=132))
-    hopper._count.cache_clear()
+@pytest.mark.parametrize(
+    ("device", "count"), [("nvidia-h200", 132), ("nvidia-a100", 0), ("nvidia-b200", 0), ("amd-mi300x", 0)]
+)
+def test_multiprocessors_that_have_such_kernels(device: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled function has them as a constant."""
+    monkeypatch.setattr(hopper, "device_properties", lambda _: None)
+    monkeypatch.setattr(hopper, "classify", lambda _: target(device))
+    hopper._counted.cache_clear()
     assert hopper.hopper_multiprocessors(0) == count
-    hopper._count.cache_clear()
+    torch.compiler.reset()
+    x = torch.ones(3)
+    compiled = torch.compile(lambda x: x * hopper.hopper_multiprocessors(0), backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), x * count)
+    hopper._counted.cache_clear()
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -258,7 +267,6 @@ def test_attention_says_what_runs_it() -> None:
 def test_where_attention_of_ours_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Hopper whole blocks of rows, of heads of 64 and 128; with gradients not full attention of 128."""
     monkeypatch.setattr(scaled_dot, "hopper_multiprocessors", lambda _: 132)
-    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 132)
 
     def backend(m: int, d: int, causal: bool = True, heads: int = 32, **more: Any) -> str:
         q = _on_hopper(1, heads, m, d, **more)
@@ -278,14 +286,14 @@ def test_where_attention_of_ours_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_which_gradients_are_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of few keys a query, wide heads, few tiles of keys, and elsewhere than on Hopper."""
-    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(scaled_dot, "hopper_multiprocessors", lambda _: 132)
     q = _on_hopper(4, 32, 4096, 128)
-    assert flash.is_fused(q, q, causal=True)
+    assert scaled_dot.is_fused(q, q, causal=True)
     short, wide, few = _on_hopper(8, 32, 1024, 128), _on_hopper(4, 32, 4096, 192), _on_hopper(1, 4, 4096, 128)
-    assert flash.is_fused(short, short, causal=False) and not flash.is_fused(short, short, causal=True)
-    assert not flash.is_fused(wide, wide, True) and not flash.is_fused(few, few, True)
-    monkeypatch.setattr(flash, "hopper_multiprocessors", lambda _: 0)
-    assert not flash.is_fused(q, q, causal=True)
+    assert scaled_dot.is_fused(short, short, causal=False) and not scaled_dot.is_fused(short, short, causal=True)
+    assert not scaled_dot.is_fused(wide, wide, True) and not scaled_dot.is_fused(few, few, True)
+    monkeypatch.setattr(scaled_dot, "hopper_multiprocessors", lambda _: 0)
+    assert not scaled_dot.is_fused(q, q, causal=True)
 
 
 LABELS = torch.tensor([[1, -100, 4], [0, 36, 5]])
