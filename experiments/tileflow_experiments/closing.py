@@ -15,7 +15,7 @@ from tileflow.runtime.table import Entry
 
 from . import journal as journals
 from .journal import Folded
-from .records import StudyKey, TrialRecord
+from .records import StudyKey, TrialRecord, how_they_ended
 from .verify import WRONG
 
 HEAD = ("kernel", "call", "default", "best", "speed-up", "roofline", "checks", "")
@@ -24,12 +24,14 @@ SHOWN = 60  # characters of a call
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one search. ``row``: None where no config works. ``why``: what stopped it, if anything did."""
+    """The result of one search. ``row``: None where no config works. ``why``: what stopped it, if anything did.
+    ``ended``: where no config works, how its trials ended."""
 
     kernel: str
     call: str
     row: Entry | None
     why: str = ""
+    ended: str = ""
 
 
 def table(outcomes: Iterable[Outcome], folded: Folded) -> list[str]:
@@ -50,7 +52,8 @@ def of_sweep(journal: Path, tables: Path) -> list[str]:
     outcomes = []
     for key, records in folded.trials.items():
         row = next((rows[r.trial_id] for r in records if r.trial_id in rows), None)
-        outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, stopped.get(key.id, "")))
+        why, ended = stopped.get(key.id, ""), "" if row else how_they_ended(records)
+        outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, why, ended))
     return [*table(outcomes, folded), f"rows in {tables}"] if outcomes else []
 
 
@@ -59,7 +62,7 @@ def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:
     reason = outcome.why.splitlines()[0] if outcome.why else ""
     row = outcome.row
     if row is None:
-        note = f"no config works: {reason}" if reason else "no config works"
+        note = f"no config works: {reason or outcome.ended}"
         return outcome.kernel, call, "", "", "", "", "", note
     trials = [r for group in folded.trials.values() for r in group if row.trial_id and r.trial_id == row.trial_id]
     note = "" if row.origin == "measured" else f"{row.origin} for {row.device}"

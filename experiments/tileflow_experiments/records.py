@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -217,6 +218,15 @@ _CHECKED_AGAINST = {
     "cpu": "eager on the CPU",
     "witnesses": "default config + second config + interpreter where there is a small size",
 }
+
+
+def how_they_ended(records: Iterable[TrialRecord]) -> str:
+    """Return the number of trials by status, and what was said most often: why no config works."""
+    ended = [record.result.outcome for record in records]
+    counts = ", ".join(f"{n} {status}" for status, n in Counter(o.status.value for o in ended).most_common())
+    digests = Counter(o.error_digest.splitlines()[0] for o in ended if o.error_digest)
+    said = f"; most often: {digests.most_common(1)[0][0]}" if digests else ""
+    return f"{counts or 'none was tried'}{said}"
 
 
 def checked_against(outcome: Outcome) -> str:

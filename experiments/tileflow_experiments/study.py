@@ -39,6 +39,7 @@ class Study:
         self.best: TrialRecord | None = None
         self.spent_s = 0.0
         self.gpu_s = 0.0
+        self._unused_s = 0.0  # of them, those without a trial: a reference that others did not wait for
         self.on_gpu = False
         self.stopped = ""
         self._strategy = strategy
@@ -69,6 +70,8 @@ class Study:
         self.after = None
         if self.stopped or ((self._exhausted or self.finished) and not self._again):
             return False
+        if self._again and not self.completed and not self._in_flight:
+            return True  # else a study whose time is up would end without one config tried
         if self.budget.trials is not None:
             return len(self.completed) + self.in_flight < self.budget.trials
         if self.budget.gpu_seconds is not None:
@@ -80,7 +83,7 @@ class Study:
     @property
     def used_s(self) -> float:
         """Seconds used of a budget of GPU-seconds; the wall clock's where the cost model stands in for GPUs."""
-        return self.gpu_s if self.on_gpu else self.spent_s
+        return self.gpu_s - self._unused_s if self.on_gpu else self.spent_s
 
     @property
     def finished(self) -> str:
@@ -176,8 +179,10 @@ class Study:
         return self._last is not None
 
     def postpone(self, free: Callable[[], bool]) -> None:
-        """Ask for nothing until ``free`` says that no other study waits."""
+        """Ask for nothing until ``free`` says that no other study waits, and have all the budget's time then."""
         self._last = free
+        self.spent_s = 0.0
+        self._unused_s = self.gpu_s
 
     def ask_again(self, config: Config) -> None:
         """Queue ``config``, which was not tried after all, to be asked for next."""

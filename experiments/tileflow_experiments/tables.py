@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -34,7 +33,7 @@ from . import journal as journals
 from .journal import Folded, Line
 from .portable import BuiltRow, defaults_of
 from .portfolio import Portfolio, choose, fitted, served, unseen
-from .records import StudyKey, TrialRecord, checked_against
+from .records import StudyKey, TrialRecord, checked_against, how_they_ended
 from .selection import RaceEntry, most_robust, races, votes
 from .study import leaders
 from .tuning_task import TuningTask
@@ -274,11 +273,7 @@ def _without_a_winner(records: Sequence[TrialRecord], task: TuningTask, stopped:
     """Return the default row of a problem for which no config works, with the reasons. ``stopped``: why its study
     was."""
     device = target(task.key.device_class)
-    counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status.value for r in records).most_common())
-    digests = Counter(text.splitlines()[0] for r in records if (text := r.result.outcome.error_digest))
-    reason = f"no config worked for {task.key.title}: {counts or 'none was tried'}"
-    if digests:
-        reason += f"; most often: {digests.most_common(1)[0][0]}"
+    reason = f"no config worked for {task.key.title}: {how_they_ended(records)}"
     if stopped:
         reason += f"; its search was stopped: {stopped.splitlines()[0]}"
     return Fallback(

@@ -41,7 +41,7 @@ from . import closing, sweep
 from . import journal as journals
 from .begin import on_ray
 from .progress import Progress
-from .records import StudyKey
+from .records import StudyKey, how_they_ended
 from .spec import KernelSpec, SweepSpec, parse
 from .sweep import Outputs
 from .tuning_task import TuningTask
@@ -287,10 +287,11 @@ def _closing_table(
     """Return a table of what each call's search found, then where the rows are."""
     folded = journals.fold(journals.read(outputs.journal))
     reasons = journals.stopped(folded.events)
-    outcomes = [
-        closing.Outcome(call.kernel.__name__, call.problem.key, row, reasons.get(call.study(device).id, ""))
-        for call, row in zip(calls, rows, strict=True)
-    ]
+    outcomes = []
+    for call, row in zip(calls, rows, strict=True):
+        key = call.study(device)
+        ended = "" if row else how_they_ended(folded.trials.get(key, ()))
+        outcomes.append(closing.Outcome(call.kernel.__name__, call.problem.key, row, reasons.get(key.id, ""), ended))
     text = closing.table(outcomes, folded)
     text += [f"row{'s' if len(calls) > 1 else ''} in {path}" for path in dict.fromkeys(kept.values())]
     if stopped:

@@ -8,10 +8,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tile_testing.fakes.experiments_fakes import GPU, KERNEL, sweep_spec, tools
+from tile_testing.fakes.experiments_fakes import GPU, KERNEL, prepare, sweep_spec, tools
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
+from tileflow_experiments.driver import open_studies, study_keys
+from tileflow_experiments.journal import Journal
 
 from tileflow.config import Config
 from tileflow.errors import SlowProblem, SpecError
@@ -83,3 +85,37 @@ def test_a_slow_problem_alone_has_all_its_time_at_once(tmp_path: Path) -> None:
     with pytest.raises(SlowProblem):
         sweep.run(spec, tmp_path, tools(device))
     assert device.calls == [ENDLESS]
+
+
+@pytest.mark.parametrize("unit", ["seconds", "gpu_seconds"])
+def test_a_study_that_goes_last_has_its_time_then(unit: str, tmp_path: Path) -> None:
+    """A kernel's text that ran for a second spent its budget on an H100 before it was put last. No config was tried,
+    so that none worked."""
+    spec = sweep_spec(budget={unit: 1.0}, device_classes=[GPU])
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    (study, other) = open_studies(spec, journal, [prepare(key, "static") for key in study_keys(spec)])
+    journal.close()
+    study.on_gpu = True
+    tried = study.ask()
+    assert tried is not None
+    study.spent_s = study.gpu_s = 1.1
+    assert not study.wants_more
+    study.postpone(lambda: not other.open)
+    study.ask_again(tried)
+    other.stop("for the test")
+    assert study.wants_more and study.ask() == tried
+
+
+@pytest.mark.parametrize("unit", ["seconds", "gpu_seconds"])
+def test_a_lost_config_is_tried_again_though_the_time_is_up_where_nothing_else_was(unit: str, tmp_path: Path) -> None:
+    spec = sweep_spec(budget={unit: 1.0}, device_classes=[GPU])
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    study, *_ = open_studies(spec, journal, [prepare(key, "static") for key in study_keys(spec)])
+    journal.close()
+    study.on_gpu = True
+    tried = study.ask()
+    assert tried is not None
+    study.spent_s = study.gpu_s = 1.1
+    study.lost(tried, "its node left")
+    assert study.wants_more and study.ask() == tried
+    assert not study.wants_more

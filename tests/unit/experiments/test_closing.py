@@ -10,6 +10,7 @@ import pytest
 from tile_testing.fakes.experiments_fakes import GPU, sweep_spec, tools
 from tileflow_experiments import closing, journal, mlflow_log, sweep
 from tileflow_experiments.journal import Folded
+from tileflow_experiments.records import how_they_ended
 
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.bundle import load_tables
@@ -60,13 +61,14 @@ def test_a_row_that_nothing_checked_does_not_say_that_it_passed(out: Path, folde
 
 
 def test_without_a_row_the_line_says_why(folded: Folded) -> None:
+    wrong = [r for some in folded.trials.values() for r in some if r.status is Status.INCORRECT]
     outcomes = [
         closing.Outcome("kernel", "x" * 80, None, "the node left\nat noon"),
-        closing.Outcome("other", "y", None),
+        closing.Outcome("other", "y", None, ended=how_they_ended(wrong)),
     ]
     _, stopped, failed = closing.table(outcomes, folded)
     assert stopped.endswith("no config works: the node left") and "x" * 57 + "..." in stopped
-    assert failed.endswith("no config works")
+    assert failed.endswith(f"no config works: {len(wrong)} incorrect; most often: off by much")
 
 
 def test_a_default_without_a_time_says_how_it_ended(out: Path, folded: Folded) -> None:
