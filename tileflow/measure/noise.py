@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .deadline import deadline
 from .deviation import by_chunk, chunks, row_scales, wide_dtype
@@ -49,6 +49,7 @@ _FINEST = -40 * _STEPS  # 2**-40 and whatever is below share a bin
 _BINS = 60 * _STEPS
 
 Call = Callable[..., Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,6 @@ class Noise:
     widen: Callable[[torch.Tensor], torch.Tensor]
     meaning: Call | None = None
     measured: Measured = field(default_factory=Measured)
-    _returns_discrete: bool = False
 
     def of(self, path: str) -> Spread:
         """The spread of the output at ``path``."""
@@ -108,39 +108,45 @@ class Noise:
         self.measured.done = True
         blocks = BLOCKS if self.meaning is not None else ()
         answers = [self._ask(f"the kernel's text over blocks of {b}", partial(self._rounded, b)) for b in blocks]
-        for seed in range(MOVES):
-            self._ask("inputs moved by an ulp of float32", partial(self._moved, seed, "float32"))
-            if not any(answers):
-                self._ask("inputs moved by an ulp of their own types", partial(self._moved, seed, ""))
-            if self._returns_discrete:
-                self._ask("arithmetic moved by an ulp of float32", partial(self._jittered, seed))
+        still = self._made("the reference once more", partial(self._outputs, self.function, self.widen))
+        if still is not None:
+            self._measure_moves(still, has_text=any(answers))
         report("check")
+
+    def _measure_moves(self, still: Mapping[str, Any], *, has_text: bool) -> None:
+        """``still``: the reference's outputs, made once for all that are moved: each has the witnesses' time alone."""
+        for seed in range(MOVES):
+            self._ask("inputs moved by an ulp of float32", partial(self._moved, still, seed, "float32"))
+            if not has_text:
+                self._ask("inputs moved by an ulp of their own types", partial(self._moved, still, seed, ""))
+            if _discrete(still):
+                self._ask("arithmetic moved by an ulp of float32", partial(self._jittered, still, seed))
 
     def _ask(self, name: str, witness: Callable[[], dict[str, Spread]]) -> bool:
         """Count what a witness shows; False where it shows nothing, which is noted."""
-        found = self.measured
+        spreads, found = self._made(name, witness), self.measured.spreads
+        for path, spread in (spreads or {}).items():
+            found[path] = found.get(path, Spread()) + spread
+        return spreads is not None
+
+    def _made(self, name: str, function: Callable[[], T]) -> T | None:
+        """What it gives in time, else None, which is noted: the author's functions under other roundings may fail."""
         try:
             with deadline(WITNESS_S):
-                spreads = witness()
-        except Exception as error:  # the author's functions under other roundings: a witness less
-            found.missing.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
-            return False
-        for path, spread in spreads.items():
-            found.spreads[path] = found.spreads.get(path, Spread()) + spread
-        return True
+                return function()
+        except Exception as error:
+            self.measured.missing.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            return None
 
-    def _moved(self, seed: int, of: str) -> dict[str, Spread]:
-        """``of``: the type whose ulp it is, else each input's own."""
-        still = self._outputs(self.function, self.widen)
-        self._returns_discrete = bool(_discrete(still))
-        draw = _Mover(seed, self.widen, of)
-        return _spreads(self._outputs(self.function, draw), still, exact=False)
+    def _moved(self, still: Mapping[str, Any], seed: int, of: str) -> dict[str, Spread]:
+        """``still``: the reference's outputs. ``of``: the type whose ulp it is, else each input's own."""
+        return _spreads(self._outputs(self.function, _Mover(seed, self.widen, of)), still, exact=False)
 
-    def _jittered(self, seed: int) -> dict[str, Spread]:
-        still = _discrete(self._outputs(self.function, self.widen))
+    def _jittered(self, still: Mapping[str, Any], seed: int) -> dict[str, Spread]:
+        discrete = _discrete(still)
         with jitter(seed):
             moved = self._outputs(self.function, self.widen)
-        return _spreads({path: moved.get(path) for path in still}, still, exact=True)
+        return _spreads({path: moved.get(path) for path in discrete}, discrete, exact=True)
 
     def _rounded(self, block: int) -> dict[str, Spread]:
         def text(*args: Any) -> Any:

@@ -125,7 +125,22 @@ def test_nothing_is_measured_for_a_right_result_and_once_for_wrong_ones() -> Non
     for _ in range(3):
         assert not check_call(lambda x: double(x).index_fill(0, torch.tensor([3]), 9.0), args,
                               make_reference(double, args, measured=measured)).ok  # fmt: skip
-    assert len(calls) == 5 + 8 + 6
+    assert len(calls) == 5 + 5 + 6
+
+
+def test_what_is_moved_has_the_witnesses_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that took half of it was made twice for each witness, and so had none."""
+    from tileflow.measure import noise
+
+    monkeypatch.setattr(noise, "WITNESS_S", 0.8)
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.45)
+        return (x * 3).round().int()
+
+    measured = Measured()
+    make_reference(rounded, (torch.full((1000,), 0.5),), measured=measured).noise.of("result")  # type: ignore[union-attr]
+    assert measured.missing == [] and measured.spreads["result"].worst > 0
 
 
 def test_a_witness_that_fails_or_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
