@@ -17,8 +17,9 @@ from tileflow.target import target
 
 H200 = target("nvidia-h200")
 SPECIALISED = (
-    "examples.attention:attention", "examples.attention:attention_backward", "examples.attention:attention_scored",
-    "examples.bmm:bmm", "examples.fp8_matmul:fp8_matmul", "examples.grouped_matmul:grouped_matmul",
+    "examples.attention:attention", "examples.attention:attention_backward",
+    "examples.attention:attention_backward_fused", "examples.attention:attention_scored", "examples.bmm:bmm",
+    "examples.fp8_matmul:fp8_matmul", "examples.gated_matmul:gated_matmul", "examples.grouped_matmul:grouped_matmul",
     "examples.grouped_matmul:grouped_matmul_flat", "examples.int4_matmul:int4_matmul", "examples.matmul:matmul",
     "examples.matmul:matmul_epilogue", "examples.matmul_layer_norm:matmul_layer_norm",
     "examples.mixed_matmul:mixed_matmul", "examples.split_k:split_k_matmul",
