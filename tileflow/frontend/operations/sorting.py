@@ -101,11 +101,10 @@ def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted:
         raise TraceError(
             "topk takes 1 to all of the elements", got=f"{count} of {size}", where=t.location(), hint="a k of 1 or more"
         )
-    if 2 * _registers(count) > _registers(size):
-        packed = _places(t, x, axis, largest)
+    kept = max(count, 2)  # of one alone, and a block of one row, Triton's interpreter makes a scalar, which has no size
+    packed = _places(t, x, axis, largest, kept if 2 * _registers(kept) <= _registers(size) else None)
+    if packed.value.dims[-1].extent.constant != count:
         packed = part(t, packed, packed.ndim - 1, slice(0, count))
-    else:
-        packed = _places(t, x, axis, largest, count)
     return named("topk", *_pair(t, x, packed, axis, largest))
 
 
