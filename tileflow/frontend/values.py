@@ -209,34 +209,11 @@ def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
     return shape[axis]
 
 
-_VIEWS = frozenset(
-    {
-        "view",
-        "reshape",
-        "flatten",
-        "ravel",
-        "unflatten",
-        "transpose",
-        "t",
-        "T",
-        "mT",
-        "H",
-        "permute",
-        "movedim",
-        "swapaxes",
-        "squeeze",
-        "unsqueeze",
-        "expand",
-        "view_as",
-        "select",
-        "narrow",
-        "diagonal",
-        "unbind",
-        "chunk",
-        "split",
-        "contiguous",
-    }
-)  # torch's, which host code takes
+_VIEWS = frozenset({  # torch's, which host code takes
+    "view", "reshape", "flatten", "ravel", "unflatten", "transpose", "t", "T", "mT", "H", "permute", "movedim",
+    "swapaxes", "squeeze", "unsqueeze", "expand", "view_as", "select", "narrow", "diagonal", "unbind", "chunk",
+    "split", "contiguous",
+})  # fmt: skip
 _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
