@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from tile_testing.kernels import joint_kernels as joint
 from tile_testing.kernels.computed_kernels import (
     activated,
@@ -33,6 +35,7 @@ from examples.grouped_matmul import grouped_matmul, grouped_matmul_flat
 from examples.int4_matmul import int4_matmul
 from examples.matmul import matmul, matmul_epilogue
 from examples.split_k import split_k_matmul
+from tileflow import kernels
 from tileflow.api import Kernel
 from tileflow.config import Choice
 from tileflow.kernels.gated import gated_linear
@@ -457,6 +460,26 @@ def test_all_gradients_many_times(card: Target) -> None:
         again, *others = call(*args)
         assert all(torch.equal(a, b) for a, b in zip(others, sums, strict=True))
         torch.testing.assert_close(again, first, atol=1e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("heads", [(8, 8), (8, 2)])
+def test_attention_of_views_that_share_keys(card: Target, heads: tuple[int, int], d: int) -> None:
+    """Slices of one product's result, (batch, tokens, all heads, d), under the default configs: values and gradients
+    beside torch's own."""
+    queries, keys = heads
+    packed = torch.randn(2, 2048, queries + 2 * keys, d, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+    grad = torch.randn(2, 2048, queries, d, dtype=torch.bfloat16, device="cuda").transpose(1, 2)
+
+    def gradients(attend: Callable[..., torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        out = attend(*(x.transpose(1, 2) for x in packed.split([queries, keys, keys], dim=2)))
+        return out, torch.autograd.grad(out, packed, grad)[0]
+
+    ours = gradients(lambda q, k, v: kernels.attention(q, k, v, causal=True, backend="tileflow"))
+    theirs = gradients(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True))
+    assert ours[0].transpose(1, 2).is_contiguous()
+    for got, wanted in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(got, wanted, atol=3e-2, rtol=3e-2)
 
 
 def test_gradients_of_one_launch_after_another_are_the_same(card: Target) -> None:

@@ -35,7 +35,7 @@ class Backend:
 
 def _backward(ctx: BackwardContext, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     q, k, v, out, lse, causal = ctx.saved
-    return *attention_gradients(q, k, v, out, lse, grad.contiguous(), causal), None, None
+    return *attention_gradients(q, k, v, out, lse, boxable(grad), causal), None, None
 
 
 _with_lse = differentiable(
@@ -52,13 +52,24 @@ def attention_gradients(
     grad_out: torch.Tensor,
     causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients of :func:`attention` by the kernel that is faster. That is
+    """The gradients of :func:`attention` by the kernel that is faster, summed where heads share keys. That is
     :func:`~tileflow.kernels.flash.attention_backward_fused` where :func:`is_fused` says so (1.04 to 1.09 times the
     speed, docs/measurements/warp-specialisation.md), else :func:`~tileflow.kernels.flash.attention_backward`, which
     has no atomics."""
     kernel = flash.attention_backward_fused if is_fused(q, k, causal) else flash.attention_backward
-    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = kernel(q, k, v, out, lse, grad_out, causal)
-    return found
+    grad_q, grad_k, grad_v = kernel(q, k, v, out, lse, grad_out, causal)
+    if q.size(1) == k.size(1):
+        return grad_q, grad_k, grad_v
+    groups = (k.size(1), q.size(1) // k.size(1))
+    return grad_q, grad_k.unflatten(1, groups).sum(2), grad_v.unflatten(1, groups).sum(2)
+
+
+def boxable(x: torch.Tensor) -> torch.Tensor:
+    """``x`` where the copy engine takes its rows as they lie: elements side by side, all else at multiples of 16 bytes.
+    Else a contiguous copy."""
+    step = 16 // x.element_size()
+    fits = x.stride(-1) == 1 and not any(stride % step for stride in (*x.stride()[:-1], x.storage_offset()))
+    return x if fits else x.contiguous()
 
 
 def is_fused(q: torch.Tensor, k: torch.Tensor, causal: bool) -> bool:
@@ -109,7 +120,7 @@ def _wins_on_hopper(q: torch.Tensor, k: torch.Tensor, causal: bool, has_grad: bo
     rows; the gradients at 1.02 to 1.08, but for full attention with heads of 128 (0.97)."""
     if q.device.type != "cuda" or q.dtype not in (torch.bfloat16, torch.float16) or q.size(-1) not in _WON:
         return False
-    is_whole = q.size(1) == k.size(1) and not q.size(2) % _ROWS and not k.size(2) % _ROWS
+    is_whole = not q.size(2) % _ROWS and not k.size(2) % _ROWS
     programs = q.size(0) * q.size(1) * q.size(2) // _ROWS
     if not is_whole or q.size(2) < _LEAST_ROWS or programs < hopper_multiprocessors(q.device.index or 0):
         return False
@@ -150,18 +161,17 @@ def attention(
     """Scaled dot-product attention, (batch, heads, queries, size) by (batch, key heads, keys, size).
 
     ``mask``: as torch's, whose attention such a call takes, and one that ``backend="auto"`` expects to run faster there
-    (:func:`attention_backend` tells). Raises CallError where ``backend="tileflow"`` does not serve the call.
+    (:func:`attention_backend` tells). Transposed and sliced views are read where they lie, and the output lies in
+    memory as the queries do. Raises CallError where ``backend="tileflow"`` does not serve the call.
     """
     chosen = attention_backend(q, k, v, causal=causal, mask=mask, backend=backend)
-    group = q.size(1) // k.size(1) if q.ndim == k.ndim == 4 else 1
     if chosen.name == "torch":
-        options: dict[str, Any] = {"enable_gqa": True} if group != 1 else {}
+        is_shared = q.ndim == k.ndim == 4 and q.size(1) != k.size(1)
+        options: dict[str, Any] = {"enable_gqa": True} if is_shared else {}
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale, **options)
     if scale is not None:  # the kernel's own is 1 / sqrt(size)
         q = q * (scale * math.sqrt(q.size(-1)))
-    if group != 1:
-        k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    out: torch.Tensor = _with_lse(q.contiguous(), k.contiguous(), v.contiguous(), causal, True)
+    out: torch.Tensor = _with_lse(boxable(q), boxable(k), boxable(v), causal, True)
     return out
 
 

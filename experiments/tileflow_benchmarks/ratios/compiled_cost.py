@@ -368,7 +368,7 @@ def cross_compiled() -> dict[str, list[str]]:
         (gated.gated_linear, (x, first, first, "silu")),
         (residual.linear_add, (x, meta(s.hidden, s.hidden), x)),
         (residual.linear_add, (wide, meta(s.hidden, s.mlp), x)),
-        (flash.attention, (q, q, q, True, True)),
+        (flash.attention, (q, k, k, True, True)),
     ]
     found: dict[str, list[str]] = {}
     for kernel, args in calls:

@@ -1,14 +1,14 @@
 # config: block:block_n=128, block:tile_m=128, schedule=warp_specialised
 # region 0, static
 # grid: 128, 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
+# guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (2 == end.0)) and (0 == begin.1)) and (2 == end.1)) and (0 == begin.2)) and (1 == end.2)) and (0 == begin.3)) and (4000 == end.3)) and (32 == d)) and (1 == k.align)) and (2 == k.shape.0)) and (2 == k.shape.1)) and (4000 == k.shape.2)) and (32 == k.shape.3)) and (256000 == k.stride.0)) and (128000 == k.stride.1)) and (32 == k.stride.2)) and (1 == k.stride.3)) and (1 == lse.align)) and (2 == lse.shape.0)) and (2 == lse.shape.1)) and (1 == lse.shape.2)) and (4000 == lse.shape.3)) and (8000 == lse.stride.0)) and (4000 == lse.stride.1)) and (1 == lse.stride.3)) and (4000 == n)) and (1 == out.align)) and (2 == out.shape.0)) and (2 == out.shape.1)) and (1 == out.shape.2)) and (4000 == out.shape.3)) and (32 == out.shape.4)) and (256000 == out.stride.0)) and (128000 == out.stride.1)) and (32 == out.stride.3)) and (1 == out.stride.4)) and (1 == q.align)) and (2 == q.shape.0)) and (2 == q.shape.1)) and (1 == q.shape.2)) and (4000 == q.shape.3)) and (32 == q.shape.4)) and (256000 == q.stride.0)) and (128000 == q.stride.1)) and (32 == q.stride.3)) and (1 == q.stride.4)) and (1 == v.align)) and (2 == v.shape.0)) and (2 == v.shape.1)) and (4000 == v.shape.2)) and (32 == v.shape.3)) and (256000 == v.stride.0)) and (128000 == v.stride.1)) and (32 == v.stride.2)) and (1 == v.stride.3))
 # options: maxnreg=168, num_warps=4
 # constexprs: 
 # lse_ptr: *fp32 % 16 = lse
-# q_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = q
-# k_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = k
-# v_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = v
-# out_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = out
+# q_desc_1x1x1x64x32: tensordesc<bf16[1, 1, 1, 64, 32]> = q
+# k_desc_1x1x128x32: tensordesc<bf16[1, 1, 128, 32]> = k
+# v_desc_1x1x128x32: tensordesc<bf16[1, 1, 128, 32]> = v
+# out_desc_1x1x1x64x32: tensordesc<bf16[1, 1, 1, 64, 32]> = out
 # scale: fp32 = scale
 import triton.language as tl
 from triton.experimental import gluon
@@ -165,19 +165,29 @@ def narrow(tile_n_begin, v0, weights):
 
 
 @gluon.jit
-def finish(tile_m_begin, who: gl.constexpr, c1, sums, c0, lse_ptr, head_begin):
+def finish(
+    tile_m_begin,
+    who: gl.constexpr,
+    c1,
+    sums,
+    c0,
+    lse_ptr,
+    row_begin,
+    head_begin,
+    member_begin,
+):
     # What is left to do with the sums of all turns.
     tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
     tile_m_mask = tile_m_idx < 4000
-    # out[head.begin, tile_m, :] = acc / total[:, None]
+    # out[*at, tile_m, :] = acc / total[:, None]
     v40 = c1[:, None]
     v41 = gl.convert_layout(v40, BY_32)
     v42 = sums / v41
-    # lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
+    # lse[*at, tile_m] = (peak + torch.log2(total)) * math.log(2)
     v43 = tl.log2(c1)
     v44 = c0 + v43
     v45 = v44 * 0.6931471805599453
-    tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v45, mask=tile_m_mask)
+    tl.store(lse_ptr + row_begin * 8000 + head_begin * 4000 + member_begin * 4000 + tile_m_idx, v45, mask=tile_m_mask)
     v46 = v42.to(tl.bfloat16)
     return v46
 
@@ -199,8 +209,10 @@ def consumer(
     value,
     value_empty,
     lse_ptr,
+    row_begin,
     head_begin,
-    out_desc_1x64x32,
+    member_begin,
+    out_desc_1x1x1x64x32,
 ):
     # A group of rows: their products, and what the author computes between them.
     # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
@@ -254,57 +266,67 @@ def consumer(
                 operand = narrow(tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, weights)
         sums_under_way = warpgroup_mma(operand, value.index((turns - 1) % STAGES).reshape([128, 32]), sums, is_async=True)
         sums = warpgroup_mma_wait(0, [sums_under_way])
-    result = finish(tile_m_begin, who, c1, sums, c0, lse_ptr, head_begin)
+    result = finish(tile_m_begin, who, c1, sums, c0, lse_ptr, row_begin, head_begin, member_begin)
     query.index(who).reshape([64, 32]).store(result)
     fence_async_shared()
-    tma.async_copy_shared_to_global(out_desc_1x64x32, [head_begin, tile_m_begin + who * ROWS, 0], query.index(who))
+    tma.async_copy_shared_to_global(out_desc_1x1x1x64x32, [row_begin, head_begin, member_begin, tile_m_begin + who * ROWS, 0], query.index(who))
     tma.store_wait(0)
 
 
 @gluon.jit
 def producer(
     query_full,
-    q_desc_1x64x32,
+    q_desc_1x1x1x64x32,
+    row_begin,
     head_begin,
     tile_m_begin,
     query,
     turns,
     key_empty,
     key_full,
-    k_desc_1x128x32,
+    k_desc_1x1x128x32,
     key,
     value_empty,
     value_full,
-    v_desc_1x128x32,
+    v_desc_1x1x128x32,
     value,
 ):
     # Boxes of memory, copied as far ahead as there are slots.
     mbarrier.expect(query_full.index(0), 4096)
-    tma.async_copy_global_to_shared(q_desc_1x64x32, [head_begin, tile_m_begin, 0], query_full.index(0), query.index(0))
+    tma.async_copy_global_to_shared(q_desc_1x1x1x64x32, [row_begin, head_begin, 0, tile_m_begin, 0], query_full.index(0), query.index(0))
     mbarrier.expect(query_full.index(1), 4096)
-    tma.async_copy_global_to_shared(q_desc_1x64x32, [head_begin, tile_m_begin + ROWS, 0], query_full.index(1), query.index(1))
+    tma.async_copy_global_to_shared(q_desc_1x1x1x64x32, [row_begin, head_begin, 0, tile_m_begin + ROWS, 0], query_full.index(1), query.index(1))
     for turn in range(0, turns):
         tile_n_begin = turn * BLOCK_BLOCK_N
         mbarrier.wait(key_empty.index(turn % STAGES), ((turn // STAGES) & 1) ^ 1)  # all groups have multiplied by these keys
         mbarrier.expect(key_full.index(turn % STAGES), 8192)
-        tma.async_copy_global_to_shared(k_desc_1x128x32, [head_begin, tile_n_begin, 0], key_full.index(turn % STAGES), key.index(turn % STAGES))
+        tma.async_copy_global_to_shared(k_desc_1x1x128x32, [row_begin, head_begin, tile_n_begin, 0], key_full.index(turn % STAGES), key.index(turn % STAGES))
         mbarrier.wait(value_empty.index(turn % STAGES), ((turn // STAGES) & 1) ^ 1)  # all groups have multiplied by these values
         mbarrier.expect(value_full.index(turn % STAGES), 8192)
-        tma.async_copy_global_to_shared(v_desc_1x128x32, [head_begin, tile_n_begin, 0], value_full.index(turn % STAGES), value.index(turn % STAGES))
+        tma.async_copy_global_to_shared(v_desc_1x1x128x32, [row_begin, head_begin, tile_n_begin, 0], value_full.index(turn % STAGES), value.index(turn % STAGES))
 
 
 @gluon.jit
-def attention_0(lse_ptr, q_desc_1x64x32, k_desc_1x128x32, v_desc_1x128x32, out_desc_1x64x32, scale):
+def attention_0(
+    lse_ptr,
+    q_desc_1x1x1x64x32,
+    k_desc_1x1x128x32,
+    v_desc_1x1x128x32,
+    out_desc_1x1x1x64x32,
+    scale,
+):
     pid = tl.program_id(0)
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
     tile_m_begin = (pid % tile_m_count) * BLOCK_TILE_M
-    head_begin = (pid // tile_m_count)
+    member_begin = ((pid // tile_m_count) % 1)
+    head_begin = (((pid // tile_m_count) // 1) % 2)
+    row_begin = ((((pid // tile_m_count) // 1) // 2))
     # for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
     v0 = tl.minimum(tile_m_begin + BLOCK_TILE_M, 4000)
     turns = (v0 + BLOCK_BLOCK_N - 1) // BLOCK_BLOCK_N
-    query = gl.allocate_shared_memory(q_desc_1x64x32.dtype, [2, 1, 64, 32], q_desc_1x64x32.layout)
-    key = gl.allocate_shared_memory(k_desc_1x128x32.dtype, [2, 1, 128, 32], k_desc_1x128x32.layout)
-    value = gl.allocate_shared_memory(v_desc_1x128x32.dtype, [2, 1, 128, 32], v_desc_1x128x32.layout)
+    query = gl.allocate_shared_memory(q_desc_1x1x1x64x32.dtype, [2, 1, 1, 1, 64, 32], q_desc_1x1x1x64x32.layout)
+    key = gl.allocate_shared_memory(k_desc_1x1x128x32.dtype, [2, 1, 1, 128, 32], k_desc_1x1x128x32.layout)
+    value = gl.allocate_shared_memory(v_desc_1x1x128x32.dtype, [2, 1, 1, 128, 32], v_desc_1x1x128x32.layout)
     # a group's queries are there
     query_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for slot in gl.static_range(2):
@@ -330,7 +352,7 @@ def attention_0(lse_ptr, q_desc_1x64x32, k_desc_1x128x32, v_desc_1x128x32, out_d
     for slot in gl.static_range(2):
         mbarrier.init(order.index(slot), count=1)
     gl.warp_specialize([
-        (consumer, (0, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
-        (consumer, (1, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
-        (producer, (query_full, q_desc_1x64x32, head_begin, tile_m_begin, query, turns, key_empty, key_full, k_desc_1x128x32, key, value_empty, value_full, v_desc_1x128x32, value,)),
+        (consumer, (0, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, row_begin, head_begin, member_begin, out_desc_1x1x1x64x32,)),
+        (consumer, (1, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, row_begin, head_begin, member_begin, out_desc_1x1x1x64x32,)),
+        (producer, (query_full, q_desc_1x1x1x64x32, row_begin, head_begin, tile_m_begin, query, turns, key_empty, key_full, k_desc_1x1x128x32, key, value_empty, value_full, v_desc_1x1x128x32, value,)),
     ], [4, 1], [240, 24])

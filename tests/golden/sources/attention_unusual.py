@@ -1,14 +1,14 @@
-# config: block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
+# config: block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, persistent=2, store:out#0.access=descriptor
 # region 0, static
 # grid: 264, 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
+# guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (2 == end.0)) and (0 == begin.1)) and (2 == end.1)) and (0 == begin.2)) and (1 == end.2)) and (0 == begin.3)) and (4000 == end.3)) and (32 == d)) and (1 == k.align)) and (2 == k.shape.0)) and (2 == k.shape.1)) and (4000 == k.shape.2)) and (32 == k.shape.3)) and (256000 == k.stride.0)) and (128000 == k.stride.1)) and (32 == k.stride.2)) and (1 == k.stride.3)) and (1 == lse.align)) and (2 == lse.shape.0)) and (2 == lse.shape.1)) and (1 == lse.shape.2)) and (4000 == lse.shape.3)) and (8000 == lse.stride.0)) and (4000 == lse.stride.1)) and (1 == lse.stride.3)) and (4000 == n)) and (1 == out.align)) and (2 == out.shape.0)) and (2 == out.shape.1)) and (1 == out.shape.2)) and (4000 == out.shape.3)) and (32 == out.shape.4)) and (256000 == out.stride.0)) and (128000 == out.stride.1)) and (32 == out.stride.3)) and (1 == out.stride.4)) and (1 == q.align)) and (2 == q.shape.0)) and (2 == q.shape.1)) and (1 == q.shape.2)) and (4000 == q.shape.3)) and (32 == q.shape.4)) and (256000 == q.stride.0)) and (128000 == q.stride.1)) and (32 == q.stride.3)) and (1 == q.stride.4)) and (1 == v.align)) and (2 == v.shape.0)) and (2 == v.shape.1)) and (4000 == v.shape.2)) and (32 == v.shape.3)) and (256000 == v.stride.0)) and (128000 == v.stride.1)) and (32 == v.stride.2)) and (1 == v.stride.3))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_BLOCK_N=32, BLOCK_TILE_M=16
 # k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
 # v_ptr: *bf16 % 16 = v
-# q_desc_1x16x32: tensordesc<bf16[1, 16, 32]> = q
-# out_desc_1x16x32: tensordesc<bf16[1, 16, 32]> = out
+# q_desc_1x1x1x16x32: tensordesc<bf16[1, 1, 1, 16, 32]> = q
+# out_desc_1x1x1x16x32: tensordesc<bf16[1, 1, 1, 16, 32]> = out
 # scale: fp32 = scale
 import triton
 import triton.language as tl
@@ -19,33 +19,38 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention (flash.py:64), launch 0, static sizes
+# examples.attention:attention (flash.py:74), launch 0, static sizes
 #   block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor,
-#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, order=1,0, persistent=2,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, persistent=2,
 #   store:out#0.access=descriptor
 @triton.jit
 def attention_0(
     k_ptr,
     lse_ptr,
     v_ptr,
-    q_desc_1x16x32,
-    out_desc_1x16x32,
+    q_desc_1x1x1x16x32,
+    out_desc_1x1x1x16x32,
     scale,
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
+    # for row, head, member, tile_m in tfl.tile([batch, key_heads, heads // key_heads, m], block_size=[1, 1, 1, None]):
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
-    for pid in tl.range(tl.program_id(0), 4 * tile_m_count, tl.num_programs(0)):
-        band = pid // (4 * 4)
-        height = tl.minimum(tile_m_count - band * 4, 4)
-        tile_m_begin = ((tile_m_count - 1) - (band * 4 + pid % (4 * 4) % height)) * BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), 2 * 2 * 1 * tile_m_count, tl.num_programs(0)):
+        plane = pid % (1 * tile_m_count)
+        head_begin = ((pid // (1 * tile_m_count)) % 2)
+        head_idx = head_begin + tl.arange(0, 1)
+        row_begin = (((pid // (1 * tile_m_count)) // 2))
+        row_idx = row_begin + tl.arange(0, 1)
+        band = plane // (4 * tile_m_count)
+        height = tl.minimum(1 - band * 4, 4)
+        member_begin = (band * 4 + plane % (4 * tile_m_count) % height)
+        member_idx = member_begin + tl.arange(0, 1)
+        tile_m_begin = ((tile_m_count - 1) - (plane % (4 * tile_m_count) // height)) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
-        head_begin = (pid % (4 * 4) // height)
-        head_idx = head_begin + tl.arange(0, 1)
-        # query = q[head.begin, tile_m, :]
-        query = tl.reshape(q_desc_1x16x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
+        # query = q[*at, tile_m, :]
+        query = tl.reshape(q_desc_1x1x1x16x32.load([row_begin, head_begin, 0, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
         # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
         peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
         total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
@@ -59,8 +64,8 @@ def attention_0(
         for tile_n_begin in tl.range(0, v0, BLOCK_BLOCK_N):
             tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
             tile_n_mask = tile_n_idx < v0
-            # scores = tfl.dot(query, k[head.begin, tile_n, :].T)
-            v1 = tl.load(k_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
+            # scores = tfl.dot(query, k[*keys, tile_n, :].T)
+            v1 = tl.load(k_ptr + row_begin * 256000 + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
             v2 = tl.permute(v1, (1, 0))
             scores = tl.dot(query, v2)
             # if causal and tile_n.end > tile_m.begin:
@@ -77,8 +82,8 @@ def attention_0(
                 scores_1 = scores_2
             else:
                 scores_1 = scores
-            # peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
-            v10 = tl.load(v_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
+            # peak, total, acc = absorb(peak, total, acc, scores, v[*keys, tile_n, :], scale)
+            v10 = tl.load(v_ptr + row_begin * 256000 + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
             # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
             v11 = tl.where(tile_n_mask[None, :], scores_1, float('-inf'))
             v12 = tl.reduce(v11, 1, _maximum)
@@ -106,13 +111,13 @@ def attention_0(
             acc = acc_next
             peak = new_peak
             total = total_next
-        # out[head.begin, tile_m, :] = acc / total[:, None]
+        # out[*at, tile_m, :] = acc / total[:, None]
         v25 = total[:, None]
         v26 = acc / v25
         v27 = v26.to(tl.bfloat16)
-        out_desc_1x16x32.store([head_begin, tile_m_begin, 0], tl.reshape(v27, [1, BLOCK_TILE_M, 32]))
-        # lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
+        out_desc_1x1x1x16x32.store([row_begin, head_begin, member_begin, tile_m_begin, 0], tl.reshape(v27, [1, 1, 1, BLOCK_TILE_M, 32]))
+        # lse[*at, tile_m] = (peak + torch.log2(total)) * math.log(2)
         v28 = tl.log2(total)
         v29 = peak + v28
         v30 = v29 * 0.6931471805599453
-        tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v30)
+        tl.store(lse_ptr + row_begin * 8000 + head_begin * 4000 + member_begin * 4000 + tile_m_idx, v30)

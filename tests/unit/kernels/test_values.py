@@ -16,7 +16,7 @@ import tileflow.kernels as ours
 from tileflow.api import load_kernel
 from tileflow.errors import CallError
 from tileflow.frontend.meaning import serialise
-from tileflow.kernels import hopper, linear, scaled_dot
+from tileflow.kernels import flash, hopper, linear, scaled_dot
 from tileflow.kernels.linear_loss import CHUNK_BYTES, chunk_rows
 from tileflow.kernels.rotary import inputs as rope_inputs
 from tileflow.kernels.rotary import reference as turned
@@ -244,6 +244,47 @@ def test_attention(causal: bool) -> None:
         lambda q, k, v: F.scaled_dot_product_attention(q.mT, k.mT, v.mT, is_causal=causal, scale=0.3, enable_gqa=True),
         [leaf(1, 4, 16, 11), leaf(1, 2, 16, 11), leaf(1, 2, 16, 11)],
     )
+
+
+def _views(heads: int, key_heads: int) -> tuple[torch.Tensor, ...]:
+    """Queries, keys and values (2, ..., 12, 16) as slices of what one product gives, (2, 12, all heads, 16)."""
+    packed = torch.randn(2, 12, heads + 2 * key_heads, 16)
+    return tuple(x.transpose(1, 2) for x in packed.split([heads, key_heads, key_heads], dim=2))
+
+
+def test_attention_reads_views_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is copied: not slices, not transposed ones, and not keys for each head. The output lies as the queries
+    do, so that what follows views it as (batch, tokens, hidden)."""
+    q, k, v = _views(4, 2)
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(scaled_dot, "_with_lse", lambda *args: seen.extend(args[:3]) or flash.attention(*args)[0])
+    out = ours.attention(q, k, v, causal=True, backend="tileflow")
+    assert [x is y for x, y in zip(seen, (q, k, v), strict=True)] == [True] * 3
+    assert out.transpose(1, 2).is_contiguous()
+    torch.testing.assert_close(out, F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True))
+
+
+@pytest.mark.parametrize("kernel", [flash.attention_backward, flash.attention_backward_fused])
+def test_gradients_of_heads_that_share_keys(kernel: Any) -> None:
+    """Of each head of the queries by the kernels, and summed by what calls them."""
+    q, k, v = _views(4, 2)
+    out, lse = flash.reference(q, k, v, causal=True, with_lse=True)
+    args = (q, k, v, out, lse, torch.randn_like(q), True)
+    found = kernel(*args)
+    assert found[0].stride() == torch.empty_like(q).stride() and found[1].shape == q.shape
+    torch.testing.assert_close(found, flash.backward_reference(*args), atol=1e-4, rtol=1e-4)
+    assert scaled_dot.attention_gradients(*args)[1].shape == k.shape
+
+
+def test_what_the_copy_engine_takes_as_it_lies() -> None:
+    rows = torch.randn(2, 3, 8, 16, dtype=torch.bfloat16)
+    for view in (rows, rows.transpose(1, 2), rows[:, :, 2:], rows[..., :8]):
+        assert scaled_dot.boxable(view) is view
+    odd = torch.randn(2, 3, 8, 20, dtype=torch.bfloat16)  # rows of 40 bytes
+    for view in (rows.mT, rows[..., 4:], odd, rows[..., :1].expand(2, 3, 8, 16)):
+        copied = scaled_dot.boxable(view)
+        assert copied is not view or view.is_contiguous()
+        assert torch.equal(copied, view) and copied.stride(-1) == 1
 
 
 def test_attention_says_what_runs_it() -> None:

@@ -20,6 +20,7 @@ from tileflow.config import Config
 from tileflow.emit.gluon.gradients import GradientsKernel
 from tileflow.explain import explain
 from tileflow.ir.graph import KernelIR
+from tileflow.kernels.flash import by_key_head
 from tileflow.schedule.chained import Refusal
 from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.execute import NASTY, at_random, execute, interleavings
@@ -63,7 +64,7 @@ def errors(m: int, d: int, causal: bool, turn: int, mode: str = "static") -> dic
     """The largest error of each gradient, of all programs, each under another interleaving."""
     torch.manual_seed(m)
     args = attention_backward_fused.inputs(batch=1, heads=1, m=m, d=d, causal=causal)
-    q, k, v, out, lse, grad_out = (x.flatten(0, 1) for x in args[:6])
+    q, k, v, out, lse, grad_out = (by_key_head(x, 1) for x in args[:6])
     delta = (out.float() * grad_out.float()).sum(-1)
     results = {"sum_q": torch.zeros(q.shape), **{name: torch.zeros_like(k) for name in ("grad_k", "grad_v")}}
     tensors = {"q": q, "k": k, "v": v, "grad_out": grad_out, "lse2": lse * LOG2_E, "delta": delta, **results}
@@ -71,13 +72,17 @@ def errors(m: int, d: int, causal: bool, turn: int, mode: str = "static") -> dic
     scale = 1 / math.sqrt(d)
     nasty = list(NASTY.values())
     for n, begin in enumerate(range(0, m, 128)):
-        scalars, begins = {"scale": scale, "LOG2_E": LOG2_E}, {"head@1": 0, found.rows: begin}
+        scalars, begins = (
+            {"scale": scale, "LOG2_E": LOG2_E},
+            {"row@1": 0, "head@1": 0, "member@1": 0, found.rows: begin},
+        )
         program = GradientProgram(ir, found, config, tensors, scalars, begins)
         execute(schedule, program, program.turns, nasty[(3 * n + d) % len(nasty)] if n % 2 else at_random(n))
     wanted = attention_backward_fused.reference(*(a.double() if isinstance(a, torch.Tensor) else a for a in args))
     got = (tensors["sum_q"].double() * scale, tensors["grad_k"].double(), tensors["grad_v"].double())
     return {
-        name: float((g - w.flatten(0, 1)).abs().max()) for name, g, w in zip(("q", "k", "v"), got, wanted, strict=True)
+        name: float((g - by_key_head(w, 1)).abs().max())
+        for name, g, w in zip(("q", "k", "v"), got, wanted, strict=True)
     }
 
 

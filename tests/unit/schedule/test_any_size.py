@@ -30,7 +30,7 @@ def _gradients_of_keys(frame: Frame) -> None:
     q, k, v, grad_out = (frame[name].float() for name in ("q", "k", "v", "grad_out"))
     scores = q @ k.mT * frame["scale"] * LOG2_E
     if frame["causal"]:
-        scores = scores.masked_fill(torch.ones(q.size(1), k.size(1)).triu(1).bool(), -torch.inf)
+        scores = scores.masked_fill(torch.ones(q.size(-2), k.size(-2)).triu(1).bool(), -torch.inf)
     weights = torch.exp2(scores - frame["lse2"][..., None])
     inner = weights * (grad_out @ v.mT - frame["delta"][..., None])
     frame["grad_v"].copy_(weights.mT @ grad_out)

@@ -22,6 +22,7 @@ from examples.attention import LOG2_E, attention, attention_backward
 from tileflow.api import Kernel
 from tileflow.explain import explain
 from tileflow.ir.graph import KernelIR
+from tileflow.kernels.flash import by_key_head
 from tileflow.schedule.attention import Shape
 from tileflow.schedule.attention import attention as attention_schedule
 from tileflow.schedule.chained import Chained, Refusal, find_chained
@@ -31,6 +32,7 @@ from tileflow.schedule.structure import find_structure
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
+ONE_ROW = {"row": 0, "member": 0}  # of a batch, and of the heads that share keys
 
 
 def region(kernel: Kernel, args: tuple[Any, ...], choices: Mapping[str, Any]) -> tuple[KernelIR, Any]:
@@ -52,13 +54,13 @@ def run(
     """Every program of a region, each under another interleaving."""
     found = find_chained(ir)
     assert isinstance(found, Chained)
-    heads, m, d = tensors["q"].shape
-    depth = 1 << (d - 1).bit_length()
-    box, keys_box = (1, 64, depth), (1, keys, depth)
+    *outer, m, d = tensors["q"].shape
+    depth, ones = 1 << (d - 1).bit_length(), (1,) * len(outer)
+    box, keys_box = (*ones, 64, depth), (*ones, keys, depth)
     schedule = attention_schedule(Shape(box, keys_box, keys_box, 2, box, 2), groups, stages=2, ping_pong=True)
     nasty = list(NASTY.values())
-    for number, (head, begin) in enumerate((h, b) for h in range(heads) for b in range(0, m, 64 * groups)):
-        program = Program(ir, found, config, tensors, scalars, {"head": head, "tile_m": begin})
+    for number, (head, begin) in enumerate((h, b) for h in range(math.prod(outer)) for b in range(0, m, 64 * groups)):
+        program = Program(ir, found, config, tensors, scalars, ONE_ROW | {"head": head, "tile_m": begin})
         choose = nasty[number % len(nasty)] if number % 2 else at_random(number)
         execute(schedule, program, program.turns, choose)
 
@@ -70,17 +72,17 @@ def test_programs_that_walk_over_tiles() -> None:
     ir, config = region(attention, args, {"block:tile_m": 128, "block:block_n": 64})
     found = find_chained(ir)
     assert isinstance(found, Chained)
-    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    q, k, v = by_key_head(args[0], args[1].size(1)), *args[1:3]
     out = torch.zeros_like(q)
     tensors, scalars = {"q": q, "k": k, "v": v, "out": out}, {"scale": LOG2_E / math.sqrt(64)}
-    box = (1, 64, 64)
+    box = (1, 1, 1, 64, 64)
     schedule = attention_schedule(Shape(box, box, box, 2, box, 2), groups=2, stages=2, ping_pong=True, walks=True)
-    tiles = [{"head": head, "tile_m": begin} for head in range(2) for begin in (0, 128, 256)]
+    tiles = [ONE_ROW | {"head": head, "tile_m": begin} for head in range(2) for begin in (0, 128, 256)]
     for first in range(2):
         programs = [Program(ir, found, config, tensors, scalars, begins) for begins in tiles[first::2]]
         execute(schedule, Walk(programs), programs[0].turns, at_random(first), len(programs))
     wanted = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
-    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(out.float(), by_key_head(wanted, wanted.size(1)), atol=2e-2, rtol=2e-2)
 
 
 def test_programs_that_walk_along_a_triangle() -> None:
@@ -90,19 +92,19 @@ def test_programs_that_walk_along_a_triangle() -> None:
     ir, config = region(attention, args, {"block:tile_m": 64, "block:block_n": 64})
     found = find_chained(ir)
     assert isinstance(found, Chained)
-    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    q, k, v = by_key_head(args[0], args[1].size(1)), *args[1:3]
     out = torch.zeros_like(q)
     tensors, scalars = {"q": q, "k": k, "v": v, "out": out}, {"scale": LOG2_E / math.sqrt(64)}
-    box = (1, 64, 64)
+    box = (1, 1, 1, 64, 64)
     schedule = attention_schedule(Shape(box, box, box, 2, box, 2), groups=1, stages=2, ping_pong=False, walks=True)
-    tiles = [{"head": head, "tile_m": begin} for head in range(2) for begin in (192, 128, 64, 0)]
+    tiles = [ONE_ROW | {"head": head, "tile_m": begin} for head in range(2) for begin in (192, 128, 64, 0)]
     for first in range(2):
         programs = [Program(ir, found, config, tensors, scalars, begins) for begins in tiles[first::2]]
         turns = tuple(program.turns for program in programs)
         assert len(set(turns)) > 1
         execute(schedule, Walk(programs), turns, at_random(first), len(programs))
     wanted = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
-    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(out.float(), by_key_head(wanted, wanted.size(1)), atol=2e-2, rtol=2e-2)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -111,12 +113,12 @@ def test_attention_of_odd_sizes(causal: bool) -> None:
     torch.manual_seed(0)
     args = attention.inputs(batch=1, heads=2, m=200, d=80, causal=causal, with_lse=True)
     ir, config = region(attention, args, {"block:tile_m": 128, "block:block_n": 64})
-    q, k, v = (x.flatten(0, 1) for x in args[:3])
-    out, lse = torch.zeros_like(q), torch.zeros(2, 200)
+    q, k, v = by_key_head(args[0], args[1].size(1)), *args[1:3]
+    out, lse = torch.zeros_like(q), torch.zeros(1, 2, 1, 200)
     run(ir, config, {"q": q, "k": k, "v": v, "out": out, "lse": lse}, {"scale": LOG2_E / math.sqrt(80)}, 64)
     wanted, wanted_lse = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
-    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
-    torch.testing.assert_close(lse, wanted_lse.flatten(0, 1), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(out.float(), by_key_head(wanted, wanted.size(1)), atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(lse, by_key_head(wanted_lse, 2), atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("causal", "groups", "keys"), [(False, 3, 128), (True, 4, 64)])
@@ -125,12 +127,12 @@ def test_heads_of_64_columns_by_more_groups(causal: bool, groups: int, keys: int
     torch.manual_seed(0)
     args = attention.inputs(batch=1, heads=1, m=384, d=64, causal=causal)
     ir, config = region(attention, args, {"block:tile_m": 64 * groups, "block:block_n": keys})
-    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    q, k, v = by_key_head(args[0], args[1].size(1)), *args[1:3]
     out = torch.zeros_like(q)
     tensors, scalars = {"q": q, "k": k, "v": v, "out": out}, {"scale": LOG2_E / math.sqrt(64)}
     run(ir, config, tensors, scalars, keys, groups)
     wanted = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
-    torch.testing.assert_close(out.float(), wanted.flatten(0, 1), atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(out.float(), by_key_head(wanted, wanted.size(1)), atol=2e-2, rtol=2e-2)
 
 
 def test_heads_that_share_keys() -> None:

@@ -13,6 +13,7 @@ from tile_testing.kernels.schedule_bodies import edited
 from examples.attention import LOG2_E, attention, attention_backward
 from tileflow.emit.gluon.kernel import GluonKernel
 from tileflow.emit.gluon.specialised import specialised_kernel
+from tileflow.kernels.flash import by_key_head
 from tileflow.schedule.evaluate import Program, Streamed
 from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.execute import at_random, execute
@@ -46,8 +47,8 @@ def programs(kernel: GluonKernel, tensors: dict[str, torch.Tensor], d: int = 64)
     scale = 1 / math.sqrt(d)
     scalars = {"scale": scale * LOG2_E if kind is Program else scale, "LOG2_E": LOG2_E}
     rows = kernel.structure.rows
-    head = rows.replace("tile_m", "head").replace("tile_n", "head")
-    return [kind(*given, scalars, {head: 0, rows: begin}) for begin in range(0, tensors["q"].size(1), 128)]
+    alone = {rows.replace("tile_m", axis).replace("tile_n", axis): 0 for axis in ("row", "head", "member")}
+    return [kind(*given, scalars, alone | {rows: begin}) for begin in range(0, tensors["q"].size(-2), 128)]
 
 
 def asks(schedule: Schedule) -> set[str]:
@@ -73,13 +74,13 @@ def attended(change: Callable[[Schedule], Schedule], causal: bool = False) -> fl
     """Attention over 200 keys by a changed schedule: how far it is off. The last block has 8 keys of 64."""
     torch.manual_seed(0)
     args = attention.inputs(batch=1, heads=1, m=200, d=64, causal=causal)
-    q, k, v = (x.flatten(0, 1) for x in args[:3])
+    q, k, v = by_key_head(args[0], 1), *args[1:3]
     tensors = {"q": q, "k": k, "v": v, "out": torch.zeros_like(q)}
     kernel = emitted(200, causal)
     for number, program in enumerate(programs(kernel, tensors)):
         execute(change(kernel.specialised), program, program.turns, at_random(number))
     wanted = attention.reference(*(a.float() if isinstance(a, torch.Tensor) else a for a in args))
-    return float((tensors["out"].float() - wanted.flatten(0, 1)).abs().max())
+    return float((tensors["out"].float() - by_key_head(wanted, 1)).abs().max())
 
 
 def _of(change: Callable[[IfFull], Step]) -> Callable[[Schedule], Schedule]:
@@ -126,7 +127,7 @@ def test_gradients_of_partial_blocks(launch: int) -> None:
     """Their operands are zero past the end, whatever a part computes there: the fault is found all the same."""
     torch.manual_seed(0)
     args = attention_backward.inputs(batch=1, heads=1, m=200, d=64, causal=False)
-    q, k, v, out, lse, grad_out = (x.flatten(0, 1) for x in args[:6])
+    q, k, v, out, lse, grad_out = (by_key_head(x, 1) for x in args[:6])
     results = {name: torch.zeros_like(q) for name in ("grad_q", "grad_k", "grad_v")}
     delta = (out.float() * grad_out.float()).sum(-1)
     tensors = {"q": q, "k": k, "v": v, "grad_out": grad_out, "lse2": lse * LOG2_E, "delta": delta, **results}
@@ -136,7 +137,7 @@ def test_gradients_of_partial_blocks(launch: int) -> None:
     wanted = attention_backward.reference(*(a.double() if isinstance(a, torch.Tensor) else a for a in args))
     named = dict(zip(("grad_q", "grad_k", "grad_v"), wanted, strict=True))
     for name in ("grad_q",) if launch == 2 else ("grad_k", "grad_v"):
-        assert (results[name].double() - named[name].flatten(0, 1)).abs().max() < 0.03
+        assert (results[name].double() - by_key_head(named[name], 1)).abs().max() < 0.03
     broken = _of(_unmasked)(kernel.specialised)
     with pytest.raises(ScheduleFault) as fault:
         execute(broken, program, program.turns, at_random(0))

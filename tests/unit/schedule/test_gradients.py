@@ -17,6 +17,7 @@ from examples.attention import LOG2_E, attention_backward
 from tileflow.api import Kernel
 from tileflow.explain import explain
 from tileflow.ir.graph import KernelIR
+from tileflow.kernels.flash import by_key_head
 from tileflow.schedule.chained import Refusal
 from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.execute import NASTY, at_random, execute, interleavings
@@ -46,14 +47,14 @@ BLOCK = {1: "block:block_m", 2: "block:block_n"}  # of a turn, by region
 
 def shape_of(found: GradientLoop, depth: int, turn: int) -> Shape:
     """The boxes of matrices of so many columns, and of blocks of ``turn`` rows."""
-    held = tuple(Box(op.attrs.tensor, (1, 64, depth), 2) for op in found.held)  # type: ignore[attr-defined]
-    blocks = tuple(Box(op.attrs.tensor, (1, turn, depth), 2) for op in found.blocks)  # type: ignore[attr-defined]
+    held = tuple(Box(op.attrs.tensor, (1, 1, 1, 64, depth), 2) for op in found.held)  # type: ignore[attr-defined]
+    blocks = tuple(Box(op.attrs.tensor, (1, 1, 1, turn, depth), 2) for op in found.blocks)  # type: ignore[attr-defined]
     return Shape(
         held, blocks, tuple(ScoreShape(s.held, s.block, s.transposed) for s in found.scores),
         tuple(SumShape(s.block, s.transposed, s.part) for s in found.sums),
-        tuple(Box("result", (1, 64, depth), 2) for _ in found.saved),
+        tuple(Box("result", (1, 1, 1, 64, depth), 2) for _ in found.saved),
         tuple(n for n, ops in enumerate(found.ahead) if ops),
-        tuple(None if op is None else Box("vector", (1, turn), 4) for op in found.vectors),
+        tuple(None if op is None else Box("vector", (1, 1, 1, turn), 4) for op in found.vectors),
     )  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def arguments(heads: int, m: int, d: int, causal: bool) -> tuple[tuple[Any, ...]
     """Of the gradients' kernel, and the tensors that its second and third launch see."""
     torch.manual_seed(m)
     args = attention_backward.inputs(batch=1, heads=heads, m=m, d=d, causal=causal)
-    q, k, v, out, lse, grad_out = (x.flatten(0, 1) for x in args[:6])
+    q, k, v, out, lse, grad_out = (by_key_head(x, heads) for x in args[:6])
     delta = (out.float() * grad_out.float()).sum(-1)
     results = {name: torch.zeros_like(q) for name in ("grad_q", "grad_k", "grad_v")}
     return args, {"q": q, "k": k, "v": v, "grad_out": grad_out, "lse2": lse * LOG2_E, "delta": delta, **results}
@@ -88,10 +89,17 @@ def run(number: int, heads: int, m: int, d: int, causal: bool, turn: int, groups
     nasty = list(NASTY.values())
     places = [(h, b) for h in range(heads) for b in range(0, m, 64 * groups)]
     for n, (head, begin) in enumerate(places):
-        program = GradientProgram(ir, found, config, tensors, scalars, {f"head@{number}": head, found.rows: begin})
+        program = GradientProgram(
+            ir,
+            found,
+            config,
+            tensors,
+            scalars,
+            {f"row@{number}": 0, f"head@{number}": head, f"member@{number}": 0, found.rows: begin},
+        )
         execute(schedule, program, program.turns, nasty[n % len(nasty)] if n % 2 else at_random(n))
     wanted = attention_backward.reference(*(a.double() if isinstance(a, torch.Tensor) else a for a in args))
-    names = dict(zip(("grad_q", "grad_k", "grad_v"), (w.flatten(0, 1) for w in wanted), strict=True))
+    names = dict(zip(("grad_q", "grad_k", "grad_v"), (by_key_head(w, heads) for w in wanted), strict=True))
     return {name: (tensors[name].double() - names[name]).abs().max() for name in names}
 
 
