@@ -46,7 +46,8 @@ def shared_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
 
 def by_key_head(x: torch.Tensor, key_heads: int) -> torch.Tensor:
     """``(batch, heads, ...)`` as ``(batch, key_heads, heads that share one, ...)``."""
-    return x.unflatten(1, (key_heads, x.size(1) // key_heads))
+    shared: torch.Tensor = x.unflatten(1, (key_heads, x.size(1) // key_heads))
+    return shared
 
 
 def scaled_scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:

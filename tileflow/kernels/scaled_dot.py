@@ -66,9 +66,9 @@ def attention_gradients(
 
 def boxable(x: torch.Tensor) -> torch.Tensor:
     """``x`` where the copy engine takes its rows as they lie: elements side by side, all else at multiples of 16 bytes.
-    Else a contiguous copy."""
+    Else a contiguous copy. Where a view begins is not asked, which torch.compile cannot trace."""
     step = 16 // x.element_size()
-    fits = x.stride(-1) == 1 and not any(stride % step for stride in (*x.stride()[:-1], x.storage_offset()))
+    fits = x.stride(-1) == 1 and not any(stride % step for stride in x.stride()[:-1])
     return x if fits else x.contiguous()
 
 
