@@ -13,19 +13,24 @@ from .progress import Progress
 from .surrogate import TimeModel
 
 WASTEFUL = 1.0  # spilled bytes allowed for each byte that the call itself must move
+_LAST = 1e6  # beyond every logarithm of a time
+_UNMEASURED = 1024  # a logarithm from which no time was measured
 
 
 def prune_reason(facts: StaticFacts, best: float) -> str:
     """Return why a built config is not worth measuring beside a best time of 2**``best`` us; empty where it may be.
 
     The bound knows which matrix instructions the binary has. A product without the target's asynchronous ones is pruned
-    once anything faster than its rate was measured, as is a grid that leaves too many SMs idle.
+    once anything faster than its rate was measured, as is a grid that leaves too many SMs idle. Before anything was
+    measured, none is pruned that can run: where every config of a kernel spills, one of them is its best.
     """
     if not facts.fits:
         return "no block fits a multiprocessor"
+    if best >= _UNMEASURED:
+        return ""
     if facts.spilled > WASTEFUL:
         return f"spilled registers move {facts.spilled:.1f} times the bytes that the call must"
-    if best < 1024 and facts.least_us > 2.0**best:
+    if facts.least_us > 2.0**best:
         return f"no such binary can take less than {facts.least_us:.1f} us, and {2.0**best:.1f} us were measured"
     return ""
 
@@ -57,9 +62,9 @@ class Pruning:
     def ranks(self, configs: Sequence[Config]) -> list[float]:
         """Return the predicted mean less one deviation for each config; the lowest is measured first.
 
-        Trusted configs come first. Infinity drops a config: one that its static facts prune, or one whose expected gain
-        is negligible. The config with the lowest estimate is never dropped for its gain, since a wrong model must find
-        out.
+        Trusted configs come first, and those that spill much last. Infinity drops a config: one that its static facts
+        prune, or one whose expected gain is negligible. The config with the lowest estimate is never dropped for its
+        gain, since a wrong model must find out.
         """
         ranks = [0.0] * len(configs)
         if self._model is not None and self._model.ready:
@@ -68,6 +73,8 @@ class Pruning:
             negligible = [p.gain(self._progress.goal) < NEGLIGIBLE for p in predictions]
             ranks = [math.inf if n and r > min(ranks) else r for n, r in zip(negligible, ranks, strict=True)]
         for i, config in enumerate(configs):
+            if self._prune and self._facts[config].spilled > WASTEFUL:
+                ranks[i] = _LAST + self._facts[config].spilled
             if config in self._certain:
                 ranks[i] = -math.inf
             if self._prune and prune_reason(self._facts[config], self._progress.best):

@@ -219,9 +219,10 @@ def test_twice_the_work_takes_twice_the_time() -> None:
 
 
 def test_the_l2_is_cold() -> None:
-    """What fits the L2 whole is still read from memory: no faster than the memory's own rate allows."""
+    """What fits the L2 whole is still read from memory. A copy shows it: a sum of as much waits for its last programs
+    longer than for memory."""
     x = torch.randn(4 << 20, device="cuda")  # 16 MiB
-    sampler = DeviceSampler(torch.sum, (x,))
+    sampler = DeviceSampler(torch.clone, (x,))
     cold = measure(sampler, Effort()).median_us
     small, product = torch.randn(768, 768, device="cuda"), torch.empty(768, 768, device="cuda")
 
@@ -232,7 +233,7 @@ def test_the_l2_is_cold() -> None:
 
     sampler._flush = busy
     warm = measure(sampler, Effort()).median_us
-    assert warm < cold
+    assert warm < 0.9 * cold
 
 
 def test_host_code_that_waits_for_the_device_is_timed_without_a_graph() -> None:

@@ -14,6 +14,7 @@ SpecError that names all.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
@@ -36,6 +37,7 @@ from .types import Outcome, Status
 
 CANDIDATES = 16  # for the second config: most spaces give one at once
 INTERPRETED_S = 30.0  # at most, for one config
+INTERPRETER_SHARE = 0.25  # at most, of what a problem's preparation has left: two configs are built and run in it too
 _SILENT = (Status.CANCELLED, Status.INVALID_STATIC, Status.BENCH_TIMEOUT)  # of an interpreter: no size or time for it
 _SEED = 0
 _HINT = "take smaller sizes, or give the kernel a reference= or baseline= that needs less memory"
@@ -198,8 +200,10 @@ def witnesses_on_device(kernel: Any, request: MeasureRequest) -> Witnesses:
         return cast(Call, kernel.bind(config, launchers))
 
     def interpreted(config: Config) -> Outcome:
-        return silent or _at_small_size(request, config, device.name)
+        left_s = request.limits.prepare - (time.monotonic() - started)
+        return silent or _at_small_size(request, config, device.name, left_s * INTERPRETER_SHARE)
 
+    started = time.monotonic()
     silent = _no_small_size(kernel, request)
     tools = Tools(built, interpreted)
     return find_witnesses(lowered, tools, kernel.tolerances, f"{request.kernel} {dict(request.problem)}")
@@ -216,8 +220,8 @@ def _no_small_size(kernel: Any, request: MeasureRequest) -> Outcome | None:
     return None
 
 
-def _at_small_size(request: MeasureRequest, config: Config, device_class: str) -> Outcome:
-    """What the interpreter says of a config, asked once a host."""
+def _at_small_size(request: MeasureRequest, config: Config, device_class: str, limit_s: float) -> Outcome:
+    """What the interpreter says of a config in ``limit_s`` seconds, asked once a host."""
     asked = InterpretRequest(
         request.kernel,
         request.problem,
@@ -225,10 +229,10 @@ def _at_small_size(request: MeasureRequest, config: Config, device_class: str) -
         device_class,
         sys_path=request.sys_path,
         seed=request.seeds[0],
-        limit_s=min(request.limits.prepare / 2, INTERPRETED_S),
+        limit_s=min(limit_s, INTERPRETED_S),
         loader=request.loader,
     )
-    return shared(repr(asked), lambda: check_interpreted(asked))
+    return shared(repr(replace(asked, limit_s=INTERPRETED_S)), lambda: check_interpreted(asked))
 
 
 def _witness(config: Config, tools: Tools) -> Witness:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from examples.softmax import softmax
 from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.emit.source import TritonSource
 from tileflow.errors import OutOfResources, SpecError
 from tileflow.expr import TRUE, Expr
+from tileflow.measure import witnesses
 from tileflow.measure.check import check_call
+from tileflow.measure.interpret import InterpretRequest
+from tileflow.measure.request import Limits, MeasureRequest
 from tileflow.measure.types import Outcome, Status
 from tileflow.measure.witnesses import Tools, find_witnesses, others
 from tileflow.tolerances import UNSAID
@@ -148,3 +153,34 @@ def test_launch_options_alone_make_no_second_witness() -> None:
 def test_others_differ_most_first() -> None:
     first, *_ = others(SPACE, SPACE.default)
     assert first.to_dict() == {"block": 16, "access": "descriptor", "warps": 8}
+
+
+def test_interpreters_end_before_the_preparation_that_asks_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 s, as a search of a second gives a problem, two interpreters and two builds of 3 s leave some."""
+    clock = [0.0]
+    asked: list[float] = []
+
+    def checked(request: InterpretRequest) -> Outcome:  # it ends at its limit
+        asked.append(request.limit_s)
+        clock[0] += request.limit_s
+        return Outcome(Status.BENCH_TIMEOUT)
+
+    def built(*_: Any) -> Any:
+        clock[0] += 3.0
+
+    monkeypatch.setattr(witnesses, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(witnesses, "check_interpreted", checked)
+    monkeypatch.setattr(witnesses, "shared", lambda key, make: make())
+    monkeypatch.setattr(witnesses, "identity", lambda: SimpleNamespace(device_class="nvidia-h200"))
+    monkeypatch.setattr(witnesses, "launcher_for", lambda *_: None)
+    monkeypatch.setattr("tileflow.build.compile.build", built)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    limits = Limits().within(1.0)
+    request = MeasureRequest("examples.softmax:softmax", {"m": 4096, "n": 4096}, (), limits=limits)
+    kernel = SimpleNamespace(
+        lower=softmax.lower, inputs=softmax.inputs, small=softmax.small, scope=None, tolerances=UNSAID,
+        bind=lambda *_: doubled,
+    )  # fmt: skip
+    found = witnesses.witnesses_on_device(kernel, request)
+    assert found.second.config != found.first.config and len(asked) == 2
+    assert limits.prepare == 20 and clock[0] < 0.8 * limits.prepare

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tileflow_search.pruning import prune_reason
+from tileflow_search.progress import Progress
+from tileflow_search.pruning import Pruning, prune_reason
 from tileflow_search.surrogate import Prediction
 
+from tileflow.config import Config
 from tileflow.cost import Launch, StaticFacts, estimate, roofline_us, static_facts
 from tileflow.ir.traffic import Traffic
 from tileflow.runtime.abi import Resources
@@ -55,8 +58,23 @@ class TestHopeless:
         assert "can take less than" in prune_reason(facts, math.log2(facts.least_us * 0.99))
 
     def test_spills_count_by_what_they_move(self) -> None:
-        assert not prune_reason(built(COPY, spills=64, programs=1024), math.inf)
-        assert "spilled registers" in prune_reason(built(COPY, spills=64, programs=1 << 16), math.inf)
+        slow = math.log2(1e6)
+        assert not prune_reason(built(COPY, spills=64, programs=1024), slow)
+        assert "spilled registers" in prune_reason(built(COPY, spills=64, programs=1 << 16), slow)
+
+    def test_spills_count_only_beside_something_that_works(self) -> None:
+        """A row of 32768 numbers spills under every config of its kernel, the default included, which is right."""
+        progress = Progress(cast(Any, None))  # of a space that nobody searches
+        pruning = Pruning(None, progress, prune=True)
+        wasteful, plain = Config.of({"n": 1}), Config.of({"n": 2})
+        pruning.built(wasteful, built(COPY, spills=64, programs=1 << 16))
+        pruning.built(plain, built(COPY))
+        first, other = pruning.ranks([wasteful, plain])
+        assert other < first < math.inf and not pruning.dropped(wasteful)
+        pruning.trust([wasteful])
+        assert pruning.ranks([wasteful]) == [-math.inf]
+        progress.learn(plain, math.log2(1e6))
+        assert pruning.ranks([wasteful]) == [math.inf] and pruning.dropped(wasteful)
 
     def test_a_block_must_fit(self) -> None:
         facts = static_facts(COPY, [Launch(Resources(255, 0, 0, 1024), 10)], H200)
