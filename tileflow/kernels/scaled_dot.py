@@ -107,7 +107,7 @@ def attention_backend(
         return Backend("torch", why)
     if backend == "tileflow":
         return Backend("tileflow", "it was asked for")
-    has_grad = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    has_grad = _has_grad(q, k, v)
     if _wins_on_hopper(q, k, causal, has_grad):
         return Backend("tileflow", "it is warp-specialised, and faster so on this device")
     if has_grad or causal or q.size(-1) > MOST_WON or q.size(1) != k.size(1):
@@ -171,8 +171,13 @@ def attention(
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale, **options)
     if scale is not None:  # the kernel's own is 1 / sqrt(size)
         q = q * (scale * math.sqrt(q.size(-1)))
-    out: torch.Tensor = _with_lse(boxable(q), boxable(k), boxable(v), causal, True)
+    q, k, v = boxable(q), boxable(k), boxable(v)
+    out: torch.Tensor = _with_lse(q, k, v, causal, True) if _has_grad(q, k, v) else flash.attention(q, k, v, causal)
     return out
+
+
+def _has_grad(*given: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and any(x.requires_grad for x in given)
 
 
 class Attention(torch.nn.Module):
