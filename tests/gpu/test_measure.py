@@ -219,10 +219,10 @@ def test_twice_the_work_takes_twice_the_time() -> None:
 
 
 def test_the_l2_is_cold() -> None:
-    """What fits the L2 whole is still read from memory. A copy shows it: a sum of as much waits for its last programs
-    longer than for memory."""
-    x = torch.randn(4 << 20, device="cuda")  # 16 MiB
-    sampler = DeviceSampler(torch.clone, (x,))
+    """What fits the L2 whole is still read from memory. A little that is changed in place shows it: a sum waits longer
+    for its last programs, and of 16 MiB an H100's halves of the L2 have no room for both copies."""
+    x = torch.randn(1 << 20, device="cuda")  # 4 MiB
+    sampler = DeviceSampler(lambda x: x.mul_(1.0), (x,))
     cold = measure(sampler, Effort()).median_us
     small, product = torch.randn(768, 768, device="cuda"), torch.empty(768, 768, device="cuda")
 
@@ -233,7 +233,7 @@ def test_the_l2_is_cold() -> None:
 
     sampler._flush = busy
     warm = measure(sampler, Effort()).median_us
-    assert warm < 0.9 * cold
+    assert warm < 0.95 * cold
 
 
 def test_host_code_that_waits_for_the_device_is_timed_without_a_graph() -> None:
