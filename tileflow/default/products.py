@@ -75,7 +75,7 @@ REGISTERS = 256  # that a thread has at most
 MOST_WARPS = 8
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 FEWEST_ROWS = 64  # of a block that a warp group multiplies
-FEWEST_COLUMNS = 32  # of a block whose right operand is computed
+FEWEST_COLUMNS, FEWEST_COMPUTED = 16, 32  # of a block of few rows; where its right operand is computed
 LEAST_STAGES = 3  # of operands, for a program to walk over tiles
 LONG = 16  # turns from which on they may be twice as long
 PART_LENGTH = 512  # least numbers that a part of the inner dimension sums over
@@ -421,22 +421,27 @@ def _halves(ir: KernelIR) -> dict[str, Choice]:
 
 def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, turned: bool, target: Target) -> dict[str, Choice]:
     """A product of so few rows that it only streams the right operand: narrow blocks, so that every multiprocessor has
-    a program, and long ones, so that much is in flight. Transposed, the columns are a warp group's rows. What computes
-    its right operand takes still narrower ones where programs are few: 4-bit weights of 4096 columns whose zeros and
-    scales are gathered took 411 us by 32 programs, 208 by 64, 135 by 128 (4096 deep, 16 rows, H100, by hand,
-    2026-11-25)."""
+    a program, and long ones, so that much is in flight. Transposed, the columns are a warp group's rows.
+
+    Where programs are few still, blocks are narrower, and twice as long where operands are only loaded. By hand on an
+    H100 (2026-11-25): 16 x 2048 x 8192 took 26.6 us by 32 programs of 64 columns and takes 18.2 by 128 of 16; 32 x 4096
+    x 4096 22.5 and 16.9; 4-bit weights of 4096 columns whose zeros and scales are gathered 411 by 32 programs, 208 by
+    64, 135 by 128."""
     a, b = _operands(op)
     k = (256 if target.vendor == "nvidia" else 128) // itemsize(a.type.dtype)
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
 
-    def sizes(columns: int) -> dict[str, Choice]:
-        own = zip(dims, (pow2(lengths[0]), columns, k), strict=True)
+    def sizes(columns: int, inner: int) -> dict[str, Choice]:
+        own = zip(dims, (pow2(lengths[0]), columns, inner), strict=True)
         return {symbol(d): max(size // times(d), 1) for d, size in own}
 
-    columns, may_narrow = 64 if direct else 128 if turned else 32, not direct and not _has_own_parts(ir)
-    while may_narrow and columns > FEWEST_COLUMNS and 2 * programs(ir, sizes(columns)) <= target.sm_count:
+    columns = 64 if direct else 128 if turned else 32
+    fewest = FEWEST_COLUMNS if direct else FEWEST_COMPUTED
+    may_narrow = target.vendor == "nvidia" and not _has_own_parts(ir)
+    while may_narrow and columns > fewest and 2 * programs(ir, sizes(columns, k)) <= target.sm_count:
         columns //= 2
-    wanted = sizes(columns)
+    is_narrow = direct and columns < 64 and lengths[2] >= LONG * k
+    wanted = sizes(columns, 2 * k if is_narrow else k)
     wanted[TRANSPOSED.name(site_of(op))] = turned and columns >= FEWEST_ROWS
     wanted[NUM_WARPS.name(ir)] = 4
     wanted[NUM_STAGES.name(ir)] = 5 if target.vendor == "nvidia" else 2

@@ -33,7 +33,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention (flash.py:74), launch 0, run-time sizes
+# examples.attention:attention (flash.py:75), launch 0, run-time sizes
 #   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
 #   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit
@@ -190,7 +190,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention (flash.py:74), launch 0, run-time sizes
+# examples.attention:attention (flash.py:75), launch 0, run-time sizes
 #   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
 #   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit

@@ -19,7 +19,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention (flash.py:74), launch 0, static sizes
+# examples.attention:attention (flash.py:75), launch 0, static sizes
 #   block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor,
 #   load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, persistent=2,
 #   store:out#0.access=descriptor

@@ -77,8 +77,8 @@ CASES: list[tuple[str, str, dict[str, Choice], str]] = [
     (
         ATTENTION,
         "nvidia-h200",
-        {"block:tile_m": 64, "group": 1, "grid": "axes", "descending": True},
-        "(tile_m_count - 1) - pid_0",
+        {"block:tile_m": 64, "group": 1, "descending": True},
+        "(tile_m_count - 1) - (pid % tile_m_count)",
     ),
     (MATMUL, "amd-mi300x", {"xcd": True}, "program = before + tl.program_id(0) // 8"),
     (MATMUL, "nvidia-h200", {"load:x#0.cache": ".cg"}, "cache_modifier='.cg')"),
