@@ -23,6 +23,7 @@ from ..target import Target
 from .ragged import STAGES, ragged_limits
 from .recurrences import recurrence_config, recurrences
 from .sizes import pow2
+from .small_tiles import MATRIX_ELEMENTS, holds_matrices, woven_limits
 from .windows import window_config, window_loads
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
@@ -59,11 +60,14 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     scans = any(op.kind is OpKind.SCAN for op in ir.walk())
     is_summed = row > 1 and live * _element(ir) <= WORD and not scans  # what a thread loads is summed at once
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
+    matrices = holds_matrices(ir, row)
+    if matrices:
+        budget = MATRIX_ELEMENTS // row
     most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir)) // row  # one may be turned around there
     run = RUN if is_summed else max(SECTOR // _element(ir), 1)
     sizes = block_sizes(ir, chunked, budget, most, run)
     ragged = ragged_limits(ir, sizes, target)
-    limits = {**_limits(ir, sizes, row, target), **_pairs(ir, sizes), **ragged}
+    limits = {**_limits(ir, sizes, row, target), **_pairs(ir, sizes), **woven_limits(ir, sizes), **ragged}
     if limits:
         sizes = block_sizes(ir, chunked, budget, most, run, limits)
     wanted |= sizes
@@ -71,6 +75,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     share = per_thread * (2 if is_summed else 1)
     warps = max(min(used // (target.warp_size * share), 1024 // target.warp_size), 1)
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
+    warps = 1 if matrices else warps
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
     if recurrences(ir):

@@ -32,7 +32,7 @@ from tileflow.target import target
 DRY_DEVICE = "nvidia-h200"
 GROUP = 10  # kernels tuned at once, so that workers start once for all of them
 PER_CALL_S = 4.0  # seconds beyond the budget: references, races
-TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 2e-2, torch.float16: 5e-3, torch.float8_e4m3fn: 0.13}
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-3, torch.bfloat16: 2e-2, torch.float16: 5e-3, torch.float8_e4m3fn: 0.13}
 MISMATCHES = 1e-3  # share of integers and of float8 that rounding may move
 
 Row = dict[str, Any]

@@ -1,0 +1,67 @@
+"""Programs that hold little: woven stores, small matrices, recurrences whose lanes wait. Figures are in the rules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tile_testing.strangers import ALL
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.config import Config
+from tileflow.default.small_tiles import woven_limits
+from tileflow.target import target
+
+H100 = target("nvidia-h100-sxm")
+
+
+def default(name: str) -> Config:
+    args = ALL[name].arguments("large")
+    meta = tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in args)
+    return ALL[name].kernel.lower(meta, H100).default
+
+
+def test_rows_of_woven_stores_are_few() -> None:
+    """Nine stores of a row of 36 bytes; even and odd elements of a row of 256."""
+    assert default("gaussian_covariance")["block:t"] == 64
+    found = default("rope_2d")
+    assert int(found["block:tb"]) * int(found["block:tn"]) * int(found["block:th"]) == 8
+
+
+@pytest.mark.parametrize("name", ["tensor_product", "gravity", "gaussian_splat"])
+def test_woven_stores_behind_much_work_are_left_alone(name: str) -> None:
+    """75 operations a store, or loops: the stores are not what takes long."""
+    args = ALL[name].arguments("large")
+    meta = tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in args)
+    (ir,) = ALL[name].kernel.lower(meta, H100).regions
+    assert woven_limits(ir, {block.name: 1 << 12 for block in ir.blocks}) == {}
+
+
+def test_one_store_of_a_column_is_not_woven() -> None:
+    @tileflow.kernel
+    def column(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            out[tile, 1] = x[tile] * 2
+        return out
+
+    args = (torch.empty(1 << 20, device="meta"), torch.empty(1 << 20, 4, device="meta"))
+    (ir,) = column.lower(args, H100).regions
+    assert woven_limits(ir, {"block:tile": 1 << 12}) == {}
+
+
+@pytest.mark.parametrize(("name", "matrices"), [("determinant", 8), ("small_cholesky", 2)])
+def test_matrices_in_registers_have_a_warp(name: str, matrices: int) -> None:
+    found = default(name)
+    assert (found["block:tb"], found["num_warps"]) == (matrices, 1)
+
+
+def test_a_recurrence_with_few_programs_has_more_warps() -> None:
+    """64 programs over 1024 boxes; with a warp each lane had 32 of six tiles."""
+    assert default("nms")["num_warps"] == 8
+    assert default("gated_delta_rule")["num_warps"] == 1  # programs are enough
+
+
+def test_flags_are_copied_ahead_by_fours() -> None:
+    assert (default("gae")["block:tn"], default("gae")["num_warps"]) == (128, 1)
+    assert default("rwkv")["num_warps"] == 4  # numbers of four bytes
+    assert default("gaussian_splat")["num_warps"] == 1  # turns load numbers alone

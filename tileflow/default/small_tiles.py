@@ -1,0 +1,95 @@
+"""Where a program should hold little: stores that are woven into each other, small matrices in registers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from ..ir.analysis import likely_length
+from ..ir.attributes import AccessAttrs, TileAttrs
+from ..ir.graph import ExprIndex, KernelIR, Op, TileIndex, ValueIndex
+from ..ir.kinds import OpKind
+from ..ir.op_table import ACCESSES, OPS
+from ..ir.opdef import Trait
+from ..ir.types import itemsize
+from .sizes import pow2
+
+WOVEN_BYTES = 1 << 11  # of a tensor that a program stores by several stores
+MATRIX_ELEMENTS = 1 << 9  # of all matrices of a program, which is one warp
+_LEAST_MATRIX = 1 << 6
+_MANY_SUMS = 16  # one after another
+_MOST_WORK = 32  # pointwise operations for each store, beside which stores are what takes long
+
+
+def woven_limits(ir: KernelIR, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of the blocks whose rows several stores have an element each of, as of the nine of a matrix, or of even and
+    odd ones, where little is computed for them. No store fills a sector of memory, and those of one program meet in the
+    second-level cache if they follow one another soon: 64 rows of 36 bytes took 47 us and 512 of them 109; 8 rows of
+    256 bytes 223 us and 64 of them 1174 (H100, by hand, 2026-11-25). ``sizes``: of the blocks."""
+    stores = [op for op in ir.body.ops if op.kind is OpKind.STORE]
+    woven = [op for op in stores if _is_woven(ir, op)]
+    times = Counter(AccessAttrs.of(op).tensor for op in woven)
+    work = sum(op.kind is OpKind.POINTWISE and bool(op.output.dims) for op in ir.body.ops)
+    if work > _MOST_WORK * len(stores) or any(op.kind is OpKind.FOR for op in ir.body.ops):
+        return {}
+    limits: dict[str, int] = {}
+    for op in woven:
+        rows = _rows(ir, op)
+        if times[AccessAttrs.of(op).tensor] == 1 or not rows:
+            continue
+        most = pow2(-(-WOVEN_BYTES // rows[-1][1]))
+        if prod(sizes.get(symbol, 1) for symbol, _ in rows) <= most:
+            continue
+        for symbol, _ in rows:  # those that lie furthest apart first
+            others = prod(limits.get(s, sizes.get(s, 1)) for s, _ in rows if s != symbol)
+            limits[symbol] = max(min(limits.get(symbol, sizes.get(symbol, 1)), most // others), 1)
+    return limits
+
+
+def _is_woven(ir: KernelIR, op: Op) -> bool:
+    """Whether a store takes single elements of what lies side by side."""
+    access = AccessAttrs.of(op)
+    strides = ir.tensor(access.tensor).strides
+    along = [i for i, stride in zip(access.index, strides, strict=True) if stride.constant == 1]
+    return bool(along) and all(isinstance(item, (ExprIndex, ValueIndex)) for item in along)
+
+
+def _rows(ir: KernelIR, op: Op) -> list[tuple[str, int]]:
+    """The blocks that a store's tile has, and the bytes between neighbours along each; the longest way first."""
+    access = AccessAttrs.of(op)
+    tensor = ir.tensor(access.tensor)
+    found = [
+        (ir.tiles[item.tile].block.args[0], ir.hint(stride) * itemsize(tensor.dtype))
+        for item, stride in zip(access.index, tensor.strides, strict=True)
+        if isinstance(item, TileIndex) and ir.tiles[item.tile].block.op == "sym" and ir.hint(stride)
+    ]
+    return sorted(found, key=lambda row: -row[1])
+
+
+def holds_matrices(ir: KernelIR, row: int) -> bool:
+    """Whether each program works on small matrices in registers, sum after sum: elimination, Cholesky's factors. Sums
+    across warps would each wait for all, so that a program is one warp with few matrices: 8 of 8 x 8 in float64 took
+    27.6 us and 16 by four warps 74.6; two of 16 x 16 241 us and 8 by four warps 336 (65536 of each, H100, by hand,
+    2026-11-25). ``row``: elements of one."""
+    if not _LEAST_MATRIX <= row <= MATRIX_ELEMENTS or _reads_in_loops(ir):
+        return False
+    return _sums(ir, ir.body.ops) >= _MANY_SUMS
+
+
+def _reads_in_loops(ir: KernelIR) -> bool:
+    loops = [op for op in ir.body.ops if op.kind is OpKind.FOR]
+    return any(op.kind in ACCESSES for loop in loops for turn in loop.regions for op in turn.ops)
+
+
+def _sums(ir: KernelIR, ops: Sequence[Op]) -> int:
+    """The reductions and scans that a program makes one after another."""
+    found = 0
+    for op in ops:
+        found += bool(OPS[op.kind].traits & Trait.COLLECTIVE)
+        turns = 1
+        if op.kind is OpKind.FOR:
+            name = TileAttrs.of(op).tile
+            turns = max(likely_length(ir, name) // (ir.tiles[name].block.constant or likely_length(ir, name)), 1)
+        found += turns * sum(_sums(ir, region.ops) for region in op.regions)
+    return found
