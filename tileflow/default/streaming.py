@@ -23,7 +23,7 @@ from ..target import Target
 from .ragged import STAGES, ragged_limits
 from .recurrences import recurrence_config, recurrences
 from .sizes import pow2
-from .small_tiles import MATRIX_ELEMENTS, holds_matrices, woven_limits
+from .small_tiles import MATRIX_ELEMENTS, holds_matrices, warps_for_loads, woven_limits
 from .windows import window_config, window_loads
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
@@ -35,6 +35,7 @@ LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
 ROW_REGISTERS = 256  # where rows are reduced: what the next sum needs is computed anew or read again
 CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer and registers suffice
 MIN_WARPS = 4
+LANE_LOADS = 16  # elements that a lane loads, where what it makes of them is summed at once
 RUN = 32  # neighbours that a block takes although another one was first
 SECTOR = 32  # bytes that memory moves at least
 WORD = 4  # bytes of a register
@@ -76,6 +77,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     warps = max(min(used // (target.warp_size * share), 1024 // target.warp_size), 1)
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     warps = 1 if matrices else warps
+    if not sizes and not chunked:
+        warps = min(warps, max(warps_for_loads(ir, target, LANE_LOADS), MIN_WARPS))
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
     if recurrences(ir):

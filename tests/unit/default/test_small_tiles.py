@@ -65,3 +65,8 @@ def test_flags_are_copied_ahead_by_fours() -> None:
     assert (default("gae")["block:tn"], default("gae")["num_warps"]) == (128, 1)
     assert default("rwkv")["num_warps"] == 4  # numbers of four bytes
     assert default("gaussian_splat")["num_warps"] == 1  # turns load numbers alone
+
+
+def test_what_is_summed_at_once_asks_for_no_warps() -> None:
+    """Sixteen columns of 2048 digits each had 32 warps, as many as hold them."""
+    assert default("radix_counts")["num_warps"] == 4
