@@ -46,8 +46,13 @@ def shared_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
 
 def by_key_head(x: torch.Tensor, key_heads: int) -> torch.Tensor:
     """``(batch, heads, ...)`` as ``(batch, key_heads, heads that share one, ...)``."""
-    shared: torch.Tensor = x.unflatten(1, (key_heads, x.size(1) // key_heads))
+    shared: torch.Tensor = x.unflatten(1, (key_heads, group_of(x.size(1), key_heads)))
     return shared
+
+
+def group_of(heads: int, key_heads: int) -> int:
+    """How many heads share one of the keys; none of none."""
+    return heads // max(key_heads, 1)
 
 
 def scaled_scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
@@ -83,11 +88,12 @@ def attention(
     batch, key_heads, n, _ = k.shape
     assert not causal or m == n, "causal attention is of as many queries as keys"
     out, lse = torch.empty_like(q), torch.empty(batch, heads, m if with_lse else 0, device=q.device)
-    results = out, lse
     q, out, lse = (by_key_head(x, key_heads) for x in (q, out, lse))
     scale = LOG2_E / math.sqrt(d)
     block_n = tfl.register_block_size(n)
-    for row, head, member, tile_m in tfl.tile([batch, key_heads, heads // key_heads, m], block_size=[1, 1, 1, None]):
+    for row, head, member, tile_m in tfl.tile(
+        [batch, key_heads, group_of(heads, key_heads), m], block_size=[1, 1, 1, None]
+    ):
         at, keys = (row.begin, head.begin, member.begin), (row.begin, head.begin)
         query = q[*at, tile_m, :]
         peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
@@ -100,7 +106,8 @@ def attention(
         out[*at, tile_m, :] = acc / total[:, None]
         if with_lse:
             lse[*at, tile_m] = (peak + torch.log2(total)) * math.log(2)
-    return results if with_lse else results[0]
+    out = out.flatten(1, 2)
+    return (out, lse.flatten(1, 2)) if with_lse else out
 
 
 def backward_inputs(
@@ -158,8 +165,7 @@ def attention_backward(
     assert not causal or m == n, "causal attention is of as many queries as keys"
     delta, lse2 = torch.empty_like(lse), torch.empty_like(lse)
     grad_q, grad_k, grad_v = torch.empty_like(q), empty_gradient(k, heads), empty_gradient(v, heads)
-    grads = grad_q, grad_k, grad_v
-    scale, sizes = 1 / math.sqrt(d), [batch, key_heads, heads // key_heads]
+    scale, sizes = 1 / math.sqrt(d), [batch, key_heads, group_of(heads, key_heads)]
     q, k, v, out, lse, grad_out, delta, lse2, grad_q, grad_k, grad_v = (
         by_key_head(x, key_heads) for x in (q, k, v, out, lse, grad_out, delta, lse2, grad_q, grad_k, grad_v)
     )
@@ -200,7 +206,7 @@ def attention_backward(
             inner = weights * (tfl.dot(grad, value.T) - row_delta)
             sum_q = tfl.dot(inner.to(key.dtype), key, acc=sum_q)
         grad_q[*at, tile_m, :] = sum_q * scale
-    return grads
+    return grad_q.flatten(1, 2), grad_k.flatten(1, 2), grad_v.flatten(1, 2)
 
 
 @tileflow.kernel(inputs=backward_inputs, reference=backward_reference)
@@ -222,8 +228,7 @@ def attention_backward_fused(
     delta, lse2 = torch.empty_like(lse), torch.empty_like(lse)
     sum_q = torch.empty(q.shape, dtype=torch.float32, device=q.device)
     grad_q, grad_k, grad_v = torch.empty_like(q), empty_gradient(k, heads), empty_gradient(v, heads)
-    grads = grad_q, grad_k, grad_v
-    scale, sizes = 1 / math.sqrt(d), [batch, key_heads, heads // key_heads]
+    scale, sizes = 1 / math.sqrt(d), [batch, key_heads, group_of(heads, key_heads)]
     q, k, v, out, lse, grad_out, delta, lse2, sum_q, grad_q, grad_k, grad_v = (
         by_key_head(x, key_heads) for x in (q, k, v, out, lse, grad_out, delta, lse2, sum_q, grad_q, grad_k, grad_v)
     )
@@ -256,4 +261,4 @@ def attention_backward_fused(
     for row, head, member, tile_m in tfl.tile([*sizes, m], block_size=[1, 1, 1, None]):
         at = (row.begin, head.begin, member.begin)
         grad_q[*at, tile_m, :] = sum_q[*at, tile_m, :] * scale
-    return grads
+    return grad_q.flatten(1, 2), grad_k.flatten(1, 2), grad_v.flatten(1, 2)

@@ -33,7 +33,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention (flash.py:75), launch 0, run-time sizes
+# examples.attention:attention (flash.py:80), launch 0, run-time sizes
 #   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
 #   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit
@@ -61,7 +61,7 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for row, head, member, tile_m in tfl.tile([batch, key_heads, heads // key_heads, m], block_size=[1, 1, 1, None]):
+    # for row, head, member, tile_m in tfl.tile(
     pid = tl.program_id(0)
     tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
@@ -190,7 +190,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention (flash.py:75), launch 0, run-time sizes
+# examples.attention:attention (flash.py:80), launch 0, run-time sizes
 #   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
 #   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit
@@ -224,7 +224,7 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for row, head, member, tile_m in tfl.tile([batch, key_heads, heads // key_heads, m], block_size=[1, 1, 1, None]):
+    # for row, head, member, tile_m in tfl.tile(
     pid = tl.program_id(0)
     tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)

@@ -19,7 +19,7 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
-# examples.attention:attention (flash.py:75), launch 0, static sizes
+# examples.attention:attention (flash.py:80), launch 0, static sizes
 #   block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor,
 #   load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, persistent=2,
 #   store:out#0.access=descriptor
@@ -34,7 +34,7 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for row, head, member, tile_m in tfl.tile([batch, key_heads, heads // key_heads, m], block_size=[1, 1, 1, None]):
+    # for row, head, member, tile_m in tfl.tile(
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
     for pid in tl.range(tl.program_id(0), 2 * 2 * 1 * tile_m_count, tl.num_programs(0)):
         plane = pid % (1 * tile_m_count)

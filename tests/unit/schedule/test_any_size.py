@@ -51,8 +51,8 @@ STAND_INS: dict[str, Mapping[int, StandIn]] = {
     "fused_gradients": {0: _delta_and_zeros, 2: _rounded},
 }
 SCHEDULED = {"gradients": 2, "fused_gradients": 1}  # the launch that is warp-specialised, where it is not the first
-# bytes a thread that are spilled where masks of open sizes meet three sums in registers
-MOST_SPILLS = {"fused_gradients": 208}
+# bytes a thread that are spilled where masks of open sizes meet three sums in registers, or a diagonal's two branches
+MOST_SPILLS = {"fused_gradients": 224, "causal": 8}
 
 
 @pytest.mark.parametrize("name", ROWS)
