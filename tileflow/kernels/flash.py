@@ -91,9 +91,8 @@ def attention(
     q, out, lse = (by_key_head(x, key_heads) for x in (q, out, lse))
     scale = LOG2_E / math.sqrt(d)
     block_n = tfl.register_block_size(n)
-    for row, head, member, tile_m in tfl.tile(
-        [batch, key_heads, group_of(heads, key_heads), m], block_size=[1, 1, 1, None]
-    ):
+    group = group_of(heads, key_heads)
+    for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
         at, keys = (row.begin, head.begin, member.begin), (row.begin, head.begin)
         query = q[*at, tile_m, :]
         peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])

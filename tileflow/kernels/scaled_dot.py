@@ -53,7 +53,7 @@ def attention_gradients(
     causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The gradients of :func:`attention` by the kernel that is faster, summed where heads share keys. That is
-    :func:`~tileflow.kernels.flash.attention_backward_fused` where :func:`is_fused` says so (1.04 to 1.09 times the
+    :func:`~tileflow.kernels.flash.attention_backward_fused` where :func:`is_fused` says so (1.01 to 1.11 times the
     speed, docs/measurements/warp-specialisation.md), else :func:`~tileflow.kernels.flash.attention_backward`, which
     has no atomics."""
     kernel = flash.attention_backward_fused if is_fused(q, k, causal) else flash.attention_backward
@@ -65,11 +65,12 @@ def attention_gradients(
 
 
 def boxable(x: torch.Tensor) -> torch.Tensor:
-    """``x`` where the copy engine takes its rows as they lie: elements side by side, all else at multiples of 16 bytes.
-    Else a contiguous copy. Where a view begins is not asked, which torch.compile cannot trace."""
+    """``x`` where the copy engine takes its rows as they lie: elements side by side, all else at multiples of 16 bytes,
+    and not in one place, as expanded ones are. Else a contiguous copy. Where a view begins is not asked, which
+    torch.compile cannot trace."""
     step = 16 // x.element_size()
-    fits = x.stride(-1) == 1 and not any(stride % step for stride in x.stride()[:-1])
-    return x if fits else x.contiguous()
+    outer = [stride for size, stride in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size != 1]
+    return x if x.stride(-1) == 1 and all(stride and not stride % step for stride in outer) else x.contiguous()
 
 
 def is_fused(q: torch.Tensor, k: torch.Tensor, causal: bool) -> bool:

@@ -33,7 +33,7 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for row, head, member, tile_m in tfl.tile(
+    # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     pid = tl.program_id(0)
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
     tile_m_begin = ((tile_m_count - 1) - (pid % tile_m_count)) * BLOCK_TILE_M

@@ -61,7 +61,7 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for row, head, member, tile_m in tfl.tile(
+    # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     pid = tl.program_id(0)
     tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
@@ -224,7 +224,7 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for row, head, member, tile_m in tfl.tile(
+    # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     pid = tl.program_id(0)
     tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)

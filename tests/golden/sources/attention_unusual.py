@@ -34,7 +34,7 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    # for row, head, member, tile_m in tfl.tile(
+    # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
     for pid in tl.range(tl.program_id(0), 2 * 2 * 1 * tile_m_count, tl.num_programs(0)):
         plane = pid % (1 * tile_m_count)

@@ -282,9 +282,9 @@ def test_what_the_copy_engine_takes_as_it_lies() -> None:
     for view in (rows, rows.transpose(1, 2), rows[:, :, 2:], rows[..., :8]):
         assert scaled_dot.boxable(view) is view
     odd = torch.randn(2, 3, 8, 20, dtype=torch.bfloat16)  # rows of 40 bytes
-    for view in (rows.mT, odd, rows[..., :1].expand(2, 3, 8, 16)):
+    for view in (rows.mT, odd, rows[..., :1].expand(2, 3, 8, 16), rows[:1].expand(2, 3, 8, 16)):
         copied = scaled_dot.boxable(view)
-        assert copied is not view or view.is_contiguous()
+        assert copied.is_contiguous() and (copied is not view or view is odd)
         assert torch.equal(copied, view) and copied.stride(-1) == 1
 
 
