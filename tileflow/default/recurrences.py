@@ -88,13 +88,13 @@ def _is_recurrence(ir: KernelIR, loop: Op) -> bool:
     if ir.tiles[name].block.constant != 1 or likely_length(ir, name) < LEAST_TURNS:
         return False
     (turn,) = loop.regions
-    if not _loads_ahead(turn, name):
+    if not loads_ahead(turn, name):
         return False
     pairs = zip(turn.params, turn.results, strict=True)
     return any(param.dims and not _is_sum(turn, param, result) for param, result in pairs)
 
 
-def _loads_ahead(turn: Block, tile: str) -> bool:
+def loads_ahead(turn: Block, tile: str) -> bool:
     """Whether each turn loads from places of its own, which do not follow from what the one before left, as a search's
     do. ``tile``: the loop's."""
     follows, own = set(turn.params), set[Value]()

@@ -8,7 +8,7 @@ from math import prod
 from ..config import Choice
 from ..ir.analysis import tile_length
 from ..ir.graph import KernelIR
-from ..ir.types import Dim
+from ..ir.types import Dim, Value
 
 
 def pow2(n: int) -> int:
@@ -20,6 +20,11 @@ def symbol(dim: Dim) -> str:
     """The block symbol of a dimension, perhaps times a constant; empty where no knob changes it alone."""
     symbols = dim.extent.symbols()
     return next(iter(symbols)) if len(symbols) == 1 else ""
+
+
+def block_symbols(ir: KernelIR, value: Value) -> frozenset[str]:
+    """The block symbols of a tile's dimensions."""
+    return frozenset(s for d in value.dims for s in d.extent.symbols() if s not in ir.hints)
 
 
 def times(dim: Dim) -> int:

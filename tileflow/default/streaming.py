@@ -20,9 +20,10 @@ from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
+from .pairs import pair_config, pair_limits
 from .ragged import STAGES, ragged_limits
 from .recurrences import recurrence_config, recurrences
-from .sizes import pow2
+from .sizes import block_symbols, pow2
 from .small_tiles import MATRIX_ELEMENTS, holds_matrices, warps_for_loads, woven_limits
 from .windows import window_config, window_loads
 
@@ -42,7 +43,6 @@ WORD = 4  # bytes of a register
 TRANSACTION = 128  # bytes of a warp's narrowest whole one
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 AS_LONG = 4  # runs count as equal up to this ratio
-PAIRED = 4  # neighbours of a tile of pairs that share what is loaded for one
 LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 
@@ -68,7 +68,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     run = RUN if is_summed else max(SECTOR // _element(ir), 1)
     sizes = block_sizes(ir, chunked, budget, most, run)
     ragged = ragged_limits(ir, sizes, target)
-    limits = {**_limits(ir, sizes, row, target), **_pairs(ir, sizes), **woven_limits(ir, sizes), **ragged}
+    limits = {**_limits(ir, sizes, row, target), **pair_limits(ir, sizes), **woven_limits(ir, sizes), **ragged}
     if limits:
         sizes = block_sizes(ir, chunked, budget, most, run, limits)
     wanted |= sizes
@@ -83,6 +83,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
     if recurrences(ir):
         wanted |= recurrence_config(ir, sizes, target)
+    elif not chunked:
+        wanted |= pair_config(ir, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
 
@@ -256,36 +258,9 @@ def _is_loaded(ir: KernelIR, index: Operand) -> bool:
     return any(_is_loaded(ir, operand) for operand in op.inputs)
 
 
-def _pairs(ir: KernelIR, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes of the blocks of tiles of pairs, as of all boxes with all: where at least twice as many loads are along one
-    block alone as along both, some of the other block share them. Of one box each with 1024 others, a thread loaded
-    four numbers for each that it stored (0.45 times the speed on an H200, and half of it for all pairs of bodies)."""
-    loads = [_symbols(ir, op.output) for op in ir.walk() if op.kind is OpKind.LOAD]
-    stores = [_symbols(ir, v) for op in ir.walk() if op.kind is OpKind.STORE for v in op.values[:1]]
-    limits: dict[str, int] = {}
-    for tile in _meetings(ir):
-        ones = [s for s in tile if sizes.get(s) == 1 and _length(ir, s) >= PAIRED]
-        both = sum(tile <= symbols for symbols in (*loads, *stores))
-        for symbol in tile - set(ones):
-            alone = sum(symbols & tile == {symbol} for symbols in loads)
-            if len(ones) == 1 and alone >= 2 * max(both, 1) and sizes.get(symbol, 1) >= RUN * PAIRED:
-                limits[symbol] = sizes[symbol] // PAIRED
-    return limits
-
-
-def _symbols(ir: KernelIR, value: Value) -> frozenset[str]:
-    """The block symbols of a tile's dimensions."""
-    return frozenset(s for d in value.dims for s in d.extent.symbols() if s not in ir.hints)
-
-
-def _length(ir: KernelIR, symbol: str) -> int:
-    """How far the loops over a block run."""
-    return max((tile_length(ir, name) for name, tile in ir.tiles.items() if tile.block == Expr.sym(symbol)), default=1)
-
-
 def _meetings(ir: KernelIR) -> list[frozenset[str]]:
     """The block symbols of each register tile: what two loops, one after the other, hold is never there together."""
-    found = {_symbols(ir, v) for op in ir.walk() for v in op.outputs}
+    found = {block_symbols(ir, v) for op in ir.walk() for v in op.outputs}
     return sorted(found - {frozenset()}, key=sorted)
 
 

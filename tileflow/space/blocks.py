@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..config import Knob
 from ..expr import Expr
+from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
@@ -35,7 +36,20 @@ def reduction_knob(ir: KernelIR, site: str, extent: Expr) -> Knob:
     knob = ROW if ROW.matches(site) else REDUCTION
     size = ir.hint(extent)
     blocks = [b for b in powers(MIN_REDUCTION_BLOCK, MAX_BLOCK) if b < size]
-    return knob.named(site, (0, *reversed(blocks)), knob.default)
+    one_by_one = [1] if size > 1 and _is_of_pairs(ir, site) else []
+    return knob.named(site, (0, *reversed(blocks), *one_by_one), knob.default)
+
+
+def _is_of_pairs(ir: KernelIR, site: str) -> bool:
+    """Whether a reduction is over a tile of three dimensions or more that no load fills, as of the distances of all
+    rows to all others: one element of each after another leaves registers for many pairs."""
+    loads = max((_rank(op.output) for op in ir.walk() if op.kind is OpKind.LOAD), default=0)
+    reduced = (op.values[0] for op in ir.walk() if op.kind is OpKind.REDUCE and site_of(op) == site)
+    return any(_rank(value) > max(loads, 2) for value in reduced)
+
+
+def _rank(value: Value) -> int:
+    return sum(d.extent.constant != 1 for d in value.dims)
 
 
 def _floors(ir: KernelIR) -> dict[str, int]:

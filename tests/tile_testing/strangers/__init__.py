@@ -10,6 +10,7 @@ from . import (
     images,
     losses,
     optimisers,
+    pairs,
     quantisation,
     ranking,
     recurrences,
@@ -24,6 +25,6 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, formats, images, losses, optimisers, quantisation, ranking, recurrences, segments,
-    selection, sequences, sparse, spatial,
+    algebra, attention_variants, formats, images, losses, optimisers, pairs, quantisation, ranking, recurrences,
+    segments, selection, sequences, sparse, spatial,
 )  # fmt: skip

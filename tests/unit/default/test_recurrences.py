@@ -73,9 +73,8 @@ def test_a_sum_is_no_recurrence() -> None:
 
 
 def test_pairs_share_what_is_loaded_for_one() -> None:
-    """Boxes with boxes: 187 us of one with 1024 others, 97 of four with 256. Bodies with bodies: 1096 us, 532."""
+    """Boxes with boxes: 187 us of one with 1024 others, 97 of four with 256. Pairs in loops: test_pairs.py."""
     assert chosen(of("box_overlaps", meta(8192, 4)), "block:a", "block:b") == (4, 256)
-    assert chosen(of("gravity", meta(16384, 3), meta(16384)), "block:mine", "block:others") == (4, 512)
 
 
 def test_a_row_s_weight_leaves_its_block_as_it_is() -> None:

@@ -1,0 +1,80 @@
+"""First blocks of all pairs. Figures are in docs/explanations/defaults.md#tiles-of-pairs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tile_testing.strangers import ALL
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.config import Config
+from tileflow.ir.graph import KernelIR
+from tileflow.target import target
+
+H100 = target("nvidia-h100-sxm")
+Lowered = tuple[KernelIR, Config]
+
+
+def default(name: str, **sizes: int) -> Config:
+    one = ALL[name]
+    args = one.make(**(one.large | sizes))
+    return one.kernel.lower(tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in args), H100).default
+
+
+def blocks(found: Config, *names: str) -> tuple[object, ...]:
+    return tuple(found[name] for name in (*names, "num_warps", "num_stages"))
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("xnor_matmul", (64, 64, 4, 1)),
+        ("tanimoto", (64, 64, 8, 1)),
+        ("jensen_shannon", (32, 32, 8, 1)),
+        ("min_plus", (32, 32, 8, 1)),
+    ],
+)
+def test_pairs_of_a_loop_are_squares_enough_for_all(name: str, chosen: tuple[int, ...]) -> None:
+    assert blocks(default(name), "block:tm", "block:tn") == chosen
+
+
+def test_fewer_pairs_have_smaller_squares() -> None:
+    assert blocks(default("min_plus", m=512, n=512), "block:tm", "block:tn") == (16, 16, 8, 1)
+
+
+def test_each_turn_has_one_element_of_three_dimensions() -> None:
+    assert blocks(default("l1_distances"), "block:tm", "block:tn", "block:td") == (64, 64, 1, 4, 1)
+
+
+@tileflow.kernel
+def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), y.size(0), device=x.device)
+    for tm, tn in tfl.tile([x.size(0), y.size(0)]):
+        out[tm, tn] = (x[tm, :][:, None, :] - y[tn, :][None, :, :]).abs().sum(-1)
+    return out
+
+
+def test_a_whole_dimension_of_pairs_becomes_a_loop() -> None:
+    found = distances.lower((torch.empty(4096, 64, device="meta"), torch.empty(4096, 64, device="meta")), H100)
+    assert blocks(found.default, "block:tm", "block:tn", "reduce:sum#0") == (64, 64, 1, 4, 1)
+    centres = default("nearest_centre")
+    assert blocks(centres, "block:rows", "block:others", "reduce:sum#0") == (64, 64, 1, 4, 1)
+
+
+def test_a_row_of_a_matrix_is_no_pair() -> None:
+    """A load has all of what is summed: blocks of 128 and more are offered, as before."""
+    knobs = {k.name: k for k in ALL["quantise_rows"].kernel.lower(ALL["quantise_rows"].arguments(), H100).space.knobs}
+    assert all(1 not in k.choices for name, k in knobs.items() if name.startswith("reduce:"))
+
+
+def test_pairs_that_are_summed_keep_few_rows() -> None:
+    """64 pairs a lane, in as few warps as there are schedulers for."""
+    assert blocks(default("gravity"), "block:mine", "block:others") == (8, 256, 1, 3)
+    assert blocks(default("kernel_density"), "block:tx", "block:ty") == (8, 256, 1, 3)
+    assert blocks(default("kernel_density", n=1024, m=65536), "block:tx", "block:ty") == (8, 1024, 4, 3)
+
+
+def test_a_loop_that_loads_nothing_of_its_own_has_no_pairs() -> None:
+    """A step of an iteration over a plane reads the plane's sides, the same in each turn."""
+    assert default("mandelbrot")["block:tx"] == 512
