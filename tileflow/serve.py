@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -313,7 +313,7 @@ def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Atte
         layout = call.problem.layouts
         if layout not in layouts and len(layouts) < MOST_LAYOUTS:
             layouts.append(layout)
-        layout = layout if layout in layouts else layouts[0]  # whose variants serve all, not all as fast
+        layout = layout if layout in layouts else nearest_layout(layout, layouts)
     server = _built.get_or_make((*key, layout), lambda: _build_portable(kernel, call))
     counted = partial(_counter, kernel.name, call.problem, call.live)
 
@@ -321,6 +321,24 @@ def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Atte
         return MissedCalls(counted(server), missed)
 
     yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+
+
+def nearest_layout(layout: str, known: Sequence[str]) -> str:
+    """The layout of ``known`` whose variants, which serve all, serve this one fastest: it lies along the same
+    dimensions in as many tensors as possible, since that decides how loads run; then it has most in common."""
+
+    def likeness(other: str) -> tuple[int, int]:
+        pairs = list(zip(layout.split(","), other.split(","), strict=True))
+        along = sum([c == "1" for c in mine] == [c == "1" for c in theirs] for mine, theirs in _strides(pairs))
+        return along, sum(a == b for mine, theirs in _strides(pairs) for a, b in zip(mine, theirs, strict=True))
+
+    return max(known, key=likeness)
+
+
+def _strides(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """What pairs of :attr:`TensorSpec.runs` say of strides alone."""
+    for mine, theirs in pairs:
+        yield mine.rstrip("u").partition("p")[0], theirs.rstrip("u").partition("p")[0]
 
 
 def _build_portable(kernel: Kernel, call: Call) -> BuiltServer:

@@ -244,13 +244,13 @@ def correlation_volume(f, g, reach: tfl.constexpr):
     b, c, h, w = f.shape
     side = 2 * reach + 1
     out = torch.empty(b, side * side, h, w, device=f.device)
-    for tb, ty, tx in tfl.tile([b, h, w]):
-        for dy in range(side):
-            for dx in range(side):
-                acc = tfl.zeros([tb, ty, tx])
-                for k in range(c):
-                    acc += f[tb, k, ty, tx] * g[tb, k, ty + (dy - reach), tx + (dx - reach)]
-                out[tb, dy * side + dx, ty, tx] = acc / c
+    for tb, td, ty, tx in tfl.tile([b, side * side, h, w], block_size=[1, 1, None, None]):
+        ib, d = tb.begin, td.begin
+        dy, dx = d // side - reach, d % side - reach
+        acc = tfl.zeros([ty, tx])
+        for k in range(c):
+            acc += f[ib, k, ty, tx] * g[ib, k, ty + dy, tx + dx]
+        out[ib, d, ty, tx] = acc / c
     return out
 
 
@@ -275,7 +275,8 @@ def integral_image(x):
 def philox(counter: Any, seed: Any) -> Any:
     mask = 0xFFFFFFFF
     c0, c1, c2, c3 = counter & mask, counter * 0, counter * 0, counter * 0
-    k0, k1 = seed & mask, (seed >> 32) & mask
+    key = counter * 0 + seed
+    k0, k1 = key & mask, (key >> 32) & mask
     for _ in range(10):
         p, q = c0 * 0xD2511F53, c2 * 0xCD9E8D57
         c0, c1, c2, c3 = ((q >> 32) & mask) ^ c1 ^ k0, q & mask, ((p >> 32) & mask) ^ c3 ^ k1, p & mask
@@ -304,9 +305,7 @@ def paths_ref(d: Any) -> Any:
     return d
 
 
-@stranger(
-    lambda b, n: (torch.rand(b, n, n) * 10,), paths_ref, {"b": 2, "n": 11}, {"b": 1024, "n": 64}
-)
+@stranger(lambda b, n: (torch.rand(b, n, n) * 10,), paths_ref, {"b": 2, "n": 11}, {"b": 1024, "n": 64})
 @tileflow.kernel
 def shortest_paths(graphs):
     b, n, _ = graphs.shape
