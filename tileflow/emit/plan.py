@@ -16,6 +16,7 @@ from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam, Tile
+from ..ir.signs import is_nonnegative
 from ..ir.types import INT32_MAX, Dim, Value, fills_registers
 from ..passes.clusters import Whole, clustered_row
 from ..space.knob import C, LaunchKnob, SiteKnob
@@ -37,6 +38,11 @@ _TRITON = {
     "and": "({0} & {1})",
     "or": "({0} | {1})",
     "not": "({0} == 0)",
+}
+# Python's division where a number may be negative: Triton's goes toward zero, and its rest has the dividend's sign
+_FLOORED = {
+    "floordiv": "(({0} - ({0} % {1} + {1}) % {1}) // {1})",
+    "mod": "(({0} % {1} + {1}) % {1})",
 }
 # What the text of grids, modules and tiles is written with.
 PART = "cta"  # the variable of a block's number in its cluster
@@ -170,12 +176,17 @@ class KernelPlan:
                 return "(" + " * ".join(self.text(a, wide) for a in e.args) + ")"
         if e.op not in _TRITON:
             raise InternalError("a size in a kernel is arithmetic", got=str(e), hint="please report this")
-        return _TRITON[e.op].format(*(self.text(a, wide) for a in e.args))
+        is_settled = e.symbols() <= self.numbers.keys()  # Triton computes with constants as Python does
+        is_floored = e.op in _FLOORED and not is_settled and not all(map(is_nonnegative, e.args))
+        form = _FLOORED[e.op] if is_floored else _TRITON[e.op]
+        return form.format(*(self.text(a, wide) for a in e.args))
 
     def _overflows(self, e: Expr) -> bool:
         """Whether a sum or a product needs 64 bits; where 32 suffice for the example, launches check products, and sums
-        too unless sizes are constants."""
-        if e.op not in ("sum", "prod") or not e.symbols() <= self.ir.hints.keys() | self.numbers.keys():
+        too unless sizes are constants. Other arithmetic needs them beside a constant that has more."""
+        if e.op not in ("sum", "prod"):
+            return any(isinstance(a, Expr) and abs(a.constant or 0) > INT32_MAX for a in e.args)
+        if not e.symbols() <= self.ir.hints.keys() | self.numbers.keys():
             return False
         if self.is_open(e):
             return True

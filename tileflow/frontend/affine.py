@@ -13,6 +13,7 @@ from ..expr import FALSE, TRUE, Expr
 from ..ir.attributes import AccessAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Inside, Op, Operand, Tile
 from ..ir.kinds import OpKind
+from ..ir.signs import is_nonnegative, sign_of
 from ..ir.types import Value
 from .trace import Tracer
 from .values import SymInt, TileValue
@@ -37,7 +38,7 @@ def is_known(e: Expr) -> bool:
 def is_negative(e: Expr) -> bool:
     """Whether a form is the opposite of a sum of sizes and block sizes."""
     terms = e.args if e.op == "sum" else (e,)
-    return is_known(e) and e != Expr.of(0) and all(_sign(term) < 0 for term in terms)
+    return is_known(e) and e != Expr.of(0) and all(sign_of(term) < 0 for term in terms)
 
 
 def tile_between(t: Tracer, start: Expr, length: Expr) -> tuple[str, Expr] | None:
@@ -153,27 +154,12 @@ def _extreme(t: Tracer, form: Expr, sign: int) -> Expr | None:
             continue
         last = _last_id(t.tiles, atoms[0])
         factor = term.substitute({atoms[0]: 1})
-        if last is None or not is_known(factor) or not _is_positive(factor * (positive := _sign(factor))):
+        if last is None or not is_known(factor) or not is_nonnegative(factor * (positive := sign_of(factor))):
             return None
         if term != factor * Expr.sym(atoms[0]):
             return None
         total = total + (factor * last if positive == sign else 0)
     return total
-
-
-def _sign(factor: Expr) -> int:
-    constant = factor.args[0].constant if factor.op == "prod" else factor.constant
-    return -1 if constant is not None and constant < 0 else 1
-
-
-def is_nonnegative(e: Expr) -> bool:
-    """Whether a size is known to be 0 or more: a sum of products of such."""
-    return all(_sign(term) > 0 and _is_positive(term) for term in (e.args if e.op == "sum" else (e,)))
-
-
-def _is_positive(factor: Expr) -> bool:
-    """Whether a product is of positive numbers, block sizes and shapes, which are never negative."""
-    return factor.op in ("const", "sym", "prod") and all(":" in s or ".shape." in s for s in factor.symbols())
 
 
 def _last_id(tiles: dict[str, Tile], atom: str) -> Expr | None:

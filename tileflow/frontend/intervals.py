@@ -14,8 +14,8 @@ from ..expr import Expr, any_of
 from ..ir.attributes import ArangeAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
+from ..ir.signs import is_nonnegative
 from ..ir.types import Value
-from .affine import is_nonnegative
 from .trace import Tracer
 
 _KEPT = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE, OpKind.FULL})

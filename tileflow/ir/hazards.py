@@ -77,7 +77,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
                 pending = loop(op, pending)
             elif op.kind is OpKind.IF:
                 sides = [visit(side, pending) for side in op.regions]
-                pending = {key: access for side in sides for key, access in side.items()}
+                pending = _needed({key: access for side in sides for key, access in side.items()})
             elif op.kind is not OpKind.COMBINE:
                 pending = step(op, pending)
         return pending
@@ -87,7 +87,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
         once = visit(body, pending)
         own = frozenset({TileAttrs.of(op).tile} if op.kind is OpKind.FOR else ())
         again = {(key, loops | own): access for (key, loops), access in once.items()}
-        return pending | visit(body, again)
+        return _needed(pending | visit(body, again))
 
     def step(op: Op, pending: Pending) -> Pending:
         own = [a for a in accesses(op) if a.tensor in written]
@@ -103,6 +103,19 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
 
     visit(ir.body, {})
     return found
+
+
+def _needed(pending: Pending) -> Pending:
+    """``pending`` without what says nothing more: accesses that are not apart are not so after fewer loops either. Each
+    loop would double what it leaves of every access before it."""
+    loops_of: dict[int, list[frozenset[str]]] = {}
+    for op, loops in pending:
+        loops_of.setdefault(op, []).append(loops)
+    return {
+        (op, loops): access
+        for (op, loops), access in pending.items()
+        if not any(others < loops for others in loops_of[op])
+    }
 
 
 def accesses_of(ir: KernelIR) -> Callable[[Op], list[Access]]:

@@ -56,3 +56,31 @@ for _dtype in (torch.float32, torch.float64):
     # an infinity has its zero's sign
     _add(f"sign_{str(_dtype)[6:]}", lambda a: 1 / torch.where(a % 4096 == 0, a % 4096, 1.0), _dtype)
     _add(f"by_6_{str(_dtype)[6:]}", lambda a: a % 6, _dtype)
+
+
+@tileflow.kernel
+def halves_of_an_int(x, n):
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.numel()):
+        out[t] = x[t] + n // 2 * 1000 + n % 5 * 100 + (n >> 1) + n // -7
+    return out
+
+
+@tileflow.kernel
+def high_bits(x, seed):
+    """Constants beyond 32 bits beside an int of 32."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.numel()):
+        out[t] = x[t] + (seed >> 32) + seed % 4294967296 + seed // -5000000000
+    return out
+
+
+@tileflow.kernel
+def turns_rounded_up(x):
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        acc = tfl.zeros([t], dtype=torch.int64)
+        for _ in range(-(-x.size(0) // 4)):
+            acc += 1
+        out[t] = x[t] + acc + (x.size(0) - 7) // 4 + (3 - x.size(0)) % 4
+    return out

@@ -17,6 +17,7 @@ from . import (
     segments,
     selection,
     sequences,
+    signals,
     sparse,
     spatial,
 )
@@ -26,5 +27,5 @@ __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
     algebra, attention_variants, formats, images, losses, optimisers, pairs, quantisation, ranking, recurrences,
-    segments, selection, sequences, sparse, spatial,
+    segments, selection, sequences, signals, sparse, spatial,
 )  # fmt: skip

@@ -1,0 +1,29 @@
+"""Which sizes are known to be 0 or more, by what their symbols stand for: Triton divides as C does, toward zero."""
+
+from __future__ import annotations
+
+from ..expr import Expr
+
+_NEVER_NEGATIVE = (":", ".shape.", ".stride.")  # block sizes and other knobs, what tensors have
+
+
+def sign_of(factor: Expr) -> int:
+    """That of a product's constant: -1 or 1."""
+    constant = factor.args[0].constant if factor.op == "prod" else factor.constant
+    return -1 if constant is not None and constant < 0 else 1
+
+
+def is_nonnegative(e: Expr) -> bool:
+    """Whether a size is known to be 0 or more. Ints of the author, differences and bounds of loops are not."""
+    match e.op:
+        case "const":
+            return e.args[0] >= 0  # type: ignore[no-any-return]
+        case "sym":
+            return any(part in e.args[0] for part in _NEVER_NEGATIVE)
+        case "sum" | "prod" | "floordiv" | "cdiv" | "min":
+            return all(map(is_nonnegative, e.args))
+        case "max":
+            return any(map(is_nonnegative, e.args))
+        case "mod":
+            return is_nonnegative(e.args[1])
+    return e.is_truth or e.op == "next_pow2"
