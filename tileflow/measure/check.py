@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..tolerances import UNSAID, Tolerances
 from .deadline import NoText, OutOfTime, deadline
-from .deviation import by_chunk, chunks, judge, row_scales
+from .deviation import by_chunk, chunks, flipped, judge, row_scales
 from .deviation import worst as worst_of
 from .inputs import clone, leaves, map_tensors, poisoned, same_bits, tensors
 from .noise import DOUBT, MARGIN, MOST_SHARE, Measured, Noise
@@ -307,7 +307,9 @@ def _compare_float(
         return Verdict(Status.OK, worst)
     facts = torch.stack([_tally(*judge(*part(n), tolerance)) for n in range(len(out))]).cpu()
     unlike, wrong, worst = int(facts[:, 0].sum()), int(facts[:, 1].sum()), float(facts[:, 2].max())
-    if not unlike and (wrong <= _strays(reference, got) or _is_noise(reference, where, got, wrong, worst, tolerance)):
+    if unlike <= _flips(reference, where, out, ref, unlike) and (
+        wrong <= _strays(reference, got) or _is_noise(reference, where, got, wrong, worst, tolerance)
+    ):
         return Verdict(Status.OK, min(worst, 1.0))
     chunk = int((facts[:, 0] > 0).int().argmax() if unlike else facts[:, 2].argmax())
     special, ratio = judge(*part(chunk), tolerance)
@@ -346,6 +348,17 @@ def _is_noise(reference: Reference, where: str, got: torch.Tensor, wrong: int, w
         return False
     spread = reference.noise.of(where)
     return wrong <= spread.beyond(DOUBT * tolerance) and worst * tolerance <= MARGIN * spread.worst
+
+
+def _flips(
+    reference: Reference, where: str, out: Sequence[torch.Tensor], ref: Sequence[torch.Tensor], unlike: int
+) -> int:
+    """How many elements may be infinite where the reference is finite, or the reverse, as the problem's own rounding
+    noise has them; 0 where any of the ``unlike`` is a NaN, or a number where the reference is one."""
+    if not unlike or reference.noise is None or unlike > MOST_SHARE * sum(part.numel() for part in out):
+        return 0
+    found = sum(int(flipped(a, b.to(a.device)).sum()) for a, b in zip(out, ref, strict=True))
+    return reference.noise.of(where).flips if found == unlike else 0
 
 
 def _noise_text(reference: Reference, where: str, tolerance: float) -> str:

@@ -107,7 +107,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
     used again. After an error it may be used where it :func:`is_healthy`.
 
     What is kept of earlier requests must not cost a config its verdict: where it is in the way of memory, or where an
-    earlier config may have written over it, it is made anew and the request tried once more.
+    earlier config has written over it, it is made anew and the request tried once more.
     """
     identified_device(device_index)
     before = input_cache.cached()
@@ -117,7 +117,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
         input_cache.forget()
         outcome = _run(request, device_index)
     elif outcome.status in _WRONG and input_cache.key(request) in before:
-        input_cache.forget(request)
+        input_cache.renew(request)
         outcome = _run(request, device_index)
     if outcome.device == DeviceFacts():  # nothing was timed
         outcome = replace(outcome, device=noise_guard(device_index).monitor.facts())

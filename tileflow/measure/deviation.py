@@ -78,6 +78,12 @@ def judge(
     return unlike, torch.where(error == 0, 0.0, error / allowed).double()
 
 
+def flipped(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The elements that are infinite in one and a finite number in the other."""
+    one, other = (t.float() if t.element_size() == 1 else t for t in (one, other))  # types of one byte have no such ops
+    return (one.isinf() & other.isfinite()) | (one.isfinite() & other.isinf())
+
+
 def wide_dtype(expected: torch.Tensor) -> torch.dtype:
     """What differences from ``expected`` are computed in."""
     import torch

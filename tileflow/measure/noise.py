@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .deadline import deadline
-from .deviation import by_chunk, chunks, row_scales, wide_dtype
+from .deviation import by_chunk, chunks, flipped, row_scales, wide_dtype
 from .inputs import clone, leaves, map_tensors
 from .jitter import jitter
 
@@ -55,10 +55,12 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Spread:
     """The distances between witnesses in one output, ``|a - b| / (rms + |b|)``: how many elements are at least so far
-    apart, by bins, and the largest distance. Integers and booleans that differ are infinitely far apart."""
+    apart, by bins, and the largest distance. Integers and booleans that differ are infinitely far apart. ``flips``:
+    elements that are infinite in one alone, as the depth of a ray that just meets a sphere, or just misses it."""
 
     counts: tuple[int, ...] = (0,) * _BINS
     worst: float = 0.0
+    flips: int = 0
 
     def beyond(self, distance: float) -> int:
         """How many elements are further apart than ``distance``, rounded down to a bin."""
@@ -67,7 +69,7 @@ class Spread:
 
     def __add__(self, other: Spread) -> Spread:
         counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return Spread(counts, max(self.worst, other.worst))
+        return Spread(counts, max(self.worst, other.worst), self.flips + other.flips)
 
 
 @dataclass(slots=True)
@@ -235,18 +237,19 @@ def _spreads(left: Mapping[str, Any], right: Mapping[str, Any], *, exact: bool) 
 
 
 def _float_spread(one: torch.Tensor, other: torch.Tensor) -> Spread:
-    """Elements that are not finite in both do not count: no noise excuses them."""
+    """Elements that are not finite in both have no distance. Infinite in one alone, they flip; no noise excuses NaN."""
     import torch
 
     left, right = chunks(one), chunks(other)
     counts = torch.zeros(_BINS, dtype=torch.int64)
-    worst = 0.0
+    worst, flips = 0.0, 0
     for out, ref, base in zip(left, right, by_chunk(row_scales(right), right), strict=True):
         wide = wide_dtype(ref)
+        flips += int(flipped(out, ref).sum())
         distance = (out.to(wide) - ref.to(wide)).abs() / (base.to(wide) + ref.to(wide).abs())
         distance = distance[distance.isfinite() & (distance > 0)].double()
         if distance.numel():
             worst = max(worst, float(distance.amax()))
             bins = (distance.log2() * _STEPS).floor().long() - _FINEST
             counts += torch.bincount(bins.clamp(0, _BINS - 1), minlength=_BINS).cpu()
-    return Spread(tuple(counts.tolist()), worst)
+    return Spread(tuple(counts.tolist()), worst, flips)

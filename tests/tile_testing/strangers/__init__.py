@@ -9,6 +9,7 @@ from . import (
     formats,
     images,
     losses,
+    models,
     optimisers,
     pairs,
     quantisation,
@@ -26,6 +27,6 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, formats, images, losses, optimisers, pairs, quantisation, ranking, recurrences,
-    segments, selection, sequences, signals, sparse, spatial,
+    algebra, attention_variants, formats, images, losses, models, optimisers, pairs, quantisation, ranking,
+    recurrences, segments, selection, sequences, signals, sparse, spatial,
 )  # fmt: skip

@@ -131,12 +131,11 @@ def chosen_blocks(q: Any, k: Any, v: Any, chosen: Any, size: Any) -> Any:
 def chosen_block_attention(q, k, v, chosen, size: tfl.constexpr):
     """Each query sees the blocks of keys that were chosen for it (arXiv:2502.11089)."""
     h, t, g, d = q.shape
-    few = chosen.size(2)
     out = torch.empty_like(q)
     for ih, it in tfl.grid([h, t]):
         query = q[ih, it, :, :]
         top, total, acc = tfl.full([g], float("-inf")), tfl.zeros([g]), tfl.zeros([g, d])
-        for j in range(few):
+        for j in tfl.grid(chosen.size(2)):
             start = chosen[ih, it, j] * size
             scores = (query @ k[ih, start : start + size, :].T).float() / math.sqrt(d)
             high = torch.maximum(top, scores.amax(1))
@@ -246,7 +245,7 @@ def make_grpo(b: Any, t: Any, v: Any, dtype: Any = torch.float32) -> Any:
 def grpo_ref(logits: Any, tokens: Any, old: Any, ref: Any, advantage: Any, mask: Any, low: Any = 0.2, high: Any = 0.28,
              beta: Any = 0.04) -> Any:  # fmt: skip
     new = torch.stack(
-        [torch.log_softmax(part.float(), -1).gather(1, i[:, None])[:, 0] for part, i in zip(logits, tokens, strict=True)]
+        [-F.cross_entropy(row.float(), i, reduction="none") for row, i in zip(logits, tokens, strict=True)]
     )
     ratio = torch.exp(new - old)
     a = advantage[:, None]
@@ -283,7 +282,7 @@ def grpo_loss(logits, tokens, old, ref, advantage, mask, low=0.2, high=0.28, bet
 
 
 def prune_ref(w: Any) -> Any:
-    m, n = w.shape
+    n = w.size(1)
     place = w.abs().unflatten(1, (n // 4, 4)).argsort(dim=-1, descending=True, stable=True)[..., :2].sort(-1).values
     kept = w.unflatten(1, (n // 4, 4)).gather(-1, place).flatten(1)
     code = (place[..., 0] | place[..., 1] << 2).unflatten(1, (n // 8, 2))
@@ -359,7 +358,8 @@ def rotary_qk_norm(qkv, wq, wk, cos, sin, hq: tfl.constexpr, hk: tfl.constexpr):
 
 
 def make_lora(t: Any, n: Any, k: Any, r: Any, dtype: Any = torch.float32) -> Any:
-    return randn(t, k, dtype=dtype), randn(n, r, k, dtype=dtype) * k**-0.5, torch.randint(-1, n, (t,), dtype=torch.int32)
+    adapter = torch.randint(-1, n, (t,), dtype=torch.int32)
+    return randn(t, k, dtype=dtype), randn(n, r, k, dtype=dtype) * k**-0.5, adapter
 
 
 def lora_ref(x: Any, a: Any, adapter: Any) -> Any:
@@ -447,7 +447,7 @@ def penalty_ref(logits: Any, history: Any, u: Any, penalty: Any, temperature: An
 @tileflow.kernel
 def penalised_min_p_sample(logits, history, u, penalty, temperature, min_p):
     """Tokens said before made rarer, then a sample of those near the likeliest (arXiv:2407.01082)."""
-    b, v = logits.shape
+    b = logits.size(0)
     scores = logits / temperature
     out = torch.empty(b, dtype=torch.int64, device=logits.device)
     for ib in tfl.grid(b):

@@ -191,6 +191,14 @@ def test_a_verdict_of_wrong_is_from_fresh_data() -> None:
     assert ask(("wrong", 50.0), seeds=(0,)).status is Status.INCORRECT
 
 
+def test_wrong_configs_make_no_data_anew_that_nothing_wrote_over() -> None:
+    """A kernel whose every config was wrong made its data 17 times, 1 s each; four others had 18 trials in 30 s."""
+    ask(("", 50.0), seeds=(0,))
+    for fault in ("wrong", "nan", "shape", "wrong"):
+        assert ask((fault, 50.0), seeds=(0,)).status in (Status.INCORRECT, Status.NONFINITE)
+    assert made == {(64, 0): 1}
+
+
 def test_a_race_ranks_those_that_pass_their_check() -> None:
     outcome = race(("", 50.0), ("wrong", 10.0), ("", 80.0), ("does_not_load", 10.0), ("", 50.0))
     assert outcome.status is Status.OK

@@ -242,3 +242,24 @@ def test_an_index_of_what_was_loaded_does_not_move() -> None:
     reference = make_reference(lambda x: x.argmax(1), args)
     assert check_call(lambda x: x.argmax(1), args, reference).ok
     assert not check_call(lambda x: x.argmax(1).index_fill(0, torch.tensor([5]), 7), args, reference).ok
+
+
+def test_what_just_misses_may_be_infinite() -> None:
+    """One element of 262144 was, and all configs of a study called nonfinite."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.rand(4096, generator=generator) + 1 for _ in range(2))
+
+    def distance(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.where(x * 3 >= y * 2, x, float("inf"))
+
+    y[:64] = x[:64] * 1.5  # on the edge
+    reference = make_reference(distance, (x, y))
+    flipped = reference.result.float().clone()
+    at = int(torch.nonzero(flipped[:64].isfinite())[0])
+    flipped[at] = float("inf")
+    assert check_call(lambda *_: flipped, (x, y), reference).ok
+    flipped[at] = float("nan")
+    assert check_call(lambda *_: flipped, (x, y), reference).status is Status.NONFINITE
+    flipped[at] = float("inf")
+    flipped[64:256] = float("inf")
+    assert check_call(lambda *_: flipped, (x, y), reference).status is Status.NONFINITE
