@@ -40,6 +40,7 @@ SORTS = (
     "torch.topk(a, 3, dim=-1, largest=False)", "a.kthvalue(3, dim=1, keepdim=True)",
     "(a * 1000).int().sort(1)", "a.half().sort(1)", "(a / b.sign().relu()).sort(dim=1, stable=True)",
     "torch.cummax(a, dim=1)", "a.cummin(1)", "a.logcumsumexp(1)", "(-a).sort(1).values",
+    "a.argsort(1).argsort(1)", "a.topk(3).indices.sort(1).values",
 )  # fmt: skip
 LETTERS = (
     "torch.einsum('mk,mk->m', a, b)", "torch.einsum('mi,mj->mij', a, b)", "torch.einsum('mij->mji', a.view(-1, 4, 4))",

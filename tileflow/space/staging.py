@@ -10,7 +10,7 @@ AMD's warps do so too with what is not loaded ahead, one tile after another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..config import Direction, Knob
@@ -100,9 +100,9 @@ class _Sizes:
                 elif self._is_load(value):
                     groups[value] = any_of((groups.get(value, FALSE), when))
             computed = computed.max(self._computed(op, inside, when))
-        total, staged = computed, self._staged(dots)
-        for load in staged:
-            total = total + self._bytes(load) * self._buffers(groups.get(load, FALSE))
+        staged = self._staged(dots)
+        held = {load: self._bytes(load) * self._buffers(groups.get(load, FALSE)) for load in staged}
+        total = computed + (sum(held.values(), Expr.of(0)) if self.site else self._at_once(dots, held))
         for size in map(self._bytes, kept if self.target.vendor == "nvidia" else (*kept, *staged)):
             total = total + size if self.target.vendor == "nvidia" else total.max(size)
         return total
@@ -144,7 +144,13 @@ class _Sizes:
         """The tiles that a turn loads, those that flow into no product only where the loop's own number of stages asks
         for them, which is an upper bound here."""
         own = STAGES.name(self.site) in self.knobs
-        waiting, reached = [v for op in dots for v in op.values], set[Value]()
+        reached = self._reached(v for op in dots for v in op.values)
+        loads = [op.output for op in self.block.ops if op.kind is OpKind.LOAD and op.output.dims]
+        return [v for v in loads if own or v in reached]
+
+    def _reached(self, values: Iterable[Value]) -> set[Value]:
+        """What the block makes of which ``values`` are made, themselves included."""
+        waiting, reached = list(values), set[Value]()
         makers = {v: op for op in self.block.ops for v in op.outputs}
         while waiting:
             value = waiting.pop()
@@ -152,8 +158,20 @@ class _Sizes:
                 reached.add(value)
                 waiting += makers[value].values
                 waiting += [v for branch in makers[value].regions for v in uses(branch)]
-        loads = [op.output for op in self.block.ops if op.kind is OpKind.LOAD and op.output.dims]
-        return [v for v in loads if own or v in reached]
+        return reached
+
+    def _at_once(self, dots: list[Op], held: Mapping[Value, Expr]) -> Expr:
+        """The most bytes of ``held`` that wait together where nothing is pipelined, as in turns that are written out:
+        each from where it is loaded to the last product that it flows into."""
+        places = {id(op): n for n, op in enumerate(self.block.ops)}
+        last = {load: places[id(self.makers[load])] for load in held}
+        for dot in dots:  # in order; what it is added to waits in registers
+            last |= {load: places[id(dot)] for load in self._reached(dot.values[:2]) if load in held}
+        most = Expr.of(0)
+        for now in {places[id(self.makers[load])] for load in held}:
+            alive = (b for load, b in held.items() if places[id(self.makers[load])] <= now <= last[load])
+            most = most.max(sum(alive, Expr.of(0)))
+        return most
 
     def _bytes(self, value: Value) -> Expr:
         return self.extents.elements(value.dims) * itemsize(value.type.dtype)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("triton")
 
+import tileflow
+import tileflow.language as tfl
 from tileflow.api import load_kernel
 from tileflow.build import compile as build_module
 from tileflow.build.compile import build
@@ -144,3 +147,26 @@ def test_what_the_compiler_refuses_is_no_config(problem: Problem, region: int, c
         source = it.emit(config)[region]
     with pytest.raises(OutOfResources):
         build(source, H200)
+
+
+@tileflow.kernel
+def blocks_by_number(q: torch.Tensor, k: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    t, g, d = q.shape
+    out = torch.empty_like(q)
+    for it in tfl.grid(t):
+        acc = tfl.zeros([g, d])
+        for j in range(chosen.size(1)):
+            start = chosen[it, j] * 64
+            key = k[start : start + 64, :]
+            acc += (q[it, :, :] @ key.T).to(k.dtype) @ key
+        out[it, :, :] = acc
+    return out
+
+
+@pytest.mark.parametrize("turns", [8, 16])
+def test_turns_that_are_written_out_do_not_wait_together(turns: int) -> None:
+    """Their operands were added up: 12 turns were refused, whose binary takes 24 KB."""
+    q, k = (torch.empty(n, device="meta", dtype=torch.bfloat16) for n in ((4096, 16, 128), (4096, 128)))
+    it = blocks_by_number.lower((q, k, torch.empty(4096, turns, device="meta", dtype=torch.int32)), H200)
+    built = build(it.emit(it.default)[0], H200)
+    assert built.resources.shared <= estimate(it, it.default, 0) <= 1 << 16

@@ -13,7 +13,9 @@ import torch
 from ...errors import TraceError
 from ...ir.attributes import AxisAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import TileType, is_float, itemsize
+from ...ir.signs import is_nonnegative
+from ...ir.types import INT32_MAX, TileType, is_float, itemsize
+from ..intervals import interval
 from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
@@ -25,7 +27,7 @@ from .tile_index import gather
 from .views import movedim, view
 
 _ALL_BITS = 0x7FFFFFFF  # but the sign's; as a float a NaN
-_PLACE = 0xFFFFFFFF
+_PLACE = 0x7FFFFFFF
 _WHOLE = (
     "take a whole dimension, x[tile, :], or a slice of an int's length, x[t.begin : t.begin + 64], and mask its tail"
 )
@@ -45,6 +47,8 @@ def _places(t: Tracer, x: TileValue, axis: int, descending: bool, count: int | N
 def _key(t: Tracer, x: TileValue) -> TileValue:
     """An int in the order of ``x``. Raises TraceError where it has no room for it."""
     dtype = x.value.type.dtype
+    if dtype == "int64" and _fits(t, x):
+        return t.cast(x, "int32")
     if itemsize(dtype) > 4 or dtype == "uint32":
         raise TraceError(
             "a tile is sorted by keys of 32 bits", got=dtype, where=t.location(), hint="convert it: .float() or .int()"
@@ -54,6 +58,14 @@ def _key(t: Tracer, x: TileValue) -> TileValue:
     bits: Any = view(t, t.cast(x, "float32") + 0.0, torch.int32)  # -0.0 + 0.0 is 0.0
     ordered = t.pointwise("where", bits < 0, bits ^ _ALL_BITS, bits)
     return t.pointwise("where", t.pointwise("isnan", x), _ALL_BITS, ordered)
+
+
+def _fits(t: Tracer, x: TileValue) -> bool:
+    """Whether integers have 31 bits, as places of sorted elements have."""
+    found = interval(t, x.value)
+    if found.least is None or found.most is None:
+        return False
+    return is_nonnegative(found.least) and is_nonnegative(INT32_MAX - found.most)
 
 
 def _back(t: Tracer, packed: Any, axis: int) -> TileValue:
