@@ -162,16 +162,18 @@ class _Sizes:
 
     def _at_once(self, dots: list[Op], held: Mapping[Value, Expr]) -> Expr:
         """The most bytes of ``held`` that wait together where nothing is pipelined, as in turns that are written out:
-        each from where it is loaded to the last product that it flows into."""
+        each from where it is loaded to the last product that it flows into, and one more, which may come early."""
         places = {id(op): n for n, op in enumerate(self.block.ops)}
         last = {load: places[id(self.makers[load])] for load in held}
         for dot in dots:  # in order; what it is added to waits in registers
             last |= {load: places[id(dot)] for load in self._reached(dot.values[:2]) if load in held}
-        most = Expr.of(0)
+        most = largest = Expr.of(0)
+        for size in held.values():
+            largest = largest.max(size)
         for now in {places[id(self.makers[load])] for load in held}:
             alive = (b for load, b in held.items() if places[id(self.makers[load])] <= now <= last[load])
             most = most.max(sum(alive, Expr.of(0)))
-        return most
+        return (most + largest).min(sum(held.values(), Expr.of(0)))
 
     def _bytes(self, value: Value) -> Expr:
         return self.extents.elements(value.dims) * itemsize(value.type.dtype)
