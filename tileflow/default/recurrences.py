@@ -31,6 +31,7 @@ NEARLY = 0.9  # of them have a warp
 LEAST_RUN = 8  # neighbours of a block
 FEWEST_ELEMENTS = 4  # of a lane, where a program has more warps than its sums want
 SHARING_ELEMENTS = 16  # of a lane, of tiles for which turns load numbers alone
+MOST_OF_A_LANE = 8  # numbers that a lane sums by itself
 ASYNC_BYTES = 4  # that a lane copies at least, for a copy that need not be waited for
 _SUMS = ("add", "maximum", "minimum", "mul")
 
@@ -40,6 +41,17 @@ def recurrences(ir: KernelIR) -> list[Op]:
     return [op for op in ir.walk() if op.kind is OpKind.FOR and _is_recurrence(ir, op)]
 
 
+def carries_chunks(ir: KernelIR) -> bool:
+    """Whether a loop over blocks hands on a tile that is no sum or extremum of what its turns make: each turn waits."""
+    for op in ir.walk():
+        if op.kind is not OpKind.FOR or ir.tiles[TileAttrs.of(op).tile].block.constant is not None:
+            continue
+        (turn,) = op.regions
+        if any(p.dims and not is_sum(turn, p, r) for p, r in zip(turn.params, turn.results, strict=True)):
+            return True
+    return False
+
+
 def recurrence_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -> dict[str, Choice]:
     """The knobs of recurrences that should not be as for moving bytes. ``blocks``: the sizes for that, which stay where
     no turn sums over the state: lanes that are alone wait for no other warp."""
@@ -47,6 +59,8 @@ def recurrence_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -
     turns = [loop.regions[0] for loop in recurrences(ir)]
     if not any(OPS[op.kind].traits & Trait.COLLECTIVE for turn in turns for op in walk(turn)):
         return stages | _warps_that_load_ahead(ir, turns, blocks, target)
+    if uniform := _uniform_config(ir, turns, target):
+        return uniform
     sizes = dict(blocks)
     grid = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"} & sizes.keys()
     wanted = NEARLY * SCHEDULERS * target.sm_count
@@ -61,6 +75,26 @@ def recurrence_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -
         lanes = pow2(_largest(ir, sizes)) // (FEWEST_ELEMENTS * target.warp_size)
         warps = max(warps, min(pow2(int(wanted) // count), lanes))
     return {**sizes, **stages, NUM_WARPS.name(ir): warps}
+
+
+def _uniform_config(ir: KernelIR, turns: Sequence[Block], target: Target) -> dict[str, Choice]:
+    """Where all lanes load the same few numbers and each sums over few of its own, as all rays meet all spheres:
+    nothing is copied ahead, and a lane has one row (262144 rays, 512 spheres: 952 us, and 1835 by eight rows a lane in
+    one warp, six turns ahead; H200, by hand, 2026-11-26). Empty for others."""
+    grid = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
+    ops = [op for turn in turns for op in walk(turn)]
+    loads = [op.output for op in ops if op.kind is OpKind.LOAD and op.output.dims]
+    summed = [d for op in ops if OPS[op.kind].traits & Trait.COLLECTIVE for d in op.values[0].dims]
+    few = [d.extent.constant for d in summed if not d.extent.symbols() & grid]
+    if len(grid) != 1 or not loads or any(d.extent.symbols() & grid for v in loads for d in v.dims):
+        return {}
+    if not all(n is not None and n <= MOST_OF_A_LANE for n in few):
+        return {}
+    (block,) = grid
+    warps = 4
+    while warps > 1 and programs(ir, {block: warps * target.warp_size}) < SCHEDULERS * target.sm_count:
+        warps //= 2
+    return {block: warps * target.warp_size, NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 1}
 
 
 def _warps_that_load_ahead(
@@ -91,7 +125,7 @@ def _is_recurrence(ir: KernelIR, loop: Op) -> bool:
     if not loads_ahead(turn, name):
         return False
     pairs = zip(turn.params, turn.results, strict=True)
-    return any(param.dims and not _is_sum(turn, param, result) for param, result in pairs)
+    return any(param.dims and not is_sum(turn, param, result) for param, result in pairs)
 
 
 def loads_ahead(turn: Block, tile: str) -> bool:
@@ -116,7 +150,7 @@ def _names(op: Op, tile: str) -> bool:
     return isinstance(op.attrs, TileAttrs) and op.attrs.tile == tile
 
 
-def _is_sum(turn: Block, param: Value, result: object) -> bool:
+def is_sum(turn: Block, param: Value, result: object) -> bool:
     """Whether a turn only adds to what it carries, or keeps it: then no turn waits for another."""
     readers = [op for op in walk(turn) if param in op.values]
     if not readers:
