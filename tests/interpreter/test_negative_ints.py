@@ -16,10 +16,11 @@ X = torch.arange(40)
 
 @pytest.mark.parametrize("example", [11, -11])
 def test_an_int_argument_of_either_sign(interpreter: Interpreter, example: int) -> None:
-    """A variant that was made for 11 gave -5 // 2 = -2, as C does."""
+    """A variant that was made for 11 gave -5 // 2 = -2, as C does. No sum may pass 32 bits beside a large divisor."""
     numbers = [-11, -5, -1, 0, 4, 13]
     found = interpreter("runs.portable_runs:run", KERNELS, "halves_of_an_int", (X, example), [(X, n) for n in numbers])
-    assert [int(out[0]) for out in found] == [n // 2 * 1000 + n % 5 * 100 + (n >> 1) + n // -7 for n in numbers]
+    wanted = [n // 2 * 1000 + n % 5 * 100 + (n >> 1) + n // -7 + n % 2147483647 + n % -9 for n in numbers]
+    assert [int(out[0]) for out in found] == wanted
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])

@@ -41,8 +41,8 @@ _TRITON = {
 }
 # Python's division where a number may be negative: Triton's goes toward zero, and its rest has the dividend's sign
 _FLOORED = {
-    "floordiv": "(({0} - ({0} % {1} + {1}) % {1}) // {1})",
-    "mod": "(({0} % {1} + {1}) % {1})",
+    "floordiv": "({0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0))))",
+    "mod": "({0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0))",
 }
 # What the text of grids, modules and tiles is written with.
 PART = "cta"  # the variable of a block's number in its cluster

@@ -139,7 +139,8 @@ def _sums(args: tuple[Any, ...], reference: Reference) -> torch.Tensor:
 def _sum(tensor: torch.Tensor) -> torch.Tensor:
     import torch
 
-    data = tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
+    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())  # of an expanded one
+    data = tensor.detach()[once].resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
     return (data.view(torch.int32) if data.numel() % 4 == 0 else data).sum(dtype=torch.int64)
 
 

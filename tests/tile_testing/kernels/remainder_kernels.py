@@ -62,7 +62,7 @@ for _dtype in (torch.float32, torch.float64):
 def halves_of_an_int(x, n):
     out = torch.empty_like(x)
     for t in tfl.tile(x.numel()):
-        out[t] = x[t] + n // 2 * 1000 + n % 5 * 100 + (n >> 1) + n // -7
+        out[t] = x[t] + n // 2 * 1000 + n % 5 * 100 + (n >> 1) + n // -7 + n % 2147483647 + n % -9
     return out
 
 
