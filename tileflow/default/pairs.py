@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
-from ..ir.attributes import TileAttrs
-from ..ir.graph import Block, KernelIR, Op, walk
+from ..ir.attributes import AccessAttrs, TileAttrs
+from ..ir.graph import Block, KernelIR, Op, TileIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.pressure import live_tiles
 from ..ir.types import Value
@@ -26,6 +26,9 @@ from .sizes import block_symbols, pow2, programs
 
 Symbols = frozenset[str]
 
+# where loads take long, a lane with 128 or 64 pairs, which needs the fewest for each: the sides, the warps, the values
+# alive beside which it has registers, and the warps of a multiprocessor that are enough of them
+OF_MANY_PAIRS = (((64, 128), 2, 3, 24), ((64, 64), 1, 5, 24), ((32, 64), 1, 5, 8))
 SQUARES = ((64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  # the first of which programs are enough
 SQUARE_WARPS = (4, 8)  # of one, fewer where that is enough: a thread with more pairs loads less for each
 BUSY = 32  # warps of a multiprocessor whose loads hide one another; of 64 that it has room for
@@ -50,7 +53,8 @@ def pair_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         loops = [(op, turn, outer) for op, turn, outer in loops if loads_ahead(op.regions[0], TileAttrs.of(op).tile)]
         for loop, turn, outer in loops:
             if pair := next(_pairs(looped, turn, outer), None):
-                return _square(looped, target, pair, _own(looped, loop, turn, frozenset(pair)))
+                own = _own(looped, loop, turn, frozenset(pair))
+                return _square(looped, target, pair, own, _are_across(looped, turn, pair))
         for loop, turn, _ in loops:
             if kept := _summed_pairs(looped, loop, turn):
                 return _kept(looped, target, *kept)
@@ -131,14 +135,30 @@ def _is_of_sides(loads: Sequence[Symbols], pair: Symbols) -> bool:
     return all(any(load & pair == {side} for load in loads) for side in pair) and not any(pair <= s for s in loads)
 
 
-def _square(ir: KernelIR, target: Target, pair: tuple[str, str], own: str) -> dict[str, Choice]:
+def _are_across(ir: KernelIR, turn: Sequence[Op], pair: tuple[str, str]) -> bool:
+    """Whether each load of a side takes elements that do not lie side by side, a transaction of memory for each."""
+    return not any(
+        isinstance(item, TileIndex) and _block(ir, item.tile) in pair and stride.constant == 1
+        for op in turn
+        if op.kind is OpKind.LOAD
+        for item, stride in zip(AccessAttrs.of(op).index, ir.tensor(AccessAttrs.of(op).tensor).strides, strict=True)
+    )
+
+
+def _square(ir: KernelIR, target: Target, pair: tuple[str, str], own: str, is_across: bool) -> dict[str, Choice]:
     """A square of pairs, loaded without stages: copies of single elements cost more than they hide, and several
-    programs of a multiprocessor hide them anyway. ``own``: the block of three dimensions, of which a turn has one."""
-    live = max(live_tiles(ir), 1)
+    programs of a multiprocessor hide them anyway. ``own``: the block of three dimensions, of which a turn has one.
+    ``is_across``: as :func:`_are_across` says, so that it is loads that take long."""
+    live, each = max(live_tiles(ir), 1), {**({own: 1} if own else {}), NUM_STAGES.name(ir): 1}
     found: dict[str, Choice] = {}
+    for sides, warps, most, busy in OF_MANY_PAIRS if is_across else ():
+        found = {**dict(zip(pair, sides, strict=True)), **each, NUM_WARPS.name(ir): warps}
+        are_whole = all(_length(ir, s) >= size for s, size in zip(pair, sides, strict=True))
+        if live <= most and are_whole and programs(ir, found) * warps >= busy * target.sm_count:
+            return found
     for sides in SQUARES:
         blocks = {s: min(size, pow2(_length(ir, s))) for s, size in zip(pair, sides, strict=True)}
-        found = {**blocks, **({own: 1} if own else {}), NUM_STAGES.name(ir): 1}
+        found = {**blocks, **each}
         for warps in SQUARE_WARPS:
             found[NUM_WARPS.name(ir)] = warps
             registers = live * blocks[pair[0]] * blocks[pair[1]] // (warps * target.warp_size)

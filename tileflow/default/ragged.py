@@ -1,21 +1,83 @@
-"""First blocks of ragged rows: loops whose bounds are both loaded, along memory.
+"""First blocks of rows of unequal length: loops whose bounds are loaded, of a ragged or of a filled tensor.
 
-Such a row begins anywhere, so that turns which are loaded ahead are copied element by element, each with an address and
-a mask in registers. A block of twice the mean length, where that is more than a thread each, is therefore mostly copies
-that a row does not need.
+Such a row is short beside a program of several warps, which has more to do for a sum across them than for its turns. A
+ragged one begins anywhere as well, so that turns which are loaded ahead are copied element by element, each with an
+address and a mask in registers. Where programs are enough, each is therefore one warp. By hand on an H200 (2026-11-26;
+docs/explanations/defaults.md): 1.6 to 7.9 times the speed of four warps three turns ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from ..ir.analysis import contiguous_tiles, is_ragged, mean_length
-from ..ir.graph import KernelIR
+from ..config import Choice
+from ..expr import Expr
+from ..ir.analysis import contiguous_tiles, is_of_loaded_length, is_ragged, mean_length, tile_length
+from ..ir.attributes import AccessAttrs, TileAttrs
+from ..ir.graph import KernelIR, ValueIndex
+from ..ir.kinds import OpKind
+from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
-from .sizes import pow2
+from .sizes import block_symbols, pow2, programs
 
 WARPS = 4
 STAGES = 2  # a row of up to twice the mean has two turns, of which one is ahead
+BUSY = 12  # programs of one warp, of a multiprocessor
+LANE_RUN = 16  # elements of a lane, of a turn over numbers
+LANE_ELEMENTS = 64  # of one over rows of a matrix
+COLUMNS, GATHERED_COLUMNS = 64, 128  # of such rows: next to each other, or each anywhere
+MANY_ROWS, FEW_WARPS, AHEAD = 64, 2, 3  # where programs are few, and turns are loaded ahead
+
+
+def ragged_config(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, Choice]:
+    """The knobs of a region all of whose loops go over rows of loaded length; empty for others. ``sizes``: of the
+    blocks, of which those that no row meets stay."""
+    loops = [TileAttrs.of(op).tile for op in ir.walk() if op.kind is OpKind.FOR]
+    rows = [ir.tiles[name].block.args[0] for name in loops if ir.tiles[name].block.op == "sym"]
+    if not rows or len(rows) < len(loops) or not all(is_of_loaded_length(ir, name) for name in loops):
+        return {}
+    beside = sorted(_beside(ir, rows))
+    mean = max(pow2(mean_length(ir, name)) for name in loops)
+    if not beside:
+        return _numbers(ir, rows, mean, sizes, target)
+    return _matrices(ir, rows, beside[0], mean, sizes, target) if len(beside) == 1 else {}
+
+
+def _beside(ir: KernelIR, rows: Collection[str]) -> set[str]:
+    """The blocks that rows meet in a register tile."""
+    tiles = [block_symbols(ir, v) for op in ir.walk() for v in op.outputs]
+    return {symbol for tile in tiles if not tile.isdisjoint(rows) for symbol in tile.difference(rows)}
+
+
+def _numbers(
+    ir: KernelIR, rows: Sequence[str], mean: int, sizes: Mapping[str, int], target: Target
+) -> dict[str, Choice]:
+    count, warps = programs(ir, sizes), 1
+    while warps < WARPS and count * warps < BUSY * target.sm_count:
+        warps *= 2
+    if WARPS * count < BUSY * target.sm_count // 2:
+        return {}
+    block = min(mean, LANE_RUN * warps * target.warp_size)
+    return {**dict.fromkeys(rows, block), NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 1}
+
+
+def _matrices(
+    ir: KernelIR, rows: Sequence[str], columns: str, mean: int, sizes: Mapping[str, int], target: Target
+) -> dict[str, Choice]:
+    is_gathered = any(
+        isinstance(item, ValueIndex) and item.axes and not block_symbols(ir, op.output).isdisjoint(rows)
+        for op in ir.walk()
+        if op.kind is OpKind.LOAD
+        for item in AccessAttrs.of(op).index
+    )
+    length = max(tile_length(ir, name) for name, tile in ir.tiles.items() if tile.block == Expr.sym(columns))
+    beside = min(pow2(length), GATHERED_COLUMNS if is_gathered else COLUMNS)
+    warps, stages, most = 1, 1 if is_gathered else AHEAD, LANE_ELEMENTS * target.warp_size // beside
+    if programs(ir, {**sizes, columns: beside}) < BUSY * target.sm_count:
+        beside = min(beside, COLUMNS)
+        warps, stages, most = FEW_WARPS, AHEAD, MANY_ROWS * COLUMNS // beside
+    found = {columns: beside, **dict.fromkeys(rows, max(min(mean, most), 1))}
+    return {**found, NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): stages}
 
 
 def ragged_limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, int]:

@@ -25,6 +25,7 @@ from .sizes import pow2, programs
 
 LEAST_TURNS = 16
 LANE_ELEMENTS = 32  # of the largest tile
+OWN_LANE_ELEMENTS = 64  # where that is the author's own size
 STAGES = 6
 SCHEDULERS = 4  # of a multiprocessor
 NEARLY = 0.9  # of them have a warp
@@ -64,7 +65,7 @@ def recurrence_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -
     sizes = dict(blocks)
     grid = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"} & sizes.keys()
     wanted = NEARLY * SCHEDULERS * target.sm_count
-    most = LANE_ELEMENTS * target.warp_size
+    most = (LANE_ELEMENTS if grid else OWN_LANE_ELEMENTS) * target.warp_size
     while _largest(ir, sizes) > most or programs(ir, sizes) < wanted:
         widest = max(grid, key=sizes.__getitem__, default="")
         if not widest or sizes[widest] <= LEAST_RUN:

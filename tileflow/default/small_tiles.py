@@ -73,14 +73,19 @@ def warps_for_loads(ir: KernelIR, target: Target, most: int) -> int:
     """The warps whose lanes load ``most`` elements each, where the largest tiles are products of what is loaded that
     are summed at once, as a column for each digit is: those never are in registers together. Counting 2048 digits by
     four warps took 209 us and by 32 369 (H100, by hand, 2026-11-25). As many as a block has elsewhere."""
+    held = held_elements(ir)
+    if held == max((_elements(ir, v) for v in _whole(ir)), default=1):
+        return 1024 // target.warp_size
+    return max(held // (most * target.warp_size), 1)
+
+
+def held_elements(ir: KernelIR) -> int:
+    """Those of the largest tile of sizes of the problem alone that is not summed as it is made."""
     makers = ir.definitions
     readers: dict[Value, list[Op]] = {}
     for op in ir.walk():
         for value in op.values:
             readers.setdefault(value, []).append(op)
-
-    def size(value: Value) -> int:
-        return prod(pow2(ir.hint(d.extent)) for d in value.dims)
 
     def is_summed(value: Value) -> bool:
         if value not in makers or makers[value].kind is OpKind.LOAD:
@@ -90,11 +95,15 @@ def warps_for_loads(ir: KernelIR, target: Target, most: int) -> int:
             op.kind is OpKind.REDUCE or (op.kind in _PASSING and is_summed(op.output)) for op in found
         )
 
-    values = [v for op in ir.walk() for v in op.outputs if all(d.extent.symbols() <= ir.hints.keys() for d in v.dims)]
-    held = max((size(v) for v in values if not is_summed(v)), default=1)
-    if held == max(map(size, values), default=1):
-        return 1024 // target.warp_size
-    return max(held // (most * target.warp_size), 1)
+    return max((_elements(ir, value) for value in _whole(ir) if not is_summed(value)), default=1)
+
+
+def _whole(ir: KernelIR) -> list[Value]:
+    return [v for op in ir.walk() for v in op.outputs if all(d.extent.symbols() <= ir.hints.keys() for d in v.dims)]
+
+
+def _elements(ir: KernelIR, value: Value) -> int:
+    return prod(pow2(ir.hint(d.extent)) for d in value.dims)
 
 
 def holds_matrices(ir: KernelIR, row: int) -> bool:

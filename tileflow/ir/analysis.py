@@ -7,7 +7,7 @@ from math import prod
 
 from ..expr import Expr
 from .attributes import AccessAttrs, DotAttrs, TileAttrs
-from .graph import Block, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
+from .graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
 from .kinds import OpKind
 from .op_table import ACCESSES, OPS
 from .traffic import Traffic
@@ -75,6 +75,12 @@ def is_ragged(ir: KernelIR, name: str) -> bool:
     return len(bounds) == 2 and not _is_of_a_tile(ir, bounds)
 
 
+def is_of_loaded_length(ir: KernelIR, name: str) -> bool:
+    """Whether a loop goes over a row whose length is loaded: of a ragged tensor, or of one that is filled up."""
+    bounds = _loaded_bounds(ir, name)
+    return is_ragged(ir, name) or (len(bounds) == 1 and follows_a_load(ir, bounds[0]))
+
+
 def mean_length(ir: KernelIR, name: str) -> int:
     """How many indices a loop runs over, over all its runs in the mean: half of what it could where one bound is the
     device's (a causal loop), a share of it for each of the grid's own indices where both are (ragged groups), and next
@@ -90,6 +96,14 @@ def mean_length(ir: KernelIR, name: str) -> int:
 def _loaded_bounds(ir: KernelIR, name: str) -> list[Value]:
     """The bounds of a loop that only the device knows."""
     return [b for b in (ir.tiles[name].begin, ir.tiles[name].end) if isinstance(b, Value)]
+
+
+def follows_a_load(ir: KernelIR, value: Operand) -> bool:
+    """Whether a value was loaded, or made of one that was by pointwise arithmetic."""
+    op = ir.definitions.get(value) if isinstance(value, Value) else None
+    if op is None or op.kind is OpKind.LOAD:
+        return op is not None
+    return op.kind in (OpKind.POINTWISE, OpKind.CAST) and any(follows_a_load(ir, operand) for operand in op.inputs)
 
 
 def _is_of_a_tile(ir: KernelIR, bounds: Iterable[Value]) -> bool:

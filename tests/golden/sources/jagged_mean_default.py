@@ -1,9 +1,9 @@
-# config: block:tile_n=128, num_stages=3
+# config: block:tile_m=64, block:tile_n=64, num_stages=3, num_warps=2
 # region 0, static
-# grid: 120, 1, 1
+# grid: 235, 1, 1
 # guards: (((((((((((((((((0 == begin.0) and (5 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == offsets.align)) and (6 == offsets.shape.0)) and (1 == offsets.stride.0)) and (1 == out.align)) and (5 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
-# options: num_stages=3, num_warps=4
-# constexprs: BLOCK_TILE_M=32, BLOCK_TILE_N=128
+# options: num_stages=3, num_warps=2
+# constexprs: BLOCK_TILE_M=64, BLOCK_TILE_N=64
 # offsets_ptr: *i32 % 16 = offsets
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
@@ -12,7 +12,7 @@ import triton.language as tl
 
 
 # examples.jagged:jagged_mean (jagged.py:28), launch 0, static sizes
-#   block:tile_m=32, block:tile_n=128, num_stages=3
+#   block:tile_m=64, block:tile_n=64, num_stages=3, num_warps=2
 @triton.jit
 def jagged_mean_0(
     offsets_ptr,

@@ -1,9 +1,9 @@
-# config: block:tile=512
+# config: block:tile=128
 # region 0, static
-# grid: 8, 1, 1
+# grid: 32, 1, 1
 # guards: ((((((((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == fresh.align)) and (2992 == fresh.shape.0)) and (2992 == fresh.shape.1)) and (2992 == fresh.stride.0)) and (1 == fresh.stride.1)) and (2992 == h)) and (1 == heading.align)) and (4000 == heading.shape.0)) and (1 == heading.stride.0)) and (1 == trail.align)) and (2992 == trail.shape.0)) and (2992 == trail.shape.1)) and (2992 == trail.stride.0)) and (1 == trail.stride.1)) and (2992 == w)) and (1 == x.align)) and (4000 == x.shape.0)) and (1 == x.stride.0)) and (1 == y.align)) and (4000 == y.shape.0)) and (1 == y.stride.0)) and (1 == fresh.apart.heading)) and (1 == fresh.apart.trail)) and (1 == fresh.apart.x)) and (1 == fresh.apart.y)) and (1 == heading.apart.trail)) and (1 == heading.apart.x)) and (1 == heading.apart.y)) and (1 == trail.apart.x)) and (1 == trail.apart.y)) and (1 == x.apart.y)) and (seed <= 2147483647))
 # options: num_stages=2, num_warps=4
-# constexprs: BLOCK_TILE=512
+# constexprs: BLOCK_TILE=128
 # fresh_ptr: *fp32 % 16 = fresh
 # heading_ptr: *fp32 % 16 = heading
 # trail_ptr: *fp32 % 16 = trail
@@ -27,7 +27,7 @@ def _remainder(a, b):
 
 
 # examples.physarum:move (physarum.py:73), launch 0, static sizes
-#   block:tile=512
+#   block:tile=128
 @triton.jit
 def move_0(
     fresh_ptr,
