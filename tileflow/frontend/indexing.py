@@ -13,7 +13,7 @@ from ..ir.graph import IndexItem, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value, is_float
 from .promotion import promote
-from .resolve import Resolved, resolve, written
+from .resolve import Resolved, check_once, resolve, written
 from .syntax_registry import register_syntax
 from .trace import Tracer
 from .values import TensorRef, TileValue
@@ -159,6 +159,7 @@ def destination(
     resolved = resolve(tracer, ref, index, reads=False, masked=extra_mask is not None and is_inside)
     dims = tuple(resolved.dims)
     tiles = [_tile(tracer, resolved, value, ref.dtype_name) for value in values]
+    check_once(tracer, ref, resolved, tiles)
     tiles = [tracer.wrap(v) for v in tracer.opposite([tile.value for tile in tiles], dims) if isinstance(v, Value)]
     for tile in tiles:
         # lanes that a value does not have are not written, also where the index is a slice over the bare block size

@@ -11,6 +11,7 @@ are of several; with a tile of ints of more dimensions among them all broadcast 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..ir.attributes import ArangeAttrs
 from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, Tile, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
-from ..language.rules import OUTER_CONSTANTS
+from ..language.rules import ONCE, OUTER_CONSTANTS, named_twice, once_hint
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
 from .intervals import interval, is_of_tiles, without_lanes
 from .trace import Tracer, show
@@ -360,3 +361,23 @@ def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:
             hint=hint,
         )
     return value
+
+
+def check_once(tracer: Tracer, ref: TensorRef, resolved: Resolved, values: Sequence[TileValue]) -> None:
+    """Raise ShapeError where elements are written for pairs of a loop's lanes that nobody wrote as pairs."""
+    tiles = [d.tile for d in resolved.dims]
+    axis = named_twice(tiles, [_axes(item) for item in resolved.items])
+    if axis is None:
+        return
+    tile = tiles[axis]
+    of_tiles = [i for i in resolved.items if isinstance(i, TileIndex) and i.tile == tile]
+    if len(of_tiles) == tiles.count(tile) and all([d.tile for d in v.value.dims].count(tile) > 1 for v in values):
+        return
+    got = f"{show(values[0].value.dims)} for {show(tuple(resolved.dims))} of {ref.path}"
+    raise ShapeError(ONCE, got=got, where=tracer.location(), hint=once_hint(str(tile)))
+
+
+def _axes(item: IndexItem) -> tuple[int, ...]:
+    if isinstance(item, ValueIndex):
+        return item.axes
+    return (item.axis,) if isinstance(item, (TileIndex, SliceIndex)) else ()

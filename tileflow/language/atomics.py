@@ -146,7 +146,9 @@ def _update(
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
     where = tuple(index) if isinstance(index, list) else index
     place = IndexedElements(tensor, where, masked=extra_mask is not None)
-    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in eager.widened(values)]
+    values = eager.widened(values)
+    place.check_once(values)
+    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in values]
     indices, inside = place.everywhere(extra_mask)
     chosen = torch.ones(place.shape, dtype=torch.bool, device=tensor.device)
     chosen = chosen if inside is None else chosen & inside

@@ -7,6 +7,7 @@ are computed from them. Slices between plain ints are clipped, as in Python.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,8 +15,8 @@ import torch
 from ..errors import ShapeError, TraceError
 from ..lazy_dataclass import dataclass
 from .alignment import stood
-from .dim_identity import BLOCK, Identity, Lanes, counted, lanes_of, tag
-from .rules import OUTER_CONSTANTS
+from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of, tag
+from .rules import ONCE, OUTER_CONSTANTS, named_twice, once_hint
 
 
 class DeviceInt(int):
@@ -68,6 +69,7 @@ class _Along:
     index: torch.Tensor
     axes: tuple[int, ...]
     inside: torch.Tensor | None = None
+    is_tile: bool = False
 
 
 class IndexedElements:
@@ -111,6 +113,7 @@ class IndexedElements:
         """Lanes that ``value`` or the tensor does not have stay as they are, and those where ``mask`` is false."""
         made = torch.as_tensor(value, device=self.tensor.device)
         value = tag(made.to(self.tensor.dtype), lanes_of(made))
+        self.check_once([value])
         value = self.fit(stood(value, self.lanes, self.shape))
         if mask is None and self._is_plain():
             self.tensor[tuple(self._plain)] = value.expand(self.shape)
@@ -121,6 +124,18 @@ class IndexedElements:
             return
         *found, inside = torch.broadcast_tensors(*indices, inside.expand(self.shape))  # type: ignore[no-untyped-call]
         self.tensor[tuple(i[inside] for i in found)] = value.expand(self.shape)[inside]
+
+    def check_once(self, values: Sequence[Any]) -> None:
+        """Raise ShapeError where elements are written for pairs of a loop's lanes that nobody wrote as pairs."""
+        lanes = [None if is_elastic(own) else own for own in self._lanes]
+        axis = named_twice(lanes, [along.axes for along in self._along])
+        if axis is None:
+            return
+        own = lanes[axis]
+        of_tiles = [a for a in self._along if a.is_tile and lanes[a.axes[0]] is own]
+        have_both = all(isinstance(v, torch.Tensor) and lanes_of(v).count(own) > 1 for v in values)
+        if len(of_tiles) < lanes.count(own) or not have_both:
+            raise ShapeError(ONCE, got="two dimensions of the index are of one loop", hint=once_hint("t"))
 
     def everywhere(self, mask: torch.Tensor | None = None) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
         """An index tensor for each dimension of the tensor, and which lanes count (None: all), by ``mask`` too. They
@@ -236,7 +251,8 @@ class IndexedElements:
         is_inside = begin >= 0 and end <= size
         if is_inside:
             self._plain.append(slice(int(begin), int(end)))
-        return _Along(index, (axis,), None if is_inside else (index >= 0) & (index < size))
+        inside = None if is_inside else (index >= 0) & (index < size)
+        return _Along(index, (axis,), inside, lanes is not None and not is_elastic(lanes))
 
     def _ints(self, item: torch.Tensor, size: int) -> _Along:
         if item.dtype == torch.bool or item.dtype.is_floating_point:
