@@ -6,14 +6,18 @@ from __future__ import annotations
 from . import (
     algebra,
     attention_variants,
+    caches,
     formats,
     images,
+    layers,
     losses,
     models,
+    objectives,
     optimisers,
     pairs,
     quantisation,
     ranking,
+    recommenders,
     recurrences,
     segments,
     selection,
@@ -21,12 +25,15 @@ from . import (
     signals,
     sparse,
     spatial,
+    training,
+    vision,
 )
 from .stranger import ALL, Stranger
 
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, formats, images, losses, models, optimisers, pairs, quantisation, ranking,
-    recurrences, segments, selection, sequences, signals, sparse, spatial,
+    algebra, attention_variants, caches, formats, images, layers, losses, models, objectives, optimisers, pairs,
+    quantisation, ranking, recommenders, recurrences, segments, selection, sequences, signals, sparse, spatial,
+    training, vision,
 )  # fmt: skip

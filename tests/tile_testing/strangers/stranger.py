@@ -40,7 +40,8 @@ def stranger(
             with next(tensors(args)).device:
                 return reference(*args)
 
-        ALL[kernel.__name__] = Stranger(kernel, make, on_their_device, small, large)
+        ours = getattr(kernel, "__tileflow_kernel__", kernel)  # of one in the dialect, what it is here
+        ALL[kernel.__name__] = Stranger(ours, make, on_their_device, small, large)
         return kernel
 
     return register
