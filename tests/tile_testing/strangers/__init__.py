@@ -7,11 +7,15 @@ from . import (
     algebra,
     attention_variants,
     caches,
+    fields,
+    finance,
     formats,
+    hashing,
     images,
     layers,
     losses,
     models,
+    numerics,
     objectives,
     optimisers,
     pairs,
@@ -33,7 +37,7 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, formats, images, layers, losses, models, objectives, optimisers, pairs,
-    quantisation, ranking, recommenders, recurrences, segments, selection, sequences, signals, sparse, spatial,
-    training, vision,
+    algebra, attention_variants, caches, fields, finance, formats, hashing, images, layers, losses, models,
+    numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders, recurrences, segments,
+    selection, sequences, signals, sparse, spatial, training, vision,
 )  # fmt: skip
