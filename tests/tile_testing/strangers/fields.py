@@ -137,9 +137,13 @@ def component_labels(mask):
 
 def edt_ref(mask: Any) -> Any:
     h, w = mask.shape
-    ys, xs = mask.nonzero(as_tuple=True)
-    i, j = torch.arange(h)[:, None, None], torch.arange(w)[None, :, None]
-    return ((i - ys) ** 2 + (j - xs) ** 2).amin(-1).float().sqrt()
+    i, j = torch.arange(h), torch.arange(w)
+    rows, found = torch.full((h, w), 1 << 20), torch.full((h, w), 1 << 20)
+    for k in range(w):
+        rows = torch.where(mask[:, k, None], torch.minimum(rows, (j - k) ** 2), rows)
+    for k in range(h):
+        found = torch.minimum(found, rows[k] + (i[:, None] - k) ** 2)
+    return found.float().sqrt()
 
 
 @stranger(lambda h, w: (torch.rand(h, w) < 0.1,), edt_ref, {"h": 11, "w": 13}, {"h": 1024, "w": 1024})
@@ -163,22 +167,20 @@ def distance_transform(mask):
     return out
 
 
-def gotoh_ref(a: Any, b: Any, match: Any, mismatch: Any, open_: Any, extend: Any) -> Any:
-    n, m = a.size(1), b.size(1)
-    B = a.size(0)
-    ninf = -1e9
-    H = torch.zeros(B, n + 1, m + 1)
-    E = torch.full((B, n + 1, m + 1), ninf)
-    Fm = torch.full((B, n + 1, m + 1), ninf)
-    for i in range(1, n + 1):
-        for j in range(1, m + 1):
-            E[:, i, j] = torch.maximum(E[:, i, j - 1] - extend, H[:, i, j - 1] - open_)
-            Fm[:, i, j] = torch.maximum(Fm[:, i - 1, j] - extend, H[:, i - 1, j] - open_)
-            s = torch.where(a[:, i - 1] == b[:, j - 1], match, -mismatch)
-            H[:, i, j] = torch.maximum(
-                torch.maximum(H[:, i - 1, j - 1] + s, torch.zeros(B)), torch.maximum(E[:, i, j], Fm[:, i, j])
-            )
-    return H.flatten(1).amax(1)
+def gotoh_ref(a: Any, b: Any, match: Any, mismatch: Any, open_gap: Any, extend: Any) -> Any:
+    batch, m = b.shape
+    best, low = torch.zeros(batch), torch.full((batch,), -1e9)
+    above, down = [torch.zeros(batch)] * (m + 1), [low] * (m + 1)
+    for i in range(a.size(1)):
+        row, along = [torch.zeros(batch)], low
+        for j in range(m):
+            along = torch.maximum(along - extend, row[j] - open_gap)
+            down[j + 1] = torch.maximum(down[j + 1] - extend, above[j + 1] - open_gap)
+            aligned = above[j] + torch.where(a[:, i] == b[:, j], match, -mismatch)
+            row.append(torch.maximum(aligned, torch.maximum(along, down[j + 1])).clamp(min=0))
+            best = torch.maximum(best, row[-1])
+        above = row
+    return best
 
 
 @stranger(
