@@ -7,6 +7,7 @@ from ..ir.attributes import AccessAttrs
 from ..ir.graph import ExprIndex, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.types import Dim, Value
 from .context import Context
+from .dtypes import NARROW_INTS
 
 
 def pointer(e: Context, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> str:
@@ -35,7 +36,10 @@ def _index(e: Context, op: Op, item: object, rank: int, wide: bool = False) -> s
                 return str(size.constant)
             return f"tl.cast({e.plan.text(size)}, tl.int64)" if wide else f"({e.plan.text(size)})"
         case ValueIndex(position, axes):
-            text = e.as_dtype(op.inputs[position], "int64") if wide else e.name(op.inputs[position])
+            value = op.inputs[position]
+            # a number beside an int of 8 or 16 bits takes its dtype, in which the product with a stride wraps
+            is_narrow = e.held(value) in NARROW_INTS
+            text = e.as_dtype(value, "int64" if wide else "int32") if wide or is_narrow else e.name(value)
             return text if not axes or axes == tuple(range(rank)) else _spread(text, axes, rank)
     raise AssertionError(item)
 

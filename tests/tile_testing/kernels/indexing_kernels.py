@@ -459,6 +459,41 @@ def atomics(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return out
 
 
+WIDE_ROWS = rand(131, 300)
+
+
+def _of_narrow_rows(dtype: torch.dtype) -> None:
+    """A row times its stride is more than its own dtype holds, and so may be the number of rows."""
+    index = torch.tensor([0, 3, 120, 126, 77]).to(dtype)
+
+    @tileflow.kernel
+    def kernel(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(x)
+        for i, t in tfl.tile([index.size(0), x.size(1)]):
+            out[index[i], t] = x[index[i], t] * 2
+        return out
+
+    name = f"rows_by_{str(dtype)[6:]}"
+    globals()[name] = kernel
+    kept = torch.zeros(131, 1).index_fill(0, index.long(), 2.0)
+    CASES[name] = Case(kernel, (WIDE_ROWS, index), lambda x, index: x * kept, (("block:i", 2), ("block:t", 64)))
+
+
+for _dtype in (torch.int8, torch.uint8, torch.int16):
+    _of_narrow_rows(_dtype)
+
+
+@case(WIDE_ROWS, torch.tensor([3, 120], dtype=torch.int8), wanted=lambda x, index: x[[3, 120]], t=64)
+@tileflow.kernel
+def row_by_a_narrow_scalar(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(index.size(0), x.size(1))
+    for i in tfl.grid(index.size(0)):
+        row = index[i]
+        for t in tfl.tile(x.size(1)):
+            out[i, t] = x[row, t]
+    return out
+
+
 @case(rand(9), torch.tensor(7), wanted=lambda x, n: x[:7].sum()[None], tile=4)
 @tileflow.kernel
 def bound_of_a_scalar_tensor(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
