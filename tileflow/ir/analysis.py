@@ -90,7 +90,8 @@ def mean_length(ir: KernelIR, name: str) -> int:
         return max(most // 2, 1) if bounds else most
     if _is_of_a_tile(ir, bounds):
         return 1
-    return max(most // prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1), 1)
+    rows = prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1)
+    return max(most // max(rows, 1), 1)  # a grid may be empty
 
 
 def _loaded_bounds(ir: KernelIR, name: str) -> list[Value]:

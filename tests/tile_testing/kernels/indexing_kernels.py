@@ -494,6 +494,19 @@ def row_by_a_narrow_scalar(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor
     return out
 
 
+@case(V, torch.tensor([0]), wanted=lambda x, offsets: torch.zeros(0), tile=4)
+@tileflow.kernel
+def segments_of_none(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Nothing to share the tensor's length among."""
+    out = torch.empty(offsets.size(0) - 1)
+    for i in tfl.grid(offsets.size(0) - 1):
+        total = 0.0
+        for tile in tfl.tile(offsets[i], offsets[i + 1]):
+            total = total + x[tile].sum()
+        out[i] = total
+    return out
+
+
 @case(rand(9), torch.tensor(7), wanted=lambda x, n: x[:7].sum()[None], tile=4)
 @tileflow.kernel
 def bound_of_a_scalar_tensor(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
