@@ -326,6 +326,13 @@ TRUE = Expr("const", (1,))
 FALSE = Expr("const", (0,))
 
 
+def is_knob(symbol: str) -> bool:
+    """Whether a symbol is a knob's of some site, ``block:tile``. The path of an argument has its colons after a dot:
+    ``points.attr:x.shape.1``."""
+    kind, colon, _ = symbol.partition(":")
+    return bool(colon) and "." not in kind
+
+
 def all_of(conditions: Iterable[ExprLike]) -> Expr:
     """The conjunction; true when there are none."""
     result: Expr = TRUE

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..errors import GradientError
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.attributes import (
     AccessAttrs,
     ArangeAttrs,
@@ -116,7 +116,7 @@ class Speller:
         return e.substitute(self.equal)
 
     def _symbol(self, symbol: str, env: Env) -> str:
-        if ":" not in symbol or symbol.split(".")[0].find(":") < 0:
+        if not is_knob(symbol):
             return symbol_text(symbol, self.bound)
         if symbol in self.knobs:
             return self.knobs[symbol]

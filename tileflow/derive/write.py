@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import GradientError
+from ..expr import is_knob
 from ..frontend.host_values import SymbolicInt
 from ..frontend.liveness import bound_names, free_names
 from ..frontend.split import HostFunction
@@ -120,7 +121,7 @@ class Writer:
             name for name in done.header.names if any(s.startswith(("begin.", "end.")) for s in asked(done.launch.ir))
         }
         values = (frame.get(name) for name in names)
-        return any(isinstance(v, SymbolicInt) and any(":" not in s for s in v.expr.symbols()) for v in values)
+        return any(isinstance(v, SymbolicInt) and not all(map(is_knob, v.expr.symbols())) for v in values)
 
     def _grad_name(self, names: list[str], result: int) -> str:
         if len(names) == len(self.call.results):

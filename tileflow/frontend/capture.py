@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import TraceError
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.attributes import ScalarAttrs
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.kinds import OpKind
@@ -207,9 +207,9 @@ class Capturer:
         What host code computed from a block size may hold sizes as plain numbers, which another launch changes.
         """
         t = self.t
-        if value.expr.op == "sym" and all(":" in s for s in value.expr.symbols()):
+        if value.expr.op == "sym" and all(map(is_knob, value.expr.symbols())):
             return t.size(value.expr)
-        if all(":" in s for s in value.expr.symbols()):
+        if all(map(is_knob, value.expr.symbols())):
             if t.shape_mode.is_static:
                 t.assume(path, int(value))
                 return t.size(value.expr)

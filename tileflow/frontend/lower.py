@@ -15,7 +15,7 @@ import torch
 
 from ..config import Choice
 from ..errors import CallError, HostDataError, Location, TileflowError, TraceError
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
@@ -326,7 +326,7 @@ class _RegionTrace:
         if expr is not None and expr.op != "sym" and not t.shape_mode.is_static:
             # it may hold this axis' size as a plain number, and a launch does not tell its block sizes
             t.assume(f"end.{axis}", int(self.loop.ends[axis]))
-        if expr is not None and not all(":" in s for s in expr.symbols()):
+        if expr is not None and not all(map(is_knob, expr.symbols())):
             return self._block_of_arguments(given, expr)
         return Expr.of(int(given)) if expr is None else expr
 
@@ -338,7 +338,7 @@ class _RegionTrace:
         if name is not None:
             t.assume(name, int(given))
             return Expr.of(int(given))
-        for s in sorted(s for s in expr.symbols() if ":" not in s):
+        for s in sorted(s for s in expr.symbols() if not is_knob(s)):
             if s not in held or held[s].expr != Expr.sym(s):
                 raise TraceError(
                     "a block size is made of arguments that keep their names",
@@ -358,7 +358,7 @@ class _RegionTrace:
         t = self.tracer
         symbol = f"{kind}.{axis}"
         expr = expr_of(value)
-        if expr is not None and expr.op == "sym" and ":" in str(expr.args[0]):
+        if expr is not None and expr.op == "sym" and is_knob(str(expr.args[0])):
             return expr
         may_be_0 = t.shape_mode.keeps_layout or (kind == "begin" and self.begins_at_0)
         if t.shape_mode.is_static or (may_be_0 and int(value) == 0):

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..errors import KernelError, Location, ShapeError, TraceError
-from ..expr import Expr, ExprLike
+from ..expr import Expr, ExprLike, is_knob
 from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
@@ -304,7 +304,7 @@ class Tracer:
         if b.extent.constant == 1 and b.tile is None:
             return a
         if not self.same_size(a.extent, b.extent):
-            both = all(any(":" in s for s in e.symbols()) for e in (a.extent, b.extent))
+            both = all(any(map(is_knob, e.symbols())) for e in (a.extent, b.extent))
             raise ShapeError(
                 "dimensions that meet must have the same size",
                 got=f"{a} and {b}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import KernelIR, Op, once
 from ..ir.hazards import accesses_of
@@ -85,7 +85,7 @@ def _refused_reduction(op: Op) -> str:
 
 def _may_be_one(dim: Dim) -> bool:
     """Whether a dimension is 1, or a block that may be."""
-    return dim.extent.constant == 1 or (dim.extent.op == "sym" and ":" in str(dim.extent.args[0]))
+    return dim.extent.constant == 1 or (dim.extent.op == "sym" and is_knob(str(dim.extent.args[0])))
 
 
 def _shared_numbers(ir: KernelIR, extent: Expr) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.attributes import AccessAttrs, LoadAttrs, WhereMaskAttrs
 from ..ir.graph import KernelIR, Op, Operand, TileIndex, may_lie_outside
 from ..ir.kinds import OpKind
@@ -43,7 +43,7 @@ def jagged_axes(ir: KernelIR, dims: tuple[Dim, ...], axis: int) -> tuple[int, ..
 def _is_power_of_two(factor: Expr) -> bool:
     if factor.constant is not None:
         return fills_registers(factor.constant)
-    return factor.op == "sym" and ":" in factor.args[0] and not factor.args[0].startswith("tunable:")
+    return factor.op == "sym" and is_knob(factor.args[0]) and not factor.args[0].startswith("tunable:")
 
 
 def _insert(ir: KernelIR) -> KernelIR:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.attributes import (
     NO_ATTRS,
     AccessAttrs,
@@ -129,7 +129,7 @@ def _blocks(block: Block) -> list[Block]:
 
 def _is_whole(dim: Dim) -> bool:
     """A size of the problem, not a block size and not 1."""
-    return dim.tile is None and dim.extent.constant != 1 and not any(":" in s for s in dim.extent.symbols())
+    return dim.tile is None and dim.extent.constant != 1 and not any(map(is_knob, dim.extent.symbols()))
 
 
 def _reduced(op: Op) -> Dim:

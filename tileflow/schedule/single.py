@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.access import box_anywhere, box_order, describable
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, once
@@ -181,7 +181,7 @@ def the_product_loop(ir: KernelIR, frame: Frame) -> Op:
     if ir.shape_mode.is_wide:
         raise Refused("its sizes count in 32 bits", loop)
     blocks = (ir.tiles[name].block for name in (TileAttrs.of(loop).tile, *ir.grid))
-    if any(":" not in symbol for block in blocks for symbol in block.symbols()):
+    if any(not is_knob(symbol) for block in blocks for symbol in block.symbols()):
         raise Refused("its blocks are of sizes that a config settles, and no number of a call's", loop)
     return loop
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.graph import KernelIR, Operand
 from ..ir.types import Dim, Value
 
@@ -14,7 +14,7 @@ def block_of(extent: Expr) -> tuple[str, int]:
     """The block symbol that an extent is so many times; an empty name where it is not one's multiple."""
     for symbol in extent.symbols():
         factor = extent.quotient(Expr.sym(symbol))
-        if ":" in symbol and factor is not None and factor.constant is not None:
+        if is_knob(symbol) and factor is not None and factor.constant is not None:
             return symbol, factor.constant
     return "", 1
 
@@ -33,7 +33,7 @@ class Extents:
     def of(self, dim: Dim) -> Expr:
         """Lanes of a dimension: a block symbol, a power of two, or the block of a reduction where it is looped."""
         extent = dim.extent
-        if all(":" in s for s in extent.symbols()) and extent.symbols():
+        if all(map(is_knob, extent.symbols())) and extent.symbols():
             return extent
         whole = 1 << max(self._ir.hint(extent) - 1, 0).bit_length()
         site = self.sites.get(extent)

@@ -61,6 +61,29 @@ def names_of_knobs(x: torch.Tensor, y: torch.Tensor, group: int) -> torch.Tensor
     return out
 
 
+@dataclass(frozen=True)
+class Layer:
+    """Tensors whose sizes a kernel knows by paths with colons, as it knows knobs."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    width: int
+
+
+def _layer(x: torch.Tensor, layer: Layer, gains: list[torch.Tensor]) -> torch.Tensor:
+    return (x[:, None] * layer.weight + layer.bias + gains[0]).sum(1) + layer.width
+
+
+@case(X, Layer(rand(21, 5), rand(5), 3), [rand(5, seed=2)], wanted=_layer)
+@tileflow.kernel
+def whole_dimensions_of_parts(x: torch.Tensor, layer: Layer, gains: list[torch.Tensor]) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        values = x[tile][:, None] * layer.weight[tile, :] + layer.bias[:] + gains[0][:]
+        out[tile] = values.sum(1) + layer.width
+    return out
+
+
 @case(X, Y, X, wanted=lambda *xs: sum(xs))
 @tileflow.kernel
 def any_number(*xs: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from operator import add, mul
 from typing import Any
 
 from ...errors import ShapeError, TraceError
-from ...expr import Expr
+from ...expr import Expr, is_knob
 from ...ir.attributes import ReshapeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, fills_registers
@@ -152,7 +152,7 @@ def part_of_block(total: Expr, named: Expr) -> Expr | None:
     rest = None if whole is None else total.quotient(whole)
     if rest is None or not factor:
         return None
-    for symbol in sorted(s for s in rest.symbols() if ":" in s):
+    for symbol in sorted(filter(is_knob, rest.symbols())):
         times = rest.quotient(Expr.sym(symbol))
         if times is not None and times.constant:
             shared = gcd(times.constant, factor)
@@ -242,7 +242,7 @@ def _halves(dims: Sequence[Dim]) -> dict[str, int]:
     """The block sizes that extents divide, and by what: ``b // 2``. In such parts a block is a whole number of them."""
     found: dict[str, int] = {}
     for e in [part for d in dims for part in _nodes(d.extent)]:
-        if e.op == "floordiv" and e.args[0].op == "sym" and e.args[1].constant and ":" in e.args[0].args[0]:
+        if e.op == "floordiv" and e.args[0].op == "sym" and e.args[1].constant and is_knob(e.args[0].args[0]):
             name = e.args[0].args[0]
             found[name] = lcm(found.get(name, 1), e.args[1].constant)
     return found
