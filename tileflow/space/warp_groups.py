@@ -49,10 +49,11 @@ def _shared(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], op: Op, f
         round_ = turned_round(ir, op, extents).eq(0).or_(_enough(columns, rows, warps, followed))
         is_turned = TRANSPOSED.symbol(site)
         fits = is_turned.eq(0).and_(fits).or_(is_turned.ne(0).and_(round_))
+    steps: tuple[tuple[str, Direction], ...] = ((warps, "down"),)
     if PRECISION.name(site) in knobs:
         fits = PRECISION.symbol(site).eq(0).or_(fits)
+        steps += ((PRECISION.name(site), "down"),)  # a tile beside it may need the warps
     if fits.constant is None:
-        steps: tuple[tuple[str, Direction], ...] = ((warps, "down"),)
         reason = "each warp group has rows and columns of a product that no other has"
         yield Constraint(f"warp groups share {site}", fits, steps, reason)
 

@@ -10,6 +10,8 @@ import torch
 
 pytest.importorskip("triton")
 
+from tile_testing.strangers import ALL
+
 from tileflow.api import load_kernel
 from tileflow.build import compile as build_module
 from tileflow.build.compile import build
@@ -86,3 +88,11 @@ def test_single_warps_share_as_they_like() -> None:
     kernel = load_kernel("examples.matmul:matmul")
     other = kernel.lower(kernel.inputs(device="meta", m=4096, n=4096, k=4096), target("nvidia-a100"))
     assert not any(c.name.startswith("warp groups") for c in other.space.constraints)
+
+
+def test_warps_that_another_tile_needs_leave_a_product_to_full_precision() -> None:
+    """Of one loop more warps were wanted, of the products fewer, and there was no default config."""
+    one = ALL["differential_attention"]
+    it = one.kernel.lower(one.make(h=2, t=37, d=3), H200)
+    assert it.space.is_valid(it.default)
+    assert it.default["num_warps"] == 4
