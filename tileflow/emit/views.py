@@ -7,7 +7,7 @@ from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .context import Context
-from .dtypes import compute_dtype
+from .dtypes import compute_dtype, triton_dtype
 from .table import TRITON
 
 SHUFFLED = 1 << 16  # pairs of elements and indices of a row; a thread shuffles for a 1024th of them
@@ -26,7 +26,11 @@ def reshape(e: Context, op: Op) -> None:
     """Write ``tl.reshape`` and require of the config that the sizes come out even."""
     for need in op.attrs.needs or () if isinstance(op.attrs, ReshapeAttrs) else ():
         e.plan.require(need)
-    e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
+    (value,), dims, dtype = op.values, op.output.dims, e.held(op.inputs[0])
+    if any(d.extent.constant == 0 for d in (*value.dims, *dims)):  # no elements, but a lane for each size of 0
+        e.define(op.output, e.full(dims, "0", triton_dtype(dtype)), dtype)
+    else:
+        e.define(op.output, f"tl.reshape({e.name(value)}, {e.shape(dims)})", dtype)
 
 
 @TRITON.emits(OpKind.PERMUTE)

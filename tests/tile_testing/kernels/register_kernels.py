@@ -391,3 +391,13 @@ def a_0d_tensor_stored(x: torch.Tensor) -> torch.Tensor:
         out[()] = x[:].sum()
         total[...] = x[...].sum()
     return (out + total) / 2
+
+
+@case(rand(13, 0), wanted=lambda x: x.sum(1), tile_m=4)
+@tileflow.kernel
+def rows_of_nothing_in_fours(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        fours = x[tile_m, :].unflatten(1, (x.size(1) // 4, 4))
+        out[tile_m] = fours.amax(2).sum(1)
+    return out
