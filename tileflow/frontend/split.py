@@ -24,6 +24,7 @@ from tileflow.frontend.liveness import (
     Liveness,
     Names,
     bound_names,
+    free_names,
     local_names,
     parameters,
     target_names,
@@ -61,6 +62,7 @@ class RegionSource:
 
     ``targets`` are the loop variables, a tuple target flattened. ``captures`` are ordered by name; each may be missing
     from a launch's frame where the host code binds it on some paths only. ``invariants``: what the key fixes.
+    ``sizing``: what host code binds and the sizes of blocks may be made of, which guards then read.
     """
 
     index: int
@@ -69,13 +71,14 @@ class RegionSource:
     loop: ast.For
     captures: tuple[Capture, ...]
     invariants: KeyInvariants
+    sizing: Names
     file: str
     lines: Sequence[str]
 
     @property
     def locals(self) -> tuple[str, ...]:
-        """The captured names that host code binds."""
-        return tuple(capture.name for capture in self.captures if capture.kind == "local")
+        """The names that host code binds and a launch reads."""
+        return tuple(sorted(self.sizing.union(c.name for c in self.captures if c.kind == "local")))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,9 +243,29 @@ class _Cutter:
         known, self.ambient = infer_invariants(self.source, loops, asked, self.local, constants)
         file, lines = self.source.file, self.source.lines
         return tuple(
-            RegionSource(i, loops[loop], target_names(loop.target), loop, kept[loop], known[loop], file, lines)
+            RegionSource(
+                i,
+                loops[loop],
+                target_names(loop.target),
+                loop,
+                kept[loop],
+                known[loop],
+                self._sizing(loop, host),
+                file,
+                lines,
+            )
             for i, loop in enumerate(loops)
         )
+
+    def _sizing(self, loop: ast.For, host: Names) -> Names:
+        """What host code binds and the block sizes of a launch may be made of: names in them, and the arguments that
+        those may stand for."""
+        given = (
+            [k.value for k in loop.iter.keywords if k.arg == "block_size"] if isinstance(loop.iter, ast.Call) else []
+        )
+        given += loop.iter.args[2:] if isinstance(loop.iter, ast.Call) else []
+        named = frozenset[str]().union(*map(free_names, given)) & host
+        return named.union(parameters(self.source.tree.args)) if named else named
 
     def reads(self, regions: Iterable[RegionSource]) -> DeviceReads:
         """What device code reads from outside. Host code hands on what it does more with than to call it."""

@@ -268,3 +268,22 @@ def a_list_that_host_code_makes_longer() -> Iterator[Step]:
     for count in (2, 3, 1, 3):
         x = torch.arange(4.0 * count)
         yield sum_of_parts(x), x.view(count, 4).sum(0)
+
+
+def centred(x: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.cat([part - part.sum() for part in x.split(size)])
+
+
+@tileflow.kernel
+def by_block_argument(x: torch.Tensor, size: int) -> torch.Tensor:
+    """An int that nothing but the size of blocks is made of."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.numel(), block_size=size):
+        out[tile] = x[tile] - x[tile].sum()
+    return out
+
+
+@case
+def a_block_size_that_is_an_argument() -> Iterator[Step]:
+    for size in (4, 4, 8, 2, 4):
+        yield by_block_argument(X, size), centred(X, size)
