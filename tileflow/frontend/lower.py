@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..config import Choice
-from ..errors import CallError, HostDataError, Location, TileflowError, TraceError
+from ..errors import CallError, HostDataError, Location, TableError, TileflowError, TraceError
 from ..expr import Expr, is_knob
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..ir.kinds import OpKind
@@ -24,18 +24,18 @@ from ..ir.races import race
 from ..language.knobs import check_choices, limits
 from ..runtime.argtree import bound_call
 from ..runtime.dispatch import host_knob
-from ..runtime.paths import ascii_identifier, read_name
+from ..runtime.paths import Path, ascii_identifier, read_name, read_path
 from . import operations
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .error_translation import translate_error, user_location
 from .host_values import SymbolicInt, constant, expr_of
 from .language_registry import DEVICE
-from .liveness import local_names
+from .liveness import free_names, local_names
 from .meta_likes import MetaLikes
 from .rewrite import rewrite_region
 from .source import function_source, location
-from .split import HostFunction, RegionSource
+from .split import HostFunction, RegionSource, path_of
 from .stores import may_store
 from .structural_names import StructuralNames
 from .trace import Tracer
@@ -328,7 +328,27 @@ class _RegionTrace:
             t.assume(f"end.{axis}", int(self.loop.ends[axis]))
         if expr is not None and not all(map(is_knob, expr.symbols())):
             return self._block_of_arguments(given, expr)
-        return Expr.of(int(given)) if expr is None else expr
+        if expr is None:
+            self._assume_block(axis, int(given))
+            return Expr.of(int(given))
+        return expr
+
+    def _assume_block(self, axis: int, given: int) -> None:
+        """A plain number of a container, of a global or made by host code may be another one in another call."""
+        node = self.source.block_node(axis)
+        path = None if node is None else path_of(node)
+        if path is not None and self._holds(path, given):
+            self.tracer.assume(path, given)
+        elif node is not None and free_names(node):
+            self.tracer.assume(f"end.{axis}", int(self.loop.ends[axis]))
+
+    def _holds(self, path: str, number: int) -> bool:
+        """Whether a launch that reads at ``path`` finds this int."""
+        try:
+            found = read_path(Path.parse(path), self.frame, self.lowering.host.fn)
+        except (TableError, LookupError, AttributeError, ValueError):
+            return False
+        return isinstance(found, int) and found == number
 
     def _block_of_arguments(self, given: int, expr: Expr) -> Expr:
         """A block size that int arguments give: a constant, while the variables that it came from stay the same."""

@@ -80,6 +80,13 @@ class RegionSource:
         """The names that host code binds and a launch reads."""
         return tuple(sorted(self.sizing.union(c.name for c in self.captures if c.kind == "local")))
 
+    def block_node(self, axis: int) -> ast.expr | None:
+        """The text of an axis' block size; None where it has none, or one value holds those of all axes."""
+        given = block_argument(self.loop)
+        if not isinstance(given, (ast.List, ast.Tuple)):
+            return given
+        return given.elts[axis] if axis < len(given.elts) else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostFunction:
@@ -260,11 +267,8 @@ class _Cutter:
     def _sizing(self, loop: ast.For, host: Names) -> Names:
         """What host code binds and the block sizes of a launch may be made of: names in them, and the arguments that
         those may stand for."""
-        given = (
-            [k.value for k in loop.iter.keywords if k.arg == "block_size"] if isinstance(loop.iter, ast.Call) else []
-        )
-        given += loop.iter.args[2:] if isinstance(loop.iter, ast.Call) else []
-        named = frozenset[str]().union(*map(free_names, given)) & host
+        given = block_argument(loop)
+        named = host & free_names(given) if given is not None else frozenset[str]()
         return named.union(parameters(self.source.tree.args)) if named else named
 
     def reads(self, regions: Iterable[RegionSource]) -> DeviceReads:
@@ -316,6 +320,26 @@ class _Cutter:
                 where=location(self.source, find_name(self.body, name, after=loop)),
                 hint=PARALLEL,
             )
+
+
+def block_argument(loop: ast.For) -> ast.expr | None:
+    """What ``tile`` is given as its block size."""
+    if not isinstance(loop.iter, ast.Call):
+        return None
+    named = (k.value for k in loop.iter.keywords if k.arg == "block_size")
+    return next(named, loop.iter.args[2] if len(loop.iter.args) > 2 else None)
+
+
+def path_of(node: ast.expr) -> str | None:
+    """A name, or attributes and items of one, as the path by which launches read it; None for what is computed."""
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(value, attr) if (held := path_of(value)) is not None:
+            return f"{held}.attr:{attr}"
+        case ast.Subscript(value, ast.Constant(int(item))) if (held := path_of(value)) is not None:
+            return f"{held}.item:{item}"
+    return None
 
 
 def find_name(body: Sequence[ast.AST], name: str, after: ast.stmt | None = None) -> ast.AST:

@@ -270,6 +270,9 @@ def a_list_that_host_code_makes_longer() -> Iterator[Step]:
         yield sum_of_parts(x), x.view(count, 4).sum(0)
 
 
+WHOLE = torch.arange(21.0)  # sums of which are exact in any order
+
+
 def centred(x: torch.Tensor, size: int) -> torch.Tensor:
     return torch.cat([part - part.sum() for part in x.split(size)])
 
@@ -286,4 +289,37 @@ def by_block_argument(x: torch.Tensor, size: int) -> torch.Tensor:
 @case
 def a_block_size_that_is_an_argument() -> Iterator[Step]:
     for size in (4, 4, 8, 2, 4):
-        yield by_block_argument(X, size), centred(X, size)
+        yield by_block_argument(WHOLE, size), centred(WHOLE, size)
+
+
+BLOCKS, BLOCK = [4], 4
+
+
+@tileflow.kernel
+def by_held_block(x: torch.Tensor, held: Any) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.numel(), block_size=held[0]):
+        out[tile] = x[tile] - x[tile].sum()
+    return out
+
+
+@tileflow.kernel
+def by_global_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    one, other = torch.empty_like(x), torch.empty_like(x)
+    for tile in tfl.tile(x.numel(), block_size=BLOCKS[0]):
+        one[tile] = x[tile] - x[tile].sum()
+    for tile in tfl.tile([x.numel()], block_size=[BLOCK]):
+        other[tile] = x[tile] - x[tile].sum()
+    return one, other
+
+
+@case
+def block_sizes_that_only_host_code_reads() -> Iterator[Step]:
+    """They stayed those of the first call."""
+    global BLOCK
+    for size in (4, 8, 2, 4):
+        BLOCKS[0], BLOCK = size + 1, size + 2
+        yield by_held_block(WHOLE, [size]), centred(WHOLE, size)
+        one, other = by_global_blocks(WHOLE)
+        yield one, centred(WHOLE, size + 1)
+        yield other, centred(WHOLE, size + 2)
