@@ -117,7 +117,7 @@ def _kept(tracer: Tracer, ref: TensorRef, place: Destination, value: Any) -> tup
         return None
     mask, chosen, old = choice.inputs
     load = made.get(old) if isinstance(old, Value) else None
-    if load is not None and load.kind is OpKind.CAST and _holds(load.output.type.dtype, ref.dtype_name):
+    if load is not None and load.kind is OpKind.CAST and _holds(tracer, load.output.type.dtype, ref.dtype_name):
         load = made.get(load.values[0]) if load.values else None
     if load is None or not any(op is load for op in tracer.builder.ops) or not _loads(load, ref, place):
         return None
@@ -127,8 +127,9 @@ def _kept(tracer: Tracer, ref: TensorRef, place: Destination, value: Any) -> tup
     return tracer.wrap(chosen), tracer.wrap(mask)
 
 
-def _holds(wide: str, narrow: str) -> bool:
-    return promote(((wide, True), (narrow, True))) == wide
+def _holds(tracer: Tracer, wide: str, narrow: str) -> bool:
+    with tracer.plain_torch():
+        return promote(((wide, True), (narrow, True))) == wide
 
 
 def _loads(op: Op, ref: TensorRef, place: Destination) -> bool:

@@ -517,3 +517,14 @@ def bound_of_a_scalar_tensor(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
             total += x[tile].sum()
         out[one] = total
     return out
+
+
+@case(X, wanted=lambda x: torch.where(x < 0, -1.5, x.double()).float(), tile=4)
+@tileflow.kernel
+def a_choice_of_a_number_or_a_wider_load_stored(x: torch.Tensor) -> torch.Tensor:
+    """Torch is asked whether float64 holds what is stored, on no tile of the kernel's."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        wide = x[tile, :].double()
+        out[tile, :] = torch.where(wide < 0, -1.5, wide)
+    return out
