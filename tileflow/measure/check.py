@@ -193,18 +193,57 @@ def _or(changed: torch.Tensor | None, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _made(function: Callable[..., Any], args: Sequence[Any], as_given: bool) -> Made:
+    wide = None if as_given else _made_wide(function, args)
+    if wide is not None and not any(bool(_beyond(x, args).any()) for x in _floats(wide)):
+        return wide
+    copies = map_tensors(clone, tuple(args))
+    given = Made(function(*copies), _changed(copies, args), False)
+    return given if wide is None else _within_range(wide, given, args)
+
+
+def _made_wide(function: Callable[..., Any], args: Sequence[Any]) -> Made | None:
+    """What higher precision gives; None where the function insists on its dtypes."""
     import torch
 
-    if not as_given:
-        copies = map_tensors(upcast, tuple(args))
-        try:
-            return Made(function(*copies), _changed(copies, args), True)
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, TypeError, ValueError):
-            del copies
-    copies = map_tensors(clone, tuple(args))
-    return Made(function(*copies), _changed(copies, args), False)
+    copies = map_tensors(upcast, tuple(args))
+    try:
+        return Made(function(*copies), _changed(copies, args), True)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, ValueError):
+        return None
+
+
+def _floats(made: Made) -> list[torch.Tensor]:
+    found = (*tensors(made.result), *(x for x in made.changed if x is not None))
+    return [x for x in found if x.is_floating_point()]
+
+
+def _beyond(values: torch.Tensor, args: Sequence[Any]) -> torch.Tensor:
+    """Which of them are no numbers of the shortest floating-point type among the arguments."""
+    import torch
+
+    kinds = [x.dtype for x in tensors(tuple(args)) if x.is_floating_point()]
+    most = min((torch.finfo(kind).max for kind in kinds), default=math.inf)
+    return ~(values.to(torch.float64 if values.dtype == torch.float64 else torch.float32).abs() <= most)
+
+
+def _within_range(wide: Made, given: Made, args: Sequence[Any]) -> Made:
+    """``wide``, but what the arguments as they are give where that alone is a number of their type: a function that
+    fills with ``torch.finfo(x.dtype).min`` goes by the type that it is given."""
+    import torch
+
+    others = iter(_floats(given))
+
+    def merged(x: torch.Tensor | None) -> torch.Tensor | None:
+        if x is None or not x.is_floating_point():
+            return x
+        other = next(others, None)
+        if other is None or other.shape != x.shape:
+            return x
+        return torch.where(_beyond(x, args) & ~_beyond(other, args), other.to(x.dtype), x)
+
+    return Made(map_tensors(merged, wide.result), tuple(map(merged, wide.changed)), True)
 
 
 def _changed(copies: tuple[Any, ...], args: Sequence[Any]) -> tuple[torch.Tensor | None, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+_FILL = 1e37  # beyond it an element is a fill near the end of a type's range, as ``finfo(dtype).min`` is, and no scale
 CHUNK = 1 << 24  # elements compared at a time: the temporaries of a large output would not fit beside it
 
 
@@ -92,9 +93,9 @@ def wide_dtype(expected: torch.Tensor) -> torch.dtype:
 
 
 def _finite_squares(ref: torch.Tensor) -> torch.Tensor:
-    """(sum of squares, count) of the finite elements of each row; shape (rows, 2)."""
+    """(sum of squares, count) of the elements of each row that are finite and no fills; shape (rows, 2)."""
     import torch
 
     values = ref.double()
-    finite = values.isfinite()
+    finite = values.abs() < _FILL
     return torch.stack((values.where(finite, 0).square().sum(1), finite.sum(1).double()), 1)

@@ -157,6 +157,33 @@ def test_rounding_once_more_always_passes(dtype: torch.dtype, size: float, seed:
         assert compare(x.to(dtype), x).ok
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("out", [None, torch.float32])
+def test_a_fill_by_the_arguments_type_is_what_their_own_type_gives(dtype: torch.dtype, out: torch.dtype | None) -> None:
+    """Copies in higher precision have another smallest number: a float32 output would hold it as an infinity."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        made = torch.full_like(x, torch.finfo(x.dtype).min, dtype=out)
+        made[3:] = softmax(x.float() if out else x)[3:]
+        return made
+
+    args = rows(dtype)
+    reference = make_reference(function, args)
+    assert check_call(function, args, reference).ok
+    if dtype != torch.float16:  # whose largest number may be any result's
+        assert check_call(lambda x: function(x) + 0.5, args, reference).status is Status.INCORRECT
+    kept = reference.result[3:].to(torch.float64)
+    assert (kept - softmax(args[0].double())[3:]).abs().max() < 1e-6  # the others stay in higher precision
+
+
+def test_a_sum_beyond_the_arguments_type_stays_that_in_the_reference() -> None:
+    args = (torch.full((2, 9), 60000.0, dtype=torch.float16),)
+    reference = make_reference(lambda x: x.float().sum(1), args)
+    assert reference.result.tolist() == [540000.0] * 2
+    verdict = check_call(lambda x: x.float().sum(1).clamp(max=60000.0), args, reference)
+    assert verdict.status is Status.INCORRECT
+
+
 def test_poisoning_ends_with_its_block() -> None:
     with poisoned():
         assert torch.empty(1000).isnan().all() and torch.empty_like(torch.ones(5)).isnan().all()
