@@ -86,6 +86,11 @@ def _near(error: AttributeError) -> str:
 def _of_type(message: str) -> str:
     if "'TileProxy' object cannot be interpreted as an integer" in message:
         return "a tile is no number: its scalars are tile.begin, tile.end, tile.id and tile.block_size"
+    if re.search("indices must be integers.* not (TileValue|TensorRef)", message):
+        return (
+            "Python's lists are indexed by Python ints: torch.tensor(list)[index] by a tile or a scalar of the kernel, "
+            "tfl.static_range(...) counts in ints"
+        )
     if "indices must be integers" in message:
         return "a long range counts in scalars of the kernel, tfl.static_range(...) in Python ints"
     if "argument" in message and ("positional" in message or "keyword" in message):

@@ -401,3 +401,63 @@ def rows_of_nothing_in_fours(x: torch.Tensor) -> torch.Tensor:
         fours = x[tile_m, :].unflatten(1, (x.size(1) // 4, 4))
         out[tile_m] = fours.amax(2).sum(1)
     return out
+
+
+# ---- rolls and tables of numbers ----------------------------------------------------------------
+
+
+@case(X, V, wanted=lambda x, v: x + v.roll(1) + v.roll(-40) + v.roll((2,)) + v.roll(3, ()), tile=4)
+@tileflow.kernel
+def rolls_without_dims(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        row = v[:]
+        out[tile, :] = x[tile, :] + row.roll(1) + torch.roll(row, -40) + row.roll((2,)) + row.roll(3, ())
+    return out
+
+
+@case(rand(4, 6), wanted=lambda x: x.roll(7) + x.roll((1, -2), (0, 1)))
+@tileflow.kernel
+def a_roll_without_dims_is_of_all_elements_in_a_row(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for _ in tfl.grid(1):
+        a = x[:, :]
+        out[:, :] = a.roll(7) + a.roll((1, -2), (0, 1))
+    return out
+
+
+TAPS = (0.5, -2.0, 0.25)
+
+
+@case(ints(3, 13), wanted=lambda n: torch.tensor(TAPS)[n] + torch.tensor([[1.0, 2, 3], [4, 5, 6]])[1][n] * 2, tile=4)
+@tileflow.kernel
+def tables_of_numbers(n: torch.Tensor) -> torch.Tensor:
+    """Tables that a tile of ints indexes, and constants; one of a global tuple, whose numbers each launch reads."""
+    out = torch.empty(n.size(0), device=n.device)
+    for tile in tfl.tile(n.size(0)):
+        where, rows = n[tile], torch.tensor([[1.0, 2, 3], [4, 5, 6]])
+        out[tile] = torch.tensor(TAPS)[where] + rows[1][where] * torch.tensor([1, 2])[1]
+    return out
+
+
+@case(ints(3, 13), wanted=lambda n: (n == 0) * 2.0**40 + (n == 1) * 13 + n.gt(0) * 0.5, tile=4)
+@tileflow.kernel
+def dtypes_of_tables(n: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(n.size(0), device=n.device)
+    for tile in tfl.tile(n.size(0)):
+        where = n[tile]
+        wide, flags = torch.tensor([2**40, n.size(0), 0]), torch.tensor([False, True, True])
+        mixed, half = torch.tensor((0, 0.5, True)), torch.tensor([0, 0.5, 0.5], dtype=torch.float16)
+        total = _checked(wide[where], torch.int64) + _checked(flags[where], torch.bool) * half[where].float()
+        scalars = torch.tensor([where.max() * 0, 1])
+        out[tile] = total + _checked(mixed, torch.float32)[0] + _checked(scalars[0], torch.int64)
+    return out
+
+
+@case(X, wanted=lambda x: x * torch.arange(1.0, 38).view(1, -1), tile=4)
+@tileflow.kernel
+def a_table_beside_a_row(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * torch.tensor([float(n) for n in range(1, 38)])
+    return out

@@ -10,6 +10,7 @@ import tileflow.language as tfl
 from tile_testing.mistakes.table import X, meta, mistake
 from tileflow.errors import (
     MissingAttribute,
+    ShapeError,
     TraceError,
 )
 
@@ -171,16 +172,6 @@ def int_tile(x):
 def float_tile(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, :] = float(x[tile, :])  # <-
-
-
-@mistake(
-    TraceError,
-    ("torch.tensor in device code takes a number", "but got [2.0, 1.0]", "make the tensor in host code"),
-    "torch.tensor",
-)
-def torch_tensor3(x):
-    for tile in tfl.tile(64):
-        x[tile, 0] = torch.tensor([2.0, 1.0])  # <-
 
 
 @mistake(TraceError, ("torch draws random floats", "but got int32", "torch.rand_like(x, dtype="), "torch.rand_like")
@@ -462,3 +453,47 @@ def number_too_large_for_a_store(x):
 def number_too_large_to_fill(x):
     for tile in tfl.tile(x.size(0)):
         x[tile] = tfl.full([tile], 128, dtype=torch.int8)  # <-
+
+
+@mistake(
+    ShapeError,
+    ("roll without dims takes a dimension of a constant size", "but got [tile, 96]", "roll(shift, dims=1) stays"),
+    "x[tile, :]",
+)
+def roll_of_all(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :].roll(1)  # <-
+
+
+@mistake(TraceError, ("roll takes a shift for each dim", "but got (1, 2) for None"), "x[0, :]")
+def roll_of_two(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[0, :].roll((1, 2))  # <-
+
+
+@mistake(
+    TraceError,
+    ("a table of numbers in device code has at most 64", "but got 96 of them", "make the tensor in host code"),
+    "torch.tensor",
+)
+def table_of_many(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.tensor([0.0] * 96)  # <-
+
+
+@mistake(
+    TraceError,
+    ("torch.tensor in device code takes numbers, and lists of them", "but got tile float32[96]", "torch.stack"),
+    "torch.tensor",
+)
+def table_of_rows(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.tensor([x[0, :]])  # <-
+
+
+@mistake(TraceError, ("not TileValue", "torch.tensor(list)[index]", "tfl.static_range"), "weights[index]")
+def list_by_tile(x):
+    weights = (0.5, 0.25)
+    for tile in tfl.tile(x.size(0)):
+        index = tile.index % 2
+        x[tile, 0] = weights[index]  # <-

@@ -135,13 +135,20 @@ def fliplr(t: Tracer, x: Any) -> Any:
 
 @register_torch("roll")
 def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
-    """The elements of each of ``dims`` moved by its shift, around the end. Raises TraceError without ``dims``."""
-    if dims is None:
-        raise TraceError("roll takes dims in a tile loop", got="None", where=t.location())
-    pairs = [(shifts, dims)] if isinstance(dims, int) else zip(shifts, dims, strict=True)
-    for shift, dim in pairs:
+    """The elements of each of ``dims`` moved by its shift, around the end; without ``dims`` of all of them in a row."""
+    moves = tuple(shifts) if isinstance(shifts, (list, tuple)) else (shifts,)
+    axes = tuple(dims) if isinstance(dims, (list, tuple)) else () if dims is None else (dims,)
+    if len(moves) != (len(axes) or 1):
+        raise TraceError("roll takes a shift for each dim", got=f"{shifts} for {dims}", where=t.location())
+    hint = "roll(shift, dims=1) stays within rows; of a loop's tile load x[(tile.index - shift) % n]"
+    if not axes and x.ndim > 1:
+        for axis in range(x.ndim):
+            size_of(t, x, axis, "roll without dims", hint)
+        flat = roll(t, reshape(t, x, -1), moves, (0,))
+        return reshape(t, flat, [t.size(d.extent) for d in x.value.dims])
+    for shift, dim in zip(moves, axes or (0,), strict=True):
         axis = axis_of(t, dim, x.ndim)
-        size = size_of(t, x, axis, "roll")
+        size = size_of(t, x, axis, "roll", hint)
         x = taken(t, x, axis, (run(t, 0, size) + (-shift) % size) % size)
     return x
 
