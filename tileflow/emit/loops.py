@@ -17,6 +17,7 @@ from .context import Context
 from .dtypes import compute_dtype
 from .table import TRITON
 
+OWN = "(x):\n    return tl.where(x == x, x, x)\n"  # a value of its own, which Triton folds later
 _FEW = 4  # operations an element, of a branch that is not worth a jump
 _NOT_STREAMED = frozenset({OpKind.DOT, OpKind.DOT_SCALED, OpKind.FOR, OpKind.WHILE, OpKind.IF})
 _WITHOUT_EFFECT = having(Trait.SPECULATIVE)
@@ -51,7 +52,9 @@ def emit_while(e: Context, op: Op) -> None:
 
 
 def _carry(e: Context, op: Op, entry: tuple[Operand, ...]) -> None:
-    """The variables that a loop carries, with their values before it."""
+    """The variables that a loop carries, with their values before it. Triton takes a variable for the same in all turns
+    where the first one leaves in it the value that was there before, and two may begin as one: Clenshaw's recurrence
+    from ``b1 = b2 = zeros`` lost its last term on every GPU. Each therefore begins as a value of its own."""
     (body,) = op.regions
     for number, (initial, param, out) in enumerate(zip(entry, body.params, op.outputs, strict=True)):
         held = compute_dtype(param.type.dtype)
@@ -59,9 +62,16 @@ def _carry(e: Context, op: Op, entry: tuple[Operand, ...]) -> None:
         text = e.as_dtype(initial, held)
         if op.kind is OpKind.FOR and accumulators(e.plan.ir).starts_opaque(op, number):
             text = f"{e.module.helper('_opaque', OPAQUE)}({text})"
+        elif isinstance(initial, Value) and (initial in entry[:number] or _hands_on(body, number)):
+            text = f"{e.module.helper('_own', OWN)}({text})"
         e.writer.line(f"{name} = {text}")
         e.bind(param, name, held)
         e.bind(out, name, held)
+
+
+def _hands_on(body: Block, number: int) -> bool:
+    """Whether a turn leaves in this variable what it found in another, as ``old, new = new, f(old)`` does."""
+    return body.results[number] in body.params and body.results[number] != body.params[number]
 
 
 def _range(e: Context, tile: Tile, body: Block) -> str:

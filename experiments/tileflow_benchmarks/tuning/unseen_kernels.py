@@ -12,6 +12,7 @@ defaults, and called again. DIR/strangers.json has a row per kernel, the geometr
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import sys
@@ -86,7 +87,7 @@ def compiled(name: str, one: Any) -> Row:
 def called(one: Any, args: Sequence[Any]) -> str:
     """Call the kernel and its reference, each on copies of the arguments: it may store into them. Returns what is wrong
     with its result."""
-    mine, theirs = ([a.clone() if isinstance(a, torch.Tensor) else a for a in args] for _ in range(2))
+    mine, theirs = copy.deepcopy(args), copy.deepcopy(args)
     return wrong(one.kernel(*mine), one.reference(*theirs))
 
 
