@@ -120,7 +120,7 @@ PUBLIC = {
         "VariantError",
     },
     "tileflow.config": {"Choice", "Config", "ConfigSpace", "Constraint", "Direction", "Knob", "Role"},
-    "tileflow.expr": {"FALSE", "MAX_INT", "MIN_INT", "TRUE", "Expr", "ExprLike", "all_of", "any_of"},
+    "tileflow.expr": {"FALSE", "MAX_INT", "MIN_INT", "TRUE", "Expr", "ExprLike", "all_of", "any_of", "is_knob"},
     "tileflow.target": {
         "CATALOGUE",
         "DeviceProperties",
