@@ -9,6 +9,7 @@ follow memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..config import Choice
 from ..expr import Expr
@@ -26,9 +27,18 @@ from .sizes import block_symbols, pow2, programs
 
 Symbols = frozenset[str]
 
-# where loads take long, a lane with 128 or 64 pairs, which needs the fewest for each: the sides, the warps, the values
-# alive beside which it has registers, and the warps of a multiprocessor that are enough of them
-OF_MANY_PAIRS = (((64, 128), 2, 3, 24), ((64, 64), 1, 5, 24), ((32, 64), 1, 5, 8))
+
+class LargeSquare(NamedTuple):
+    """A square of which each lane has 128 or 64 pairs: the fewest loads for each. ``live``: the most values alive at
+    once beside which a lane has registers. ``busy``: the warps of a multiprocessor that are enough."""
+
+    sides: tuple[int, int]
+    warps: int
+    live: int
+    busy: int
+
+
+LARGE_SQUARES = (LargeSquare((64, 128), 2, 3, 24), LargeSquare((64, 64), 1, 5, 24), LargeSquare((32, 64), 1, 5, 8))
 SQUARES = ((64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  # the first of which programs are enough
 SQUARE_WARPS = (4, 8)  # of one, fewer where that is enough: a thread with more pairs loads less for each
 BUSY = 32  # warps of a multiprocessor whose loads hide one another; of 64 that it has room for
@@ -151,10 +161,12 @@ def _square(ir: KernelIR, target: Target, pair: tuple[str, str], own: str, is_ac
     ``is_across``: as :func:`_are_across` says, so that it is loads that take long."""
     live, each = max(live_tiles(ir), 1), {**({own: 1} if own else {}), NUM_STAGES.name(ir): 1}
     found: dict[str, Choice] = {}
-    for sides, warps, most, busy in OF_MANY_PAIRS if is_across else ():
-        found = {**dict(zip(pair, sides, strict=True)), **each, NUM_WARPS.name(ir): warps}
-        are_whole = all(_length(ir, s) >= size for s, size in zip(pair, sides, strict=True))
-        if live <= most and are_whole and programs(ir, found) * warps >= busy * target.sm_count:
+    for large in LARGE_SQUARES if is_across else ():
+        sizes = dict(zip(pair, large.sides, strict=True))
+        found = {**sizes, **each, NUM_WARPS.name(ir): large.warps}
+        are_whole = all(_length(ir, s) >= size for s, size in sizes.items())
+        is_busy = programs(ir, found) * large.warps >= large.busy * target.sm_count
+        if live <= large.live and are_whole and is_busy:
             return found
     for sides in SQUARES:
         blocks = {s: min(size, pow2(_length(ir, s))) for s, size in zip(pair, sides, strict=True)}

@@ -114,7 +114,7 @@ def _warps_for_sums(
 def _warps_of_few_rows(ir: KernelIR, dots: list[Op], target: Target) -> dict[str, Choice]:
     """One warp, where each program has products of few rows whose sizes are all the author's, as of a group of heads
     with chosen keys, and programs are many: several warps would share one tile of the matrix unit's rows, and meet at a
-    barrier for each sum over columns. 1072 us by four warps, 833 by one (16 x 64 x 128, H200, by hand, 2026-11-26)."""
+    barrier for each sum over columns. 1072 us by four warps, 885 by one (16 x 64 x 128, H200, by hand, 2026-11-26)."""
     if ir.blocks or any(d.extent.symbols() - ir.hints.keys() for op in dots for v in op.values for d in v.dims):
         return {}
     rows = max(ir.hint(_operands(op)[0].dims[-2].extent) for op in dots)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 # 1-D tiles of ints of no loop, as of ``arange(8)``, are an outer product in an index even where their sizes agree.
 OUTER_CONSTANTS: ContextVar[bool] = ContextVar("OUTER_CONSTANTS", default=False)
 
-ONCE = "what is written has an element for each lane of a loop, or for each pair where it has both dimensions"
+ONCE = "the index of a store or an atomic names a loop's lanes in one dimension, unless it spells out pairs"
 
 
 def named_twice(lanes: Sequence[object], items: Sequence[tuple[int, ...]]) -> int | None:

@@ -196,9 +196,18 @@ def _made(function: Callable[..., Any], args: Sequence[Any], as_given: bool) -> 
     wide = None if as_given else _made_wide(function, args)
     if wide is not None and not any(bool(_beyond(x, args).any()) for x in _floats(wide)):
         return wide
-    copies = map_tensors(clone, tuple(args))
-    given = Made(function(*copies), _changed(copies, args), False)
+    try:
+        given = _made_as_given(function, args)
+    except (RuntimeError, TypeError, ValueError):
+        if wide is None:
+            raise
+        return wide  # no room for both, or higher precision alone, as of some of torch's operations on a CPU
     return given if wide is None else _within_range(wide, given, args)
+
+
+def _made_as_given(function: Callable[..., Any], args: Sequence[Any]) -> Made:
+    copies = map_tensors(clone, tuple(args))
+    return Made(function(*copies), _changed(copies, args), False)
 
 
 def _made_wide(function: Callable[..., Any], args: Sequence[Any]) -> Made | None:

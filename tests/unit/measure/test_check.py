@@ -255,3 +255,14 @@ def test_a_share_of_the_elements_may_stray(dtype: torch.dtype) -> None:
     assert check_call(call, args, make_reference(lambda x: x.clone(), args, Tolerances(max_mismatch_ratio=0.01))).ok
     verdict = check_call(call, args, make_reference(lambda x: x.clone(), args, Tolerances(max_mismatch_ratio=0.009)))
     assert verdict.status is Status.INCORRECT and "10 of 1000" in verdict.reason
+
+
+def test_a_reference_of_higher_precision_alone_stays_where_its_results_are_infinite() -> None:
+    """Masked elements are beyond every type's range, so that the function is asked in the arguments' own type too."""
+
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.float64:
+            raise RuntimeError('"masked" not implemented for this dtype')
+        return x.masked_fill(x > 0, float("-inf"))
+
+    assert make_reference(masked, (torch.tensor([-1.0, 1.0]),)).result.tolist() == [-1.0, float("-inf")]
