@@ -309,6 +309,9 @@ class _Statements:
                 made = [ast.copy_location(ast.Assert(self.expressions.static_bool(s.test), message), s)]
             case ast.FunctionDef():
                 made = [s]
+            case ast.Delete():
+                defined -= bound_names([s])
+                return [s]
             case _:
                 made = [self._simple(s)]
         defined |= set() if isinstance(s, ast.AnnAssign) and not s.value else bound_names([s])
@@ -325,6 +328,7 @@ class _Statements:
             self.block(s.body, then, native) or [ast.Pass()],
             self.block(s.orelse, other, native),
         )
+        defined &= then & other  # less what either deletes
         defined |= then & other
         return [ast.copy_location(made, s)]
 
@@ -394,6 +398,7 @@ class _Statements:
             ends.append(inside)
         seen = self._seen([*s.body, *s.orelse], self.live.before[s] | tested, outputs, defined)
         call = _tf("if_", _load(test), *names, _constants(outputs), _values(outputs, defined), seen, where)
+        defined -= set(outputs) - (ends[0] & ends[1])
         defined |= set(outputs) & ends[0] & ends[1]
         return [*made, *self._assign(outputs, call, s, defined)]
 

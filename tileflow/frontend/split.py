@@ -445,19 +445,19 @@ def _context(method: str) -> ast.expr:
     return ast.Attribute(ast.Name(CONTEXT, ast.Load()), method, ast.Load())
 
 
-REFUSED: dict[type[ast.AST], str] = {
-    ast.Yield: "yield",
-    ast.YieldFrom: "yield from",
-    ast.Await: "await",
-    ast.AsyncFor: "async for",
-    ast.AsyncWith: "async with",
-    ast.AsyncFunctionDef: "async def",
-    ast.With: "with",
-    ast.Try: "try",
-    ast.TryStar: "try",
-    ast.Delete: "del",
-    ast.ClassDef: "class",
-    ast.Match: "match",
+_ELSEWHERE = "move it into host code, or write it with for, if and while"
+REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Yield: ("yield", "store into a tensor, or return the value from a helper"),
+    ast.YieldFrom: ("yield from", "store into a tensor, or return the value from a helper"),
+    ast.Await: ("await", _ELSEWHERE),
+    ast.AsyncFor: ("async for", _ELSEWHERE),
+    ast.AsyncWith: ("async with", _ELSEWHERE),
+    ast.AsyncFunctionDef: ("async def", _ELSEWHERE),
+    ast.With: ("with", "put it around the tile loop, in host code; a tile takes no gradient, so leave no_grad out"),
+    ast.Try: ("try", "test before it what would raise: if x.size(1) > 0: ..."),
+    ast.TryStar: ("try", "test before it what would raise: if x.size(1) > 0: ..."),
+    ast.ClassDef: ("class", "define it at the top of the module"),
+    ast.Match: ("match", "write it with if, elif and else"),
 }
 
 
@@ -479,7 +479,9 @@ def check_device_code(  # noqa: C901
 
     def check(node: ast.AST, loop: ast.For | None) -> None:  # noqa: C901
         if type(node) in REFUSED:
-            raise refuse(REFUSED[type(node)], node, "move it into host code, or write it with for, if and while")
+            raise refuse(REFUSED[type(node)][0], node, REFUSED[type(node)][1])
+        if isinstance(node, ast.Delete) and not all(isinstance(target, ast.Name) for target in node.targets):
+            raise refuse("del of what is no name", node, "make another list or dictionary without the item")
         if isinstance(node, ast.Return) and launch is not None:
             raise refuse("return", node, PARALLEL)
         if isinstance(node, ast.Break) and loop is not None and (loop is launch or tile_loop(loop.iter)):

@@ -45,7 +45,7 @@ exec("def nosrc(v):\n    return v + 1\n", NAMES)
 nosrc = NAMES["nosrc"]
 
 
-@mistake(SplitError, ("device code cannot contain try", "move it into host code, or"), "try")
+@mistake(SplitError, ("device code cannot contain try", "test before it what would raise"), "try")
 def try_device(x):
     for tile in tfl.tile(x.size(0)):
         try:  # <-
@@ -54,13 +54,13 @@ def try_device(x):
             pass
 
 
-@mistake(SplitError, ("device code cannot contain yield", "move it into host code, or"), "yield")
+@mistake(SplitError, ("device code cannot contain yield", "store into a tensor, or return"), "yield")
 def yield_device(x):
     for tile in tfl.tile(x.size(0)):
         yield x[tile, :]  # <-
 
 
-@mistake(SplitError, ("device code cannot contain class", "move it into host code, or"), "class")
+@mistake(SplitError, ("device code cannot contain class", "define it at the top of the module"), "class")
 def class_device(x):
     for tile in tfl.tile(x.size(0)):
 
@@ -70,7 +70,7 @@ def class_device(x):
         x[tile, :] = 0
 
 
-@mistake(SplitError, ("device code cannot contain match", "move it into host code, or"), "match")
+@mistake(SplitError, ("device code cannot contain match", "write it with if, elif and else"), "match")
 def match_device(x):
     for tile in tfl.tile(x.size(0)):
         match tile.id:  # <-
@@ -78,14 +78,22 @@ def match_device(x):
                 x[tile, :] = 0
 
 
-@mistake(SplitError, ("device code cannot contain del", "move it into host code, or"), "del")
+@mistake(SplitError, ("device code cannot contain del of what is no name", "make another list or"), "del")
 def del_device(x):
     for tile in tfl.tile(x.size(0)):
+        rows = [x[tile, :], x[tile, :]]
+        del rows[0]  # <-
+
+
+@mistake(TraceError, ("a variable is assigned on every way to its use", "but got r without a value"), "r")
+def del_used(x):
+    for tile in tfl.tile(x.size(0)):
         r = x[tile, :]
-        del r  # <-
+        del r
+        x[tile, :] = r  # <-
 
 
-@mistake(SplitError, ("device code cannot contain with", "move it into host code, or"), "with")
+@mistake(SplitError, ("device code cannot contain with", "put it around the tile loop"), "with")
 def with_helper(x):
     def h(v):
         with torch.no_grad():  # <-
@@ -95,7 +103,7 @@ def with_helper(x):
         x[tile, :] = h(x[tile, :])
 
 
-@mistake(SplitError, ("device code cannot contain yield", "move it into host code, or"), "yield")
+@mistake(SplitError, ("device code cannot contain yield", "store into a tensor, or return"), "yield")
 def yield_helper(x):
     def h(tile):
         yield x[tile, 0]  # <-
@@ -122,7 +130,7 @@ def lambda_mut(x):
         x[tile, 0] = h(tile)
 
 
-@mistake(SplitError, ("device code cannot contain yield", "move it into host code, or"), "yield")
+@mistake(SplitError, ("device code cannot contain yield", "store into a tensor, or return"), "yield")
 def async_k(x):
     for tile in tfl.tile(64):
         x[tile, 0] = (lambda: (yield))()  # <-

@@ -369,7 +369,7 @@ def test_closure_over_what_a_loop_changes() -> None:
     [
         ("with n: pass", "with"),
         ("try: n\n    finally: pass", "try"),
-        ("del n", "del"),
+        ("del n[0]", "del"),
         ("yield n", "yield"),
         ("global q", "outer names"),
         ("class A: pass", "class"),
