@@ -64,3 +64,54 @@ def names_deleted_in_branches(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
             del more
         out[tile, :] = found + r
     return out
+
+
+# ---- tables that are searched -------------------------------------------------------------------
+
+
+@case(X, V, wanted=lambda x, v: torch.searchsorted(v.sort()[0], x) + 100 * torch.bucketize(x, v[:3].sort()[0]), tile=4)
+@tileflow.kernel
+def searches_of_rows(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=torch.int64, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        row, few, r = torch.sort(v[:])[0], torch.sort(v[:3])[0], x[tile, :]
+        out[tile, :] = torch.searchsorted(row, r) + 100 * torch.bucketize(r, few, out_int32=True)
+    return out
+
+
+def _ends(n: torch.Tensor) -> torch.Tensor:
+    edges = torch.tensor([1, 3, 3])
+    return torch.searchsorted(edges, n, right=True) * 10 + torch.searchsorted(edges, n, side="left")
+
+
+@case(N, wanted=lambda n: _ends(n) + 100 * torch.bucketize(n, torch.tensor([0, 4]), right=True) + 2000, tile=4)
+@tileflow.kernel
+def searches_of_equal_elements(n: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(n.shape, dtype=torch.int64, device=n.device)
+    for tile in tfl.tile(n.size(0)):
+        edges, a = torch.tensor([1, 3, 3]), n[tile]
+        both = torch.searchsorted(edges, a, right=True) * 10 + torch.searchsorted(edges, a, side="left")
+        of_a_number = torch.searchsorted(torch.tensor([0.5, 2.5, 3.5]), 3.0) * 1000
+        out[tile] = both + 100 * torch.bucketize(a, torch.tensor([0, 4]), right=True) + of_a_number
+    return out
+
+
+@case(X, wanted=lambda x: torch.searchsorted(x.sort(1)[0], x.flip(1)), tile=4)
+@tileflow.kernel
+def searches_of_each_row_in_its_own(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=torch.int64, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        r = x[tile, :]
+        out[tile, :] = torch.searchsorted(r.sort(1)[0], r.flip(1))
+    return out
+
+
+@case(N, wanted=lambda n: torch.isin(n, n[:2]) * 1 + ~torch.isin(n, torch.tensor([1, 2])) * 2 + (n == 3) * 4, tile=4)
+@tileflow.kernel
+def elements_among_others(n: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(n.shape, dtype=torch.int64, device=n.device)
+    for tile in tfl.tile(n.size(0)):
+        a = n[tile]
+        others = torch.isin(a, torch.tensor([[1], [2]]), invert=True)
+        out[tile] = torch.isin(a, n[:2]) * 1 + others * 2 + torch.isin(a, 3) * 4
+    return out

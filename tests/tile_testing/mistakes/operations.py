@@ -497,3 +497,18 @@ def list_by_tile(x):
     for tile in tfl.tile(x.size(0)):
         index = tile.index % 2
         x[tile, 0] = weights[index]  # <-
+
+
+@mistake(
+    TraceError, ("a search takes a table that is loaded", "but got tensor x", "load all of it, table[:]"), "torch.b"
+)
+def search_of_a_tensor(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.bucketize(x[tile, :], x)  # <-
+
+
+@mistake(ShapeError, ("torch.isin takes a whole table", "but got [tile, tile_n]", "(table[t] =="), "torch.isin")
+def isin_of_a_part(x):
+    for tile in tfl.tile(x.size(0)):
+        for tile_n in tfl.tile(x.size(1)):
+            x[tile, :] = torch.isin(x[tile, :], x[tile, tile_n])  # <-

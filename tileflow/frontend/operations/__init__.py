@@ -30,6 +30,7 @@ from . import (
     special,
     stacks,
     statistics,
+    tables,
     tile_index,
     views,
 )
@@ -58,6 +59,7 @@ FAMILIES = (
     special,
     stacks,
     statistics,
+    tables,
     tile_index,
     views,
 )
