@@ -30,6 +30,15 @@ def axes(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Box:
             got=f"{len(begins)}, {len(ends)} and {len(blocks)} of them",
             hint="tfl.tile([a, b], [m, n], block_size=[16, 32]), with lists of one length",
         )
+    for bound in (*begins, *ends):
+        if bound is None or isinstance(bound, (list, tuple, str, float)):
+            raise TraceError(
+                "a loop's bound must be a size, a block size or an int",
+                got=repr(bound)[:200],
+                hint="divide sizes by //, or int(x)"
+                if isinstance(bound, float)
+                else "first the begin of each axis, then the ends: tfl.tile([0, 2], [m, n]); from 0: tfl.tile([m, n])",
+            )
     return Box(begins, ends, blocks, several)
 
 

@@ -115,6 +115,12 @@ class IndexedElements:
         value = tag(made.to(self.tensor.dtype), lanes_of(made))
         self.check_once([value])
         value = self.fit(stood(value, self.lanes, self.shape))
+        if value.ndim > len(self.shape):
+            raise ShapeError(
+                "a stored tile must broadcast to the index",
+                got=f"{tuple(value.shape)} for {tuple(self.shape)}",
+                hint="one element for each lane: x[tile.index, y[tile]]; x[tile, y[tile]] is all pairs",
+            )
         if mask is None and self._is_plain():
             self.tensor[tuple(self._plain)] = value.expand(self.shape)
             return

@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import torch
 
+from ..errors import TraceError
 from . import eager
 from .bounds import axes
 from .eager import EagerTile as Tile
@@ -35,7 +36,13 @@ def tile(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Iterator
 
 
 def _end(bound: Size) -> int:
-    """The bound of a loop, which stays one that the kernel computes where it is that."""
+    """The bound of a loop, which stays one that the kernel computes where it is that. Raises TraceError for a tile."""
+    if isinstance(bound, torch.Tensor) and bound.ndim:
+        raise TraceError(
+            "a loop's bound is an integer scalar",
+            got=f"a tensor of shape {tuple(bound.shape)}",
+            hint="a size of it: x.size(0); of a tile of lengths the largest: lengths[tile].max()",
+        )
     return DeviceInt(bound) if isinstance(bound, (torch.Tensor, DeviceInt)) else int(bound)
 
 

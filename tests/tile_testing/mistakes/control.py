@@ -214,7 +214,7 @@ def tile_unpack_inner3(x):
 
 @mistake(
     TraceError,
-    ("an outermost loop's bounds are ints", "but got float 64.0", "pass sizes: tensor.size(0), n // 2"),
+    ("a loop's bound must be a size, a block size or an int", "but got 64.0", "divide sizes by //, or int(x)"),
     "tfl.tile",
 )
 def tile_float(x):
@@ -228,14 +228,14 @@ def tile_tensor_arg(x):
         x[tile, :] = 0
 
 
-@mistake(TraceError, ("a loop's bound must be a size, a block", "but got 9.5", "divide sizes by //"), "for")
+@mistake(TraceError, ("a loop's bound must be a size, a block", "but got 9.5", "divide sizes by //"), "tfl.tile")
 def tile_float_inner(x):
     for tile in tfl.tile(64):
         for tile_k in tfl.tile(9.5):  # <-
             x[tile, tile_k] = 0
 
 
-@mistake(TraceError, ("a loop's bound must be a size, a block", "but got 48.0", "divide sizes by //"), "for")
+@mistake(TraceError, ("a loop's bound must be a size, a block", "but got 48.0", "divide sizes by //"), "tfl.tile")
 def tile_div_inner(x):
     for tile in tfl.tile(64):
         for tile_k in tfl.tile(x.size(1) / 2):  # <-

@@ -417,3 +417,24 @@ def complex_number(x):
 def wider_than_its_place(x):
     for tile in tfl.tile(64):
         x[tile, 0:4] = x[tile, 0:8]  # <-
+
+
+@mistake(
+    TraceError,
+    ("a loop's bound must be a size, a block size or", "but got (0, 3)", "tfl.tile([0, 2], [m, n])"),
+    "tfl.tile",
+)
+def pairs_of_bounds(x):
+    for tile, tile_n in tfl.tile([(0, 3), (2, 4)]):  # <-
+        x[tile, tile_n] = 0
+
+
+@mistake(
+    TraceError,
+    ("a loop's bound must be a size, a block size or", "but got None", "tfl.tile([0, 2], [m, n])"),
+    "tfl.tile",
+)
+def a_bound_of_none(x):
+    for tile in tfl.tile(64):
+        for tile_n in tfl.tile([None, 4]):  # <-
+            x[tile, tile_n[0]] = 0
