@@ -351,9 +351,9 @@ def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:
     if len(value.value.dims) > len(resolved.dims):
         tiles = [d.tile for d in value.value.dims if d.tile]
         hint = "reduce it with .sum(dim), take an element with [:, 0], or store to more"
-        if len(set(tiles)) < len(tiles):
-            tile = max(tiles, key=tiles.count)
-            hint = f"one element for each lane of {tile}: x[{tile}.index, y[{tile}]]; x[{tile}, y[{tile}]] is all pairs"
+        twice = [tile for tile in dict.fromkeys(tiles) if tiles.count(tile) > 1]
+        if twice:
+            hint = _for_each_lane(twice)
         raise ShapeError(
             "a stored tile must broadcast to the index",
             where=tracer.location(),
@@ -381,3 +381,14 @@ def _axes(item: IndexItem) -> tuple[int, ...]:
     if isinstance(item, ValueIndex):
         return item.axes
     return (item.axis,) if isinstance(item, (TileIndex, SliceIndex)) else ()
+
+
+def _for_each_lane(tiles: list[str]) -> str:
+    """What takes one element for each lane of a tile, or of the pairs of two, where the index had all by all."""
+    first, other = tiles[0], tiles[1] if len(tiles) > 1 else None
+    if other is None:
+        return (
+            f"one element for each lane of {first}: x[{first}.index, y[{first}]]; x[{first}, y[{first}]] is all pairs"
+        )
+    lanes, both = f"{first}.index[:, None], {other}.index[None, :]", f"{first}, {other}"
+    return f"one element for each pair of lanes: x[{lanes}, y[{both}]]; x[{both}, y[{both}]] is all by all"

@@ -9,6 +9,12 @@ _NUMPY = {"axis": "dim", "keepdims": "keepdim"}
 _FIRST = ("condition", "input", "self")
 _NEXT = ("other", "mat1", "batch1", "mat", "mat2", "batch2", "vec", "vec2", "tensor1", "tensor2", "exponent")
 
+_PUT = "into a tensor: tensor[index, :] = tile; of a tile in registers torch.where(mask, value, tile)"
+_ADDED = (
+    "into a tensor: tfl.atomic_add(tensor, [index], tile), atomic_max; in registers "
+    "torch.where(index[:, None] == tfl.arange(n), tile[:, None], 0).sum(0)"
+)
+
 # methods that a tile does not have, and what to write instead
 REMEDIES = {
     "item": "a 0-d tile is a number of the kernel: use it as it is",
@@ -21,14 +27,37 @@ REMEDIES = {
     "bernoulli": "tfl.rand(shape, seed) < p", "multinomial": "tfl.rand and a cumulative sum",
     "nonzero": "a result's shape is known before the kernel runs: use torch.where with three arguments",
     "masked_select": "a result's shape is known before the kernel runs: use torch.where", "unique": "sort in host code",
-    "scatter": "tfl.store(tensor, [index], tile)", "scatter_add": "tfl.atomic_add(tensor, [index], tile)",
-    "index_add": "tfl.atomic_add(tensor, [index], tile)", "pad": "tfl.load(tensor, index, extra_mask=...)",
+    **dict.fromkeys(("scatter", "index_copy", "index_put", "put"), _PUT),
+    **dict.fromkeys(("scatter_add", "index_add", "scatter_reduce", "index_reduce", "bincount", "histc"), _ADDED),
+    "index_fill": "torch.where(mask, value, tile), with a mask of tfl.arange(n) == index",
+    "masked_scatter": "a result's shape is known before the kernel runs: use torch.where",
+    "embedding": "table[index], or table[index, :] of a tensor that the kernel captures",
+    "take": "table[index], of a tensor; of a tile in registers tile.flatten()[index]",
+    "pad": "tfl.load(tensor, index, extra_mask=...)",
     "fill_": "tile = torch.full_like(tile, value)", "zero_": "tile = torch.zeros_like(tile)",
     "copy_": "tile = other",
     "scaled_dot_product_attention": "write the loop over keys: docs/guides/kernels.md has products",
     "one_hot": "index[:, None] == tfl.arange(n)[None, :]", "vdot": "torch.dot(a, b)",
     "conv1d": "a sum over the taps of shifted tiles: x[tile + k]",
     "cross_entropy": "torch.log_softmax(x, -1), and torch.gather or a comparison with the labels",
+}  # fmt: skip
+
+
+_LANES = "read it by tiles of ints, a lane of each for a lane of the result: {x}[tile.index[:, None], index]"
+_ADD_TO = "tfl.atomic_add({x}, [index, tile], value)"
+
+# functions of a whole tensor, here the captured {x}: how its elements are read and written by an index
+OF_TENSORS = {
+    "gather": _LANES, "take_along_dim": _LANES,
+    "index_select": "read it by a tile of ints: {x}[index, :], {x}[:, index]",
+    "take": "read a view that host code makes by a tile of ints: flat = {x}.view(-1), then flat[index]",
+    "masked_select": "a result's shape is known before the kernel runs: load a tile of {x}, and use torch.where",
+    **dict.fromkeys(("scatter", "index_copy", "index_put", "put"), "{x}[index, tile] = value"),
+    **dict.fromkeys(("scatter_add", "index_add"), _ADD_TO),
+    **dict.fromkeys(("scatter_reduce", "index_reduce"), f"{_ADD_TO}, atomic_max, atomic_min"),
+    **dict.fromkeys(("masked_fill", "masked_scatter"), "{x}[tile] = torch.where(mask, value, {x}[tile])"),
+    **dict.fromkeys(("fill", "zero"), "{x}[tile] = 0"), "copy": "{x}[tile] = value",
+    "index_fill": "{x}[index, :] = value",
 }  # fmt: skip
 
 
@@ -44,8 +73,14 @@ def canonical_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tup
 
 def remedy(name: str, known: Mapping[str, Any]) -> str:
     """What to write for a torch function that the table lacks; empty where nothing is known."""
+    plain = name.rstrip("_")
     if name in REMEDIES:
         return REMEDIES[name]
-    if name.endswith("_") and name.rstrip("_") in known:
-        return f"a tile is a value: assign it, x = x.{name.rstrip('_')}(...)"
-    return ""
+    if name != plain and plain in known:
+        return f"a tile is a value: assign it, x = x.{plain}(...)"
+    return REMEDIES.get(plain, "")
+
+
+def instead_of(name: str, tensor: str) -> str:
+    """What to write for a function of the captured tensor of this name; empty where nothing is known."""
+    return OF_TENSORS.get(name.rstrip("_"), "").format(x=tensor)

@@ -27,7 +27,7 @@ from .alignment import gaps
 from .code_locations import frame_location
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .structural_names import StructuralNames
-from .torch_aliases import canonical_arguments
+from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import handler_for
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
@@ -555,6 +555,8 @@ class Tracer:
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
+        if args and isinstance(args[0], TensorRef) and not args[0].is_whole and instead_of(func.__name__, ""):
+            getattr(args[0], func.__name__)  # the error of the method of that name
         handler, name = handler_for(func, self.location())
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}

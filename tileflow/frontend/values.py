@@ -14,6 +14,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .promotion import torch_dtype
 from .syntax_registry import SYNTAX
+from .torch_aliases import instead_of
 from .torch_registry import METHODS, nearest
 
 if TYPE_CHECKING:
@@ -319,18 +320,21 @@ class TensorRef:
                 "device code changes a captured tensor by storing into it",
                 got=f"{self.path}.{name}",
                 where=self.tracer.location(),
-                hint="x[tile] = value; a module that counts its calls: module.eval()",
+                hint=instead_of(name, self.path) or "x[tile] = value; a module that counts its calls: module.eval()",
             )
         if not self.dims:
             return getattr(self[()], name)
         if self.is_whole and not name.startswith("__"):
             return getattr(self.all(), name)
+        if name in TileValue.__slots__:  # asked for by an operation on tiles
+            return self._operator(name)
         load = f"load a tile first: {self.path}[...].{name}"
+        load = f"take the view before the loop, in host code, under a name; or {load}" if name in _VIEWS else load
         raise MissingAttribute(
             "a captured tensor is read in a tile loop by indexing it",
             got=f"{self.path}.{name}",
             where=self.tracer.location(),
-            hint=f"take the view before the loop, in host code, under a name; or {load}" if name in _VIEWS else load,
+            hint=instead_of(name, self.path) or load,
         )
 
     def __repr__(self) -> str:

@@ -115,3 +115,34 @@ def elements_among_others(n: torch.Tensor) -> torch.Tensor:
         others = torch.isin(a, torch.tensor([[1], [2]]), invert=True)
         out[tile] = torch.isin(a, n[:2]) * 1 + others * 2 + torch.isin(a, 3) * 4
     return out
+
+
+# ---- hints that are right -----------------------------------------------------------------------
+
+
+@case(rand(4, 9, 5), ints(5, 4, 9), wanted=lambda x, y: x.gather(2, y[:, :, None])[:, :, 0], tile_b=2, tile_t=4)
+@tileflow.kernel
+def one_element_for_each_pair_of_lanes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(y.shape, device=x.device)
+    for tile_b, tile_t in tfl.tile(y.shape):
+        out[tile_b, tile_t] = x[tile_b.index[:, None], tile_t.index[None, :], y[tile_b, tile_t]]
+    return out
+
+
+@case(X, N, wanted=lambda x, n: torch.zeros(5, 37).index_add(0, n, x), tile=4)
+@tileflow.kernel
+def additions_by_index(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(5, x.size(1), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        tfl.atomic_add(out, [n[tile], slice(None)], x[tile, :])
+    return out
+
+
+@case(N, V, wanted=lambda n, v: torch.zeros(5).index_add(0, n, v[:13]), tile=16)
+@tileflow.kernel
+def additions_in_registers(n: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(5, device=v.device)
+    for tile in tfl.tile(n.size(0)):
+        found = torch.where(n[tile][:, None] == tfl.arange(5), v[tile][:, None], 0).sum(0)
+        tfl.atomic_add(out, [slice(None)], found)
+    return out

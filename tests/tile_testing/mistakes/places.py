@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 import tileflow.language as tfl
-from tile_testing.mistakes.table import V, X, mistake
+from tile_testing.mistakes.table import V, X, meta, mistake
 from tileflow.errors import (
     CallError,
     HostDataError,
@@ -517,3 +517,69 @@ def specialize_tile(x):
 def specialize_block(x):
     for tile in tfl.tile(64):
         x[tile, :] = tfl.specialize(tile.block_size)  # <-
+
+
+# ---- torch's functions of whole tensors ---------------------------------------------------------
+
+
+@mistake(MissingAttribute, ("but got x.index_select", "read it by a tile of ints: x[index, :]"), "torch.index_select")
+def select_of_a_tensor(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.index_select(x, 0, tile.index)  # <-
+
+
+@mistake(
+    MissingAttribute, ("but got x.gather", "read it by tiles of ints", "x[tile.index[:, None], index]"), "x.gather"
+)
+def gather_of_a_tensor(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x.gather(1, tile.index[:, None])  # <-
+
+
+@mistake(MissingAttribute, ("but got x.index_add_", "tfl.atomic_add(x, [index, tile], value)"), "x.index_add_")
+def addition_to_a_tensor(x):
+    for tile in tfl.tile(64):
+        x.index_add_(0, tile.index, x[tile, :])  # <-
+
+
+@mistake(TraceError, ("a captured tensor is read in a tile loop by indexing it", "but got tensor x"), "torch.roll")
+def an_operation_of_a_tensor(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.roll(x, 1, 0)  # <-
+
+
+@mistake(
+    MissingAttribute,
+    ("but got .scatter_add_", "into a tensor: tfl.atomic_add(", "in registers torch.where(index[:, None] =="),
+    "x[0, :]",
+)
+def addition_to_a_tile(x):
+    for tile in tfl.tile(64):
+        x[0, :].scatter_add_(0, tile.index, x[tile, 0])  # <-
+
+
+@mistake(
+    ShapeError,
+    ("the indices of a gather have the tile's other", "but got [tile, 96] by [tile]", "tile.gather(1, index[:, None])"),
+    "torch.gather",
+)
+def gather_by_a_vector(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = torch.gather(x[tile, :], 1, tile.index)  # <-
+
+
+@mistake(
+    ShapeError,
+    (
+        "a stored tile must broadcast to the index",
+        "but got [tile, tile_n, tile, tile_n] for [tile, tile_n]",
+        "one element for each pair of lanes: x[tile.index[:, None], tile_n.index[None, :], y[tile, tile_n]]",
+    ),
+    "out",
+    meta(4, 8, 16),
+    meta(4, 8, dtype=torch.int64),
+)
+def pairs_of_lanes(x, y):
+    out = torch.empty(y.shape)
+    for tile, tile_n in tfl.tile(y.shape):
+        out[tile, tile_n] = x[tile, tile_n, y[tile, tile_n]]  # <-

@@ -107,7 +107,12 @@ def index_select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
     """The elements of ``dim`` at the places of a 1-D tile of ints. Raises ShapeError for indices of another rank."""
     places = t.wrap(value_of(t, index))
     if places.ndim != 1:
-        raise ShapeError("index_select takes a 1-D tile of ints", got=show(places.value.dims), where=t.location())
+        raise ShapeError(
+            "index_select takes a 1-D tile of ints",
+            got=show(places.value.dims),
+            where=t.location(),
+            hint="an element of its own for each lane: torch.gather(tile, dim, index)",
+        )
     return taken(t, x, axis_of(t, dim, x.ndim), places)
 
 

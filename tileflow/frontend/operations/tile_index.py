@@ -67,6 +67,7 @@ def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
             "the indices of a gather have the tile's other dimensions",
             where=t.location(),
             got=f"{show(value.dims)} by {show(places.dims)}",
+            hint="one element of each row: tile.gather(1, index[:, None])[:, 0]; columns for all rows: tile[:, index]",
         )
     if places.type.dtype.startswith("float") or places.type.dtype == "bool":
         raise TraceError(
