@@ -57,13 +57,27 @@ def branch(
 
 
 def both(t: Tracer, fn: str, a: Any, b: Any) -> Any:
-    """``a and b``, ``a or b`` with an open ``a``: of questions about block sizes another one, else a value."""
+    """``a and b``, ``a or b`` with an open ``a``: of questions about block sizes another one, of conditions one, of
+    numbers one of the two, as in Python. Raises TraceError for tiles of numbers."""
     if isinstance(b, bool) and b == (fn == "logical_or"):
         return b  # whatever ``a`` is, so that the other branch need not be there
     if isinstance(a, SymInt) and isinstance(b, (SymInt, bool)):
         other = Expr.of(b) if isinstance(b, bool) else b.expr
         return t.condition(a.expr.and_(other) if fn == "logical_and" else a.expr.or_(other))
-    return t.pointwise(fn, a, b)
+    if _is_condition(a) and _is_condition(b):
+        return t.pointwise(fn, a, b)
+    if any(isinstance(x, TileValue) and x.value.dims for x in (a, b)):
+        raise TraceError(
+            "and, or and chained comparisons are of scalars and of conditions",
+            got=f"{a!r} and {b!r}"[:200],
+            where=t.location(),
+            hint="per element: torch.where(a != 0, b, a) is `a and b`, torch.where(a != 0, a, b) is `a or b`",
+        )
+    return t.pointwise("where", t.pointwise("ne", a, 0), *((b, a) if fn == "logical_and" else (a, b)))
+
+
+def _is_condition(x: Any) -> bool:
+    return isinstance(x, (bool, SymInt)) or (isinstance(x, TileValue) and x.value.type.dtype == "bool")
 
 
 def opposite(t: Tracer, a: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError
@@ -58,6 +58,8 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return t.run(FACTORIES[function], function.__name__, args, kwargs)
     if _is_builtin(function) and function in TABLE and any(map(_has_tile, args)):
         return t.torch_call(function, args, kwargs)  # torch itself takes no tiles for sizes
+    if function in _OF_ITEMS and len(args) == 1 and isinstance(args[0], GeneratorType):
+        args = (list(args[0]),)
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
         return {**PYTHON, **ALWAYS}[function](t, *map(_valued, args), **kwargs)
     if isinstance(function, MethodType) and (is_user(function.__func__) or is_torch_method(function)):
@@ -114,6 +116,7 @@ def _reduce(control: Control, function: Any, items: Any, *initial: Any) -> Any:
     return functools.reduce(lambda a, b: call(control, function, (a, b), {}), items, *initial)
 
 
+_OF_ITEMS = (all, any, max, min)  # what they are given by a generator may be traced
 _HIGHER: dict[Any, Callable[..., Any]] = {map: _map, functools.reduce: _reduce}
 
 

@@ -86,6 +86,8 @@ def _near(error: AttributeError) -> str:
 def _of_type(message: str) -> str:
     if "'TileProxy' object cannot be interpreted as an integer" in message:
         return "a tile is no number: its scalars are tile.begin, tile.end, tile.id and tile.block_size"
+    if "__round__" in message or "divmod()" in message:
+        return "torch.round(x) rounds a tile; a quotient and a remainder are x // n, x % n"
     if re.search("indices must be integers.* not (TileValue|TensorRef)", message):
         return (
             "Python's lists are indexed by Python ints: torch.tensor(list)[index] by a tile or a scalar of the kernel, "

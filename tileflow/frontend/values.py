@@ -40,6 +40,16 @@ _BINARY = {
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
+_CHOICE = "use torch.where for a choice per element, or decide from sizes in host code"
+_INSTEAD_OF = {
+    "truth value": f"{_CHOICE}; in place of `x in (2, 3)`: (x == 2) | (x == 3)",
+    "int": _CHOICE,
+    "float": _CHOICE,
+    "iteration": "reduce it: x.sum(0), x.amax(0); rows of a constant number: x.unbind(0); a tuple of one: (x,)",
+    "length": "x.size(0) is how many rows it has",
+}
+
+
 class TileValue:
     """A tile in registers: an IR value with torch's methods and operators."""
 
@@ -123,8 +133,10 @@ class TileValue:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TraceError(
             "a tile in registers cannot be assigned to by index",
+            got=repr(self),
             where=self.tracer.location(),
-            hint="use torch.where with a mask, or store to a tensor",
+            hint="x = torch.where(mask, value, x), or store to a tensor; x[:, 0] = value is "
+            "x = torch.where(tfl.arange(x.size(1)) == 0, value[:, None], x)",
         )
 
     if TYPE_CHECKING:  # what the loops below set
@@ -152,7 +164,7 @@ class TileValue:
             f"a tile has no Python {what} while the kernel is compiled",
             got=f"a tile of type {self.value.type}",
             where=self.tracer.location(),
-            hint="use torch.where for a choice per element, or decide from sizes in host code",
+            hint=_INSTEAD_OF[what],
         )
 
     def __bool__(self) -> bool:

@@ -92,6 +92,12 @@ class _EagerMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
+        if func is torch.Tensor.__bool__ and args[0].numel() != 1:
+            raise TraceError(
+                "an if, and, or, not, while and a chained comparison in device code take scalars",
+                got=f"a tile of shape {tuple(args[0].shape)}",
+                hint="choose per element with torch.where(condition, a, b); conditions are (a) & (b), (a) | (b), ~a",
+            )
         if func in RANDOM:
             return RANDOM[func](*args, **kwargs)
         args, kwargs = widened(args), {name: widened(value) for name, value in kwargs.items()}

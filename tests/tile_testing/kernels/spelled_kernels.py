@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 import tileflow
@@ -145,4 +147,43 @@ def additions_in_registers(n: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     for tile in tfl.tile(n.size(0)):
         found = torch.where(n[tile][:, None] == tfl.arange(5), v[tile][:, None], 0).sum(0)
         tfl.atomic_add(out, [slice(None)], found)
+    return out
+
+
+# ---- Python's words for numbers -----------------------------------------------------------------
+
+
+@case(N, V, wanted=lambda n, v: n * 0 + 5 + (n[0] + 2) + v[0] + 0 + v[1], tile=4)
+@tileflow.kernel
+def one_of_two_scalars(n: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Of numbers ``or`` and ``and`` give one, as in Python."""
+    out = torch.empty(n.size(0), device=v.device)
+    for tile in tfl.tile(n.size(0)):
+        zero, some = n[0] * 0, n[0] + 2
+        total = (zero or 5) + (some or 7) + (some and v[0]) + (zero and v[0]) + (n[0] >= 0 and v[1])
+        if (some and v[0] < 100) or zero:
+            out[tile] = total + n[tile] * 0
+        else:
+            out[tile] = 0.0
+    return out
+
+
+LIMITS = (0.5, 0.25)
+
+
+def _by_math(v: torch.Tensor) -> torch.Tensor:
+    made = v[1].tanh() * torch.atan2(v[2], torch.tensor(2.0)) * v[3].abs() ** 1.5 + v[4].abs().log1p()
+    return v * 0.5 * (made + math.tanh(0.5) + math.log10(37))
+
+
+@case(V, wanted=_by_math, tile=8)
+@tileflow.kernel
+def functions_of_math(v: torch.Tensor) -> torch.Tensor:
+    """Of scalars of the kernel, of numbers that launches read, and of sizes."""
+    out = torch.empty_like(v)
+    for tile in tfl.tile(v.size(0)):
+        found = math.tanh(v[1]) * math.atan2(v[2], 2) * math.pow(math.fabs(v[3]), 1.5) + math.log1p(v[4].abs())
+        if all(limit > 0 for limit in LIMITS) and not any(limit > 2 for limit in LIMITS):
+            found = found + math.tanh(LIMITS[0]) + math.log10(v.size(0))
+        out[tile] = v[tile] * max(limit for limit in LIMITS) * found
     return out

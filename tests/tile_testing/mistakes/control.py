@@ -77,7 +77,7 @@ def iter_captured(x):
     (
         "a tile has no Python iteration while the kernel",
         "but got a tile of type float32[tile, 96]",
-        "use torch.where for a choice per",
+        "reduce it: x.sum(0), x.amax(0)",
     ),
     "a",
 )
@@ -92,7 +92,7 @@ def list_tile(x):
     (
         "a tile has no Python iteration while the kernel",
         "but got a tile of type float32[tile, 96]",
-        "use torch.where for a choice per",
+        "reduce it: x.sum(0), x.amax(0)",
     ),
     "sum",
 )
@@ -106,7 +106,7 @@ def sum_builtin(x):
     (
         "a tile has no Python iteration while the kernel",
         "but got a tile of type float32[tile, 96]",
-        "use torch.where for a choice per",
+        "reduce it: x.sum(0), x.amax(0)",
     ),
     "max",
 )
@@ -462,3 +462,30 @@ def barrier_inside(x):
     for tile in tfl.tile(64):
         tfl.barrier()  # <-
         x[tile, :] = 0
+
+
+@mistake(
+    TraceError,
+    (
+        "and, or and chained comparisons are of scalars and",
+        "but got tile float32[tile, 96]",
+        "torch.where(a != 0, a, b)",
+    ),
+    "x[tile, :]",
+)
+def or_of_numbers(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x[tile, :] or 1.0  # <-
+
+
+@mistake(TraceError, ("a tile has no Python truth value while the", "(x == 2) | (x == 3)"), "x[0, 0].int() in")
+def number_in_numbers(x):
+    for tile in tfl.tile(64):
+        if x[0, 0].int() in (2, 3):  # <-
+            x[tile, :] = 0
+
+
+@mistake(TraceError, ("device code must be what tileflow can record", "torch.round(x) rounds a tile"), "round")
+def round_of_a_tile(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = round(x[tile, :])  # <-

@@ -126,7 +126,7 @@ def out_kw(x):
         torch.add(row, 1, out=row)  # <-
 
 
-@mistake(TraceError, ("a tile in registers cannot be assigned to by", "use torch.where with a mask, or"), "row[0] = 1")
+@mistake(TraceError, ("a tile in registers cannot be assigned to by", "x = torch.where(mask, value, x)"), "row[0] = 1")
 def row_assign(x):
     for tile in tfl.tile(x.size(0)):
         row = x[tile, :]
@@ -134,7 +134,7 @@ def row_assign(x):
         x[tile, :] = row
 
 
-@mistake(TraceError, ("a tile in registers cannot be assigned to by", "use torch.where with a mask, or"), "row[0] += 1")
+@mistake(TraceError, ("a tile in registers cannot be assigned to by", "x = torch.where(mask, value, x)"), "row[0] += 1")
 def row_iadd(x):
     for tile in tfl.tile(x.size(0)):
         row = x[tile, :]
@@ -143,7 +143,7 @@ def row_iadd(x):
 
 
 @mistake(
-    TraceError, ("a tile in registers cannot be assigned to by", "use torch.where with a mask, or"), "row[...] = 0"
+    TraceError, ("a tile in registers cannot be assigned to by", "x = torch.where(mask, value, x)"), "row[...] = 0"
 )
 def row_ellipsis(x):
     for tile in tfl.tile(x.size(0)):

@@ -272,7 +272,7 @@ def inline_triton_bad(x):
     (
         "a tile has no Python iteration while the kernel",
         "but got a tile of type float32[tile, 96]",
-        "use torch.where for a choice per",
+        "reduce it: x.sum(0), x.amax(0)",
     ),
     "tfl.inline_triton",
 )

@@ -279,7 +279,7 @@ def if_on_a_tile(x):
             x[tile, 0] = 0
 
 
-@mistake(TraceError, "no Python length", "len")
+@mistake(TraceError, ("no Python length", "x.size(0) is how many"), "len")
 def length_of_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, 0] = len(x[tile, 0])  # <-

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.errors import CallError, ConfigError, ShapeError
+from tileflow.errors import CallError, ConfigError, ShapeError, TileflowError, TraceError
 from tileflow.target import target
 
 SEEN: list[object] = []
@@ -272,3 +273,49 @@ def test_a_slice_by_block_sizes_is_reshaped_to_a_shorter_tile(block: int) -> Non
     x = torch.randn(5, 6)
     got = group_maxima.run_eagerly(x, config={"block:tile": block, "block:rows": 4})
     assert torch.equal(got, x.reshape(5, 3, 2).amax(-1))
+
+
+@tileflow.kernel
+def chosen_by_a_tile(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] if x[tile] > 0 else -x[tile]
+    return out
+
+
+@tileflow.kernel
+def bounded_by(x: torch.Tensor, end: object) -> torch.Tensor:
+    for tile in tfl.tile(end):  # type: ignore[call-overload]
+        x[tile] = 0
+    return x
+
+
+@tileflow.kernel
+def stored_all_by_all(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(y.shape)
+    for tile in tfl.tile(y.size(0)):
+        out[tile] = x[tile, y[tile]]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "got", "hint"),
+    [
+        (lambda: chosen_by_a_tile.run_eagerly(torch.ones(9)), TraceError, "(9,)", "torch.where(condition, a, b)"),
+        (lambda: bounded_by.run_eagerly(torch.ones(9), [(0, 3), (2, 4)]), TraceError, "(0, 3)", "tfl.tile([0, 2], ["),
+        (lambda: bounded_by.run_eagerly(torch.ones(9), torch.ones(9)), TraceError, "(9,)", "x.size(0)"),
+        (lambda: bounded_by.run_eagerly(torch.ones(9), 4.5), TraceError, "4.5", "divide sizes by //"),
+        (
+            lambda: stored_all_by_all.run_eagerly(torch.ones(5, 5), torch.arange(5)),
+            ShapeError,
+            "(5, 5) for (5,)",
+            "x[tile.index, y[tile]]",
+        ),
+    ],
+)
+def test_mistakes_are_named_as_in_a_compiled_kernel(
+    call: Callable[[], object], error: type[TileflowError], got: str, hint: str
+) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert got in str(caught.value.got) and hint in caught.value.hint

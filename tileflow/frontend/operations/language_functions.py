@@ -17,6 +17,7 @@ from ..control import TileLoop, scalar_loop
 from ..indexing import check_number, load, store
 from ..language_registry import PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
+from ..torch_registry import METHODS
 from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .factories import arange
@@ -229,5 +230,24 @@ PYTHON.update(
         math.ceil: _pointwise("ceil"),
     }
 )
+
+
+def _as_torch(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """One of Python's functions of floats: torch's of that name for scalars of the kernel, itself for sizes."""
+
+    def compute(t: Tracer, *args: Any) -> Any:
+        if not any(isinstance(x, TileValue) for x in args):
+            return function(*args)
+        return t.run_torch(METHODS[name], name, tuple(x if isinstance(x, TileValue) else float(x) for x in args), {})
+
+    return compute
+
+
+_OF_TORCH = (
+    "acos", "asin", "atan", "atan2", "copysign", "cosh", "erf", "erfc", "expm1", "fmod", "hypot", "isfinite", "isinf",
+    "isnan", "log10", "log1p", "pow", "sinh", "tan", "tanh",
+)  # fmt: skip
+PYTHON.update({getattr(math, name): _as_torch(getattr(math, name), name) for name in _OF_TORCH})
+PYTHON[math.fabs] = _as_torch(math.fabs, "abs")
 
 REPLACEABLE["breakpoint"] = _no_breakpoint
