@@ -7,7 +7,7 @@ for such lanes are masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..expr import Expr, any_of
@@ -41,33 +41,33 @@ def interval(t: Tracer, x: Operand | Expr) -> Interval:
 
 def is_of_tiles(t: Tracer, x: Value) -> bool:
     """Whether a scalar is computed from where tiles begin, end or stand in their loops, sizes and numbers alone."""
-    found: set[str] = set()
-
-    def visit(x: Operand) -> bool:
-        if not isinstance(x, Value):
-            return True
-        op = t.builder.definitions.get(x)
-        if op is None or op.kind not in _TILES | {OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST}:
-            return False
-        found.add(op.kind)
-        return all(map(visit, op.inputs))
-
-    return not x.dims and visit(x) and bool(found & _TILES)
+    if x.dims:
+        return False
+    kinds = {None if op is None else op.kind for op in _ancestors(t, x)}
+    return kinds <= _TILES | {OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST} and bool(kinds & _TILES)
 
 
 def without_lanes(t: Tracer, x: Value) -> Expr:
     """The condition under which no lane of an index counts: a loop that it is computed from has no tiles, as far as
     sizes say."""
-    loops: set[str] = set()
-    pending: list[Operand] = [x]
-    while pending:
-        op = t.builder.definitions.get(v) if isinstance(v := pending.pop(), Value) else None
-        if op is not None:
-            loops |= {TileAttrs.of(op).tile} if op.kind in _TILES | {OpKind.TILE_INDEX} else set()
-            pending += op.inputs
+    of_tiles = _TILES | {OpKind.TILE_INDEX}
+    loops = {TileAttrs.of(op).tile for op in _ancestors(t, x) if op is not None and op.kind in of_tiles}
     bounds = [(t.tiles[name].begin, t.tiles[name].end) for name in sorted(loops)]
     known = [end.le(begin) for begin, end in bounds if isinstance(begin, Expr) and isinstance(end, Expr)]
     return any_of(e for e in known if e.symbols() <= t.hints.keys())
+
+
+def _ancestors(t: Tracer, x: Value) -> Iterator[Op | None]:
+    """What an index is computed from: each value's op once, None for a value that no op of the trace makes."""
+    pending: list[Operand] = [x]
+    seen: set[Value] = set()
+    while pending:
+        v = pending.pop()
+        if isinstance(v, Value) and v not in seen:
+            seen.add(v)
+            op = t.builder.definitions.get(v)
+            yield op
+            pending += op.inputs if op is not None else ()
 
 
 class _Intervals:
@@ -151,7 +151,7 @@ def _remainder(a: Interval, b: Interval) -> Interval:
     """Torch's, which has the divisor's sign."""
     if b.least is None or b.least != b.most or not is_nonnegative(b.least):
         return ANY
-    return Interval(Expr.of(0), b.least - 1)
+    return Interval(Expr.of(0), (b.least - 1).max(0))  # that by 0, of no elements, is no index: -1 would admit any
 
 
 def _minimum(a: Interval, b: Interval) -> Interval:
