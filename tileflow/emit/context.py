@@ -27,6 +27,7 @@ from .casts import converted
 from .dtypes import literal
 from .module import ModuleText
 from .names import Names
+from .number_dtypes import NumberDtypes
 from .parameters import Divisible, Parameters
 from .plan import KernelPlan, constexpr_name
 from .writer import Writer
@@ -52,7 +53,7 @@ class Context(ABC):
         self.parameters = Parameters(self.plan, divisible)
         self._bound: dict[Value, str] = {}
         self._held: dict[Value, str] = {}
-        self._has_doubles = any(v.type.dtype == "float64" for v in ir.definitions)
+        self.number_dtypes = NumberDtypes(ir)
         self._converted: list[dict[tuple[Value, str], str]] = [{}]
         self.names = Names(ir)
 
@@ -142,11 +143,6 @@ class Context(ABC):
         self.writer.line(f"{name} = {text}")
         self._converted[-1][operand, dtype] = name
         return name
-
-    def number_dtype(self, dtype: str) -> str:
-        """The dtype that a number of the author's is held in: a Python float is a double, and stays one wherever the
-        kernel computes in doubles."""
-        return "float64" if dtype == "float32" and self._has_doubles else dtype
 
     # ---- lanes ----------------------------------------------------------------------------------
 

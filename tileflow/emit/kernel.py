@@ -103,7 +103,7 @@ class TritonKernel(Context):
         name = f"{self.plan.ir.name}_{self.plan.ir.region}"
         if self.plan.launch(CUTLASS_NAME):
             name += "_cutlass"  # by which ptxas takes a kernel for one of CUTLASS' own
-        args = self.parameters.args(self.number_dtype("float32"))
+        args = self.parameters.args(self.number_dtypes.parameters)
         parameters = [a.name for a in args] + [f"{c}: tl.constexpr" for c in sorted(self.plan.constexprs)]
         inner = "".join(f"    {p},\n" for p in parameters)
         before = f"{self.module.text(_HEADER, '@triton.jit')}\n\n"

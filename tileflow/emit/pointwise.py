@@ -10,6 +10,7 @@ from ..ir.types import Value, is_float
 from .context import Context
 from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
 from .functions import provide
+from .number_dtypes import are_numbers
 from .table import COMMON
 
 
@@ -18,8 +19,8 @@ def pointwise(e: Context, op: Op) -> None:
     """Write a row of POINTWISE, with its operands in the dtype that the row computes in."""
     row = POINTWISE[PointwiseAttrs.of(op).fn]
     dtype = compute_dtype(PointwiseAttrs.of(op).operand)
-    if all(not isinstance(v, Value) or v.type.weak for v in op.inputs):
-        dtype = e.number_dtype(dtype)
+    if are_numbers(op):
+        dtype = e.number_dtypes.of(op.output, dtype)
     other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
     template = row.triton if other is None else other
     first = 1 if PointwiseAttrs.of(op).fn == "where" else 0

@@ -25,7 +25,7 @@ def size(e: Context, op: Op) -> None:
 @COMMON.emits(OpKind.SCALAR)
 def scalar(e: Context, op: Op) -> None:
     """Bind a captured number to its parameter; a float64 becomes a tile without dimensions."""
-    name, dtype = e.parameters.scalar(ScalarAttrs.of(op).path), e.number_dtype(op.output.type.dtype)
+    name, dtype = e.parameters.scalar(ScalarAttrs.of(op).path), e.number_dtypes.parameters
     if dtype == "float64":  # a Python number to Triton's interpreter, which has no dtype to convert from
         e.define(op.output, f"tl.full([], {name}, tl.float64)", dtype)
     else:

@@ -6,7 +6,7 @@
 # constexprs: BLOCK_TILE=1, BLOCK_TILE_1=2048
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
-# p: fp32 = p
+# p: fp64 = p
 # seed: i32 = seed
 import triton
 import triton.language as tl
@@ -32,18 +32,21 @@ def dropout_0(
     tile_begin = (pid // tile_1_count) * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
+    v0 = tl.full([], p, tl.float64)
     # keep = tfl.rand(tile, seed) >= p
     position0 = tile_idx[:, None] * 748 + (tile_1_begin // 4 + tl.arange(0, BLOCK_TILE_1 // 4))[None, :]
-    v0 = tl.cast(seed, tl.int64)
-    word0, word1, word2, word3 = tl.philox(v0, position0.to(tl.uint32), 0, 0, 0)
+    v1 = tl.cast(seed, tl.int64)
+    word0, word1, word2, word3 = tl.philox(v1, position0.to(tl.uint32), 0, 0, 0)
     bits0 = tl.reshape(tl.join(tl.join(word0, word2), tl.join(word1, word3)), [BLOCK_TILE, BLOCK_TILE_1])
-    v1 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08
-    keep = v1 >= p
+    v2 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08
+    v3 = tl.cast(v0, tl.float32)
+    keep = v2 >= v3
     # out[tile] = torch.where(keep, x[tile] / (1 - p), 0.0)
-    v2 = tl.load(x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v3 = 1.0 - p
-    v4 = v2.to(tl.float32)
-    v5 = v4 / v3
-    v6 = tl.where(keep, v5, 0.0)
-    v7 = v6.to(tl.bfloat16)
-    tl.store(out_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v7, mask=tile_1_mask[None, :])
+    v4 = tl.load(x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v5 = 1.0 - v0
+    v6 = v4.to(tl.float32)
+    v7 = v5.to(tl.float32)
+    v8 = v6 / v7
+    v9 = tl.where(keep, v8, 0.0)
+    v10 = v9.to(tl.bfloat16)
+    tl.store(out_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v10, mask=tile_1_mask[None, :])

@@ -64,7 +64,7 @@ class GluonKernel(GluonContext):
             self._begin()
         launch_grid = self._launch_grid()
         name = f"{self.plan.ir.name}_{self.plan.ir.region}"
-        args = self.parameters.args(self.number_dtype("float32"))
+        args = self.parameters.args(self.number_dtypes.parameters)
         for knob, number in sorted(self.plan.constexprs.items()):
             self.module.constant(knob, f"gl.constexpr({number})")
         known = [f"    {n} = {n} // {by} * {by}\n" for n, by in self.parameters.divisors().items()]

@@ -59,6 +59,8 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
         simple = _simple_power(t, a, b)
         if simple is not None:
             return simple
+        if _is_number(a) and _is_number(b):
+            return t.pointwise(fn, a, b)
         if _is_floating(a) and isinstance(b, (SymInt, TileValue)) and isinstance(a, TileValue) and not _has_dims(b):
             b = t.full(a.value.dims, b, a.value.type.dtype)  # Triton's interpreter rounds no scalars
         if isinstance(b, (int, float)):
@@ -100,6 +102,10 @@ def _exponent_for(t: Tracer, a: Any, exponent: float) -> float:
         return exponent
     with t.plain_torch():
         return rounded(exponent, a.value.type.dtype)
+
+
+def _is_number(x: Any) -> bool:
+    return not isinstance(x, TileValue) or x.value.type.weak
 
 
 def _has_dims(x: SymInt | TileValue) -> bool:

@@ -1,0 +1,67 @@
+"""Kernels that compute with the author's numbers alone, which Python does in doubles: ``CASES``."""
+
+from __future__ import annotations
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tile_testing.kernels.cases import Cases, rand
+
+CASES = Cases()
+case = CASES.case
+
+X = rand(13, 37)
+
+
+@case(X, 0.9999999, 1e-7, wanted=lambda x, beta, eps: x * (1 - beta) / (beta - 1 + 3 * eps), tile=4)
+@tileflow.kernel
+def near_one(x: torch.Tensor, beta: float, eps: float) -> torch.Tensor:
+    """``1 - beta`` keeps one digit of a float32."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        rest = 1 - beta
+        out[tile, :] = x[tile, :] * rest / (beta - 1 + 3 * eps)
+    return out
+
+
+@case(X, 0.999999, 3, wanted=lambda x, beta, step: x / (1 - beta**step), tile=4)
+@tileflow.kernel
+def corrected(x: torch.Tensor, beta: float, step: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] / (1 - beta**step)
+    return out
+
+
+@case(X.double(), 0.999, 1, wanted=lambda x, beta, step: x / (1 - beta**step) ** 0.5, tile=4)
+@tileflow.kernel
+def corrected_doubles(x: torch.Tensor, beta: float, step: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] / (1 - beta**step) ** 0.5
+    return out
+
+
+@case(X, 2.5, wanted=lambda x, p: x * 0.99999999 ** x.size(1) - x + x * 3.0**p * 1.5**2, tile=4)
+@tileflow.kernel
+def powers_of_numbers(x: torch.Tensor, p: float) -> torch.Tensor:
+    """A number to the power of a size, of an argument, of a number."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 0.99999999 ** x.size(1) - x[tile, :] + x[tile, :] * 3.0**p * 1.5**2
+    return out
+
+
+@case(X, 0.9999999, wanted=lambda x, beta: x * (1 - beta) * 2, tile=4)
+@tileflow.kernel
+def chosen_numbers(x: torch.Tensor, beta: float) -> torch.Tensor:
+    """A number that a loop carries, and one that a branch chooses."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        rest = 1 - beta if x.size(1) > 3 else beta
+        total = x[tile, :] * 0
+        for _ in range(2):
+            total = total + x[tile, :] * rest
+        out[tile, :] = total
+    return out
