@@ -55,7 +55,7 @@ def test_exponentials_of_a_softmax_stay_one_instruction() -> None:
 def scaled(x: torch.Tensor, scale: float) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in tfl.tile(x.size(0)):
-        out[tile] = x[tile] * scale + (scale * 2 - 1)
+        out[tile] = x[tile] * scale + scale * 2
     return out
 
 
