@@ -13,6 +13,7 @@ from ..expr import Expr
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .promotion import torch_dtype
+from .size_checks import check_divisor, check_shift
 from .syntax_registry import SYNTAX
 from .torch_aliases import instead_of
 from .torch_registry import METHODS, nearest
@@ -38,6 +39,7 @@ _BINARY = {
     "rshift": "shift_right",
 }  # fmt: skip
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+_DIVISIONS = ("floordiv", "remainder")
 
 
 _CHOICE = "use torch.where for a choice per element, or decide from sizes in host code"
@@ -288,7 +290,7 @@ class TensorRef:
     def stride(self, axis: int | None = None) -> Any:
         """All strides in elements, or the one of ``axis``."""
         strides = tuple(self.tracer.size(e) for e in self.strides_)
-        return strides if axis is None else strides[axis]
+        return strides if axis is None else _axis_of(self.tracer, strides, axis)
 
     def numel(self) -> Any:
         """The product of all sizes."""
@@ -386,6 +388,8 @@ class SymInt:
         size = _size(other)
         if size is not None:
             left, right = (size, self.expr) if reflected else (self.expr, size)
+            if fn in _DIVISIONS:
+                check_divisor(self.tracer, left, right)
             return self.tracer.size(getattr(left, op)(right))
         return self.tracer.pointwise(fn, other, self) if reflected else self.tracer.pointwise(fn, self, other)
 
@@ -397,6 +401,7 @@ class SymInt:
         return self.tracer.condition(getattr(a, {"gt": "lt", "ge": "le"}.get(op, op))(b))
 
     def __truediv__(self, other: Any) -> Any:
+        check_divisor(self.tracer, self, other)
         return self.tracer.pointwise("div", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
@@ -411,10 +416,12 @@ class SymInt:
         return base ** int(self)
 
     def __lshift__(self, bits: Any) -> Any:
+        check_shift(self.tracer, self, bits)
         is_constant = isinstance(bits, int) and bits >= 0
         return self * (1 << bits) if is_constant else self.tracer.pointwise("shift_left", self, bits)
 
     def __rshift__(self, bits: Any) -> Any:
+        check_shift(self.tracer, self, bits)
         is_constant = isinstance(bits, int) and bits >= 0
         return self // (1 << bits) if is_constant else self.tracer.pointwise("shift_right", self, bits)
 

@@ -342,7 +342,7 @@ def host_code_that_reads(x):
 def test_mistake(name: str) -> None:
     case = MISTAKES[name]
     with pytest.raises(TileflowError) as caught:
-        tileflow.kernel(case.function).lower(case.args, H200)
+        tileflow.kernel(case.function).lower(case.args, H200, mode=case.mode)
     error = caught.value
     assert type(error) is case.error, error
     assert all(part in str(error) for part in case.says), error
