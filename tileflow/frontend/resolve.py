@@ -142,8 +142,9 @@ class _Resolver:
         return TileIndex(name, self._axis(tile.dim), self._of_loop(tile, size))
 
     def _slice(self, item: slice, size: Expr) -> IndexItem:
-        if item.step not in (None, 1):
-            return self._every(item, size)
+        step = 1 if item.step is None else int(item.step) if isinstance(item.step, SymInt) else item.step
+        if not isinstance(step, int) or step != 1:
+            return self._every(slice(item.start, item.stop, step), size)
         start = Expr.of(0) if item.start is None else affine(self.t, self._end(item.start))
         stop = size if item.stop is None else affine(self.t, self._end(item.stop))
         if not (start.symbols() | stop.symbols()) - self.t.hints.keys():

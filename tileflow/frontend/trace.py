@@ -25,6 +25,7 @@ from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .alignment import gaps
 from .code_locations import frame_location
+from .counting_arguments import with_numbers
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments, instead_of
@@ -548,6 +549,7 @@ class Tracer:
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
         args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
+        args, kwargs = with_numbers(handler, args, kwargs)
         found = self.run(handler, name, args, kwargs)
         if _is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
             self.overwritten[args[0].value] = self.scopes[-1]

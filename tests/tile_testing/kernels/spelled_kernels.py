@@ -187,3 +187,56 @@ def functions_of_math(v: torch.Tensor) -> torch.Tensor:
             found = found + math.tanh(LIMITS[0]) + math.log10(v.size(0))
         out[tile] = v[tile] * max(limit for limit in LIMITS) * found
     return out
+
+
+# ---- sizes where Python wants ints --------------------------------------------------------------
+
+Y = rand(5, 6, 8)
+
+
+@case(Y, 4, wanted=lambda x, n: torch.cat([x[:, :n], x[:, :3], x[:, n:], x[:, ::n], x.narrow(1, 1, n)], 1), tile=2)
+@tileflow.kernel
+def slices_of_a_tile_by_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """An argument, half a size, and steps."""
+    out = torch.empty(x.size(0), 3 * n + 3, x.size(2), device=x.device)
+    half = x.size(1) // 2
+    for tile in tfl.tile(x.size(0)):
+        r = x[tile, :, :]
+        m, rest = x.size(1) // 2, x.size(1) - n
+        out[tile, :n, :] = r[:, :n, :]
+        out[tile, n : n + m, :] = r[:, :half, :]
+        out[tile, n + m : n + m + rest, :] = r[:, n:, :]
+        out[tile, n + m + rest : n + m + 2 * rest, :] = x[tile, ::n, :] + 0 * r[:, ::n, :]
+        out[tile, n + m + 2 * rest :, :] = r.narrow(1, 1, n)
+    return out
+
+
+def _along(x: torch.Tensor, dim: int) -> torch.Tensor:
+    found = x.softmax(dim) + x.flip(dim) + x.sum(dim).unsqueeze(dim) + x.cumsum(dim) + x.size(dim) + x.shape[dim]
+    first, second = found.chunk(dim + 1, dim)
+    return torch.stack([first, second], dim).flatten(dim, dim + 1).transpose(dim, dim + 1)
+
+
+@case(Y, 1, wanted=_along, tile=2)
+@tileflow.kernel
+def dimensions_by_an_argument(x: torch.Tensor, dim: int) -> torch.Tensor:
+    out = torch.empty(x.size(0), x.size(2), x.size(1), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :, :] = _along(x[tile, :, :], dim)
+    return out
+
+
+SCALES = (1.0, 2.0, 4.0, 8.0)
+
+
+@case(Y, 3, wanted=lambda x, n: x * (8.0 + 4 + 2 + 3) + (3 + 8 + 9 // n + 9 % n - n - 1), tile=2)
+@tileflow.kernel
+def numbers_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Items of tuples, functions of ints, shifts, comparisons with what is no number."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        scale = SCALES[n] + sum(SCALES[n - 1 :][:1]) + n.bit_length() + math.gcd(n, 6)
+        quotient, remainder = divmod(9, n)
+        more = n if n != None and n not in (None, "n") else 0  # noqa: E711
+        out[tile, :, :] = x[tile, :, :] * scale + (more + (1 << n) + quotient + remainder + ~n)
+    return out

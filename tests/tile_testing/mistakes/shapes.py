@@ -210,3 +210,10 @@ def without_effect(x):
     for tile in tfl.tile(64):  # <-
         x[tile, :] * 2
     return out
+
+
+@mistake(TraceError, ("a tile in registers is sliced between ints and sizes", "tile int32[]", "index the tensor"), "r[")
+def slice_of_a_tile_by_a_loaded_number(x):
+    for tile in tfl.tile(64):
+        r = x[tile, :]
+        x[tile, :] = r[:, : x[0, 0].int()]  # <-

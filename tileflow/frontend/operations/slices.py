@@ -45,7 +45,7 @@ def size_of(
 
 def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
     """``x[..., start:stop:step]`` along one dimension, clipped as in Python."""
-    if item == slice(None):
+    if item.start is item.stop is item.step is None:
         return x
     size = size_of(t, x, axis, "a slice")
     ends = [_number(t, end) for end in (item.start, item.stop, item.step)]
