@@ -240,3 +240,42 @@ def numbers_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
         more = n if n != None and n not in (None, "n") else 0  # noqa: E711
         out[tile, :, :] = x[tile, :, :] * scale + (more + (1 << n) + quotient + remainder + ~n)
     return out
+
+
+# ---- ranges that Python goes through ------------------------------------------------------------
+
+
+@case(X, 5, wanted=lambda x, n: x[:, :n].sum(1) + x[:, 1:n].prod(1) + 3 * n + 2 + 10 + n - 1, tile=4)
+@tileflow.kernel
+def comprehensions_over_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Within a loop of the kernel, and outside of it."""
+    out = torch.empty(x.size(0), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        total = sum(x[tile, i] for i in range(n))
+        for _ in range(3):
+            product = 1.0
+            for factor in [x[tile, i] for i in range(n) if i > 0]:
+                product = product * factor
+            total = total + n
+        first, second, *_ = range(2, n)
+        ends = len(range(n)) + max(range(n)) - n + first + second - 5
+        steps = {i: i + 1 for i in range(n)}
+        out[tile] = total + product + steps[1] + sum([*range(n)]) + ends
+    return out
+
+
+@case(X, 4, wanted=lambda x, n: x[:, :n] * 2 + torch.arange(n) + torch.tensor([1, 1, 0, 0]), tile=4)
+@tileflow.kernel
+def loops_of_python_over_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Counted, in pairs, backwards, and left by ``break``."""
+    out = torch.zeros(x.size(0), n, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        for i, j in enumerate(range(n)):
+            out[tile, i] = x[tile, j]
+        for i, j in zip(range(n), reversed(range(n)), strict=True):
+            out[tile, i] = out[tile, i] + x[tile, n - 1 - j] + i
+        for i in range(n):
+            if i == 2:
+                break
+            out[tile, i] = out[tile, i] + 1
+    return out
