@@ -279,3 +279,31 @@ def loops_of_python_over_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
                 break
             out[tile, i] = out[tile, i] + 1
     return out
+
+
+@case(rand(5, 16), 5, wanted=lambda x, n: x.flip(1) + 3 + 4 + 2 + 2, tile=2)
+@tileflow.kernel
+def logarithms_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """As many steps as a size has bits: exchanges of halves, quarters and so on are a reversal."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        r = x[tile, :]
+        for step in range(math.ceil(math.log2(x.size(1)))):
+            r = torch.gather(r, 1, (torch.arange(x.size(1)) ^ (1 << step))[None, :].expand(tile, x.size(1)))
+        ceiling, bits = math.ceil(math.log2(n)), int(math.log(x.size(1), 2))
+        out[tile, :] = r + ceiling + bits + int(math.log10(200)) + int(math.log2(n))
+    return out
+
+
+@case(rand(5, 21), 7, wanted=lambda x, n: x[:, :3] + 3 + 3 + 2 + 6 + 2, tile=2)
+@tileflow.kernel
+def quotients_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Exact ones, up and down, as lengths, ends of ranges and shapes."""
+    out = torch.empty(x.size(0), 3, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        few, count = x[tile, : math.ceil(x.size(1) / n)], 0
+        for _ in range(math.ceil(n / 3)):
+            count = count + 1
+        ones = torch.ones(int(x.size(1) / n)) + math.floor(n / 3) - 1
+        out[tile, :] = few + count + int(x.size(1) / n) + ones + (int(-n / 2) + 9) + math.ceil(-n / 3) + 2 + 2
+    return out
