@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 import tileflow
@@ -306,4 +307,22 @@ def quotients_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
             count = count + 1
         ones = torch.ones(int(x.size(1) / n)) + math.floor(n / 3) - 1
         out[tile, :] = few + count + int(x.size(1) / n) + ones + (int(-n / 2) + 9) + math.ceil(-n / 3) + 2 + 2
+    return out
+
+
+# ---- numbers of numpy's -------------------------------------------------------------------------
+
+HALF, FOUR, BIASES = np.float32(0.5), np.int64(4), [np.float32(2.0), np.int8(3)]
+
+
+@case(X, np.float32(0.25), np.int64(3), wanted=lambda x, s, n: x[:, :13] * 0.5 + 4 + 5 + 0.25 + 3 + 5.5 + 13, tile=4)
+@tileflow.kernel
+def numbers_of_numpy(x: torch.Tensor, s: float, n: int) -> torch.Tensor:
+    """Arguments, globals, items of lists, what host code computes, and device code."""
+    size = np.prod(x.shape) // np.int64(x.size(1))
+    out = torch.empty(x.size(0), int(size), device=x.device)
+    more = np.sqrt(np.float32(25)) + HALF
+    for tile in tfl.tile(np.int64(x.size(0))):
+        r = x[tile, :size] * HALF + FOUR
+        out[tile, :] = r + (BIASES[0] + BIASES[1]) + s + np.float32(1) * n + more + size
     return out
