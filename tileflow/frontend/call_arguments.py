@@ -1,4 +1,4 @@
-"""Arguments of torch's functions that name a dimension or count: ints of Python, which sizes become there."""
+"""Arguments of torch's functions that are no operands: dimensions and counts, ints of Python, and ``inplace``."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def with_numbers(
     names += ("",) * (len(args) - len(names))
     positional = tuple(_number(name, a) for name, a in zip(names, args, strict=False))
     return positional, {name: _number(name, a) for name, a in kwargs.items()}
+
+
+def is_in_place(handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call of torch's, after its names are canonical, says ``inplace=True``."""
+    if kwargs.get("inplace") is True:
+        return bool(args)
+    if not any(a is True for a in args):
+        return False
+    names = _parameters(handler)
+    return "inplace" in names and args[names.index("inplace") :][:1] == (True,)
 
 
 @lru_cache(maxsize=1024)

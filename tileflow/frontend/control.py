@@ -226,7 +226,7 @@ class Control:
                 else "let the config choose it: tfl.register_block_size(high)",
             )
         if given is not None:
-            return t.extent(t.as_expr(given, "block_size"))
+            return t.settled(t.extent(t.as_expr(given, "block_size")))
         end = it.ends[axis]
         hint = None
         if isinstance(end, (int, SymInt)) and isinstance(it.begins[axis], (int, SymInt)):

@@ -326,3 +326,20 @@ def numbers_of_numpy(x: torch.Tensor, s: float, n: int) -> torch.Tensor:
         r = x[tile, :size] * HALF + FOUR
         out[tile, :] = r + (BIASES[0] + BIASES[1]) + s + np.float32(1) * n + more + size
     return out
+
+
+# ---- block sizes that are passed ----------------------------------------------------------------
+
+
+@case(X, [4, 8], 2, wanted=lambda x, blocks, n: x - x.cumsum(1)[:, -1:], tile=4)
+@tileflow.kernel
+def inner_blocks_of_arguments(x: torch.Tensor, blocks: list[int], n: int) -> torch.Tensor:
+    """An item of a list, and a product of an int and a block size."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile])
+        for part in tfl.tile(x.size(1), block_size=blocks[0] * n):
+            total += x[tile, part].sum(1)
+        for part in tfl.tile(x.size(1), block_size=n * tile.block_size):
+            out[tile, part] = x[tile, part] - total[:, None]
+    return out
