@@ -15,7 +15,7 @@ from ..emit.source import TritonSource
 from ..errors import LaunchError
 from ..expr import Expr
 from ..runtime.abi import LaunchArg
-from ..runtime.guards import explain_guards
+from ..runtime.guards import UNREADABLE, explain_guards
 from ..runtime.launch import Launcher
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.overlap import RELATIONS
@@ -75,7 +75,10 @@ class _Interpreted:
     def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
         bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
         captured = {**frame, **bounds}
-        environment = {**self._constants, **{name: read(captured) for name, read in self._symbols.items()}}
+        try:
+            environment = {**self._constants, **{name: read(captured) for name, read in self._symbols.items()}}
+        except UNREADABLE:  # as an item that a list no longer has: a guard without a value does not hold
+            return False
         if not self.guards.holds(environment):
             return False
         grid = tuple(extent.evaluate(environment) for extent in self._source.grid)
