@@ -12,6 +12,7 @@ from ..errors import MissingAttribute, ShapeError, TraceError
 from ..expr import Expr
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
+from .assignments import instead_of_assignment
 from .promotion import torch_dtype
 from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
@@ -132,8 +133,7 @@ class TileValue(Operand):
             "a tile in registers cannot be assigned to by index",
             got=repr(self),
             where=self.tracer.location(),
-            hint="x = torch.where(mask, value, x), or store to a tensor; x[:, 0] = value is "
-            "x = torch.where(tfl.arange(x.size(1)) == 0, value[:, None], x)",
+            hint=instead_of_assignment(index, self.ndim, value.ndim if isinstance(value, TileValue) else 0),
         )
 
     if TYPE_CHECKING:  # what the loops below set
