@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, KernelError, SpecError, VariantError
+from .errors import CallError, HostDataError, KernelError, SpecError, VariantError
 from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
@@ -38,6 +38,7 @@ from .runtime.recorded import RECORDED, arguments
 from .runtime.recording import record_as_the_environment_says, recorders
 from .runtime.registry import stores_into_arguments
 from .runtime.serving import Attempt
+from .runtime.to_meta import ToMeta
 from .serve import ANY_TARGET, Call, plan
 from .target import Target, target
 from .tolerances import UNSAID, Tolerances
@@ -226,9 +227,15 @@ class Kernel:
         return plan(self, Call(args, kwargs, self.describe(*args, **kwargs), device, live))
 
     def changes_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether host code writes into its arguments, asked of a call on the meta device."""
-        example = self.lower(self.positional_args(args, kwargs), target(ANY_TARGET)).args
-        return any(a._version for a in tensors(example))
+        """Whether host code writes into its arguments, asked of a call on the meta device. True where none can be."""
+        to_meta = ToMeta()
+        example = [replace(a, to_meta) for a in self.positional_args(args, kwargs)]
+        before = [a._version for a in tensors(example)]
+        try:
+            self.lower(example, target(ANY_TARGET))
+        except HostDataError:
+            return True
+        return before != [a._version for a in tensors(example)]
 
     def serve(self, args: tuple[Any, ...], bound: partial[Any]) -> None:
         """Calls with positional arguments like these run ``bound`` (see :meth:`bind`) until tables are loaded or
@@ -391,7 +398,6 @@ class Kernel:
         Raises KernelError with the place in the user's source, CallError without a compiler.
         """
         _need_compiler("lowering a kernel", self.name)
-        from .errors import HostDataError
         from .ir.modes import SHAPE_MODES
         from .lowered import Lowered
 
@@ -586,25 +592,6 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
         )
     (device,) = devices
     return device
-
-
-class ToMeta:
-    """Makes tensors without data for those of one call, aligned or not as they were; other values stay as they are.
-    Those that share memory go on to share it."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, torch.UntypedStorage] = {}  # by where the memory of the call's tensors begins
-
-    def __call__(self, value: Any) -> Any:
-        """``value``, or of a tensor one without data: the same sizes, strides, dtype and offset within 16 bytes."""
-        if not isinstance(value, torch.Tensor) or value.device.type == "meta":
-            return value
-        memory, made = value.untyped_storage(), torch.empty(0, dtype=value.dtype, device="meta")
-        room = torch.empty(memory.nbytes() + 16, dtype=torch.uint8, device="meta").untyped_storage()
-        room = self._made.setdefault(memory.data_ptr(), room) if memory.data_ptr() else room
-        offset = -(-(value.data_ptr() % 16) // value.itemsize)  # elements further than where memory is aligned
-        made.set_(room, offset, value.shape, value.stride())
-        return made.requires_grad_(value.requires_grad) if value.requires_grad else made
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from tile_testing.kernels import path_of
-from tile_testing.runs.interpreted import load_module
+from tile_testing.runs.interpreted import load_module, run_eagerly
 
 KERNELS = path_of("narrow_kernels")
 CASES = load_module(KERNELS).CASES
@@ -18,3 +18,9 @@ CASES = load_module(KERNELS).CASES
 @pytest.mark.parametrize("name", CASES)
 def test_kernel(interpreted: dict[tuple[str, str], str], name: str, mode: str) -> None:
     assert interpreted[name, mode] == ""
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n.endswith(("uint16", "uint32"))])
+def test_unsigned_ints_eagerly(name: str) -> None:
+    """torch has next to none of their operations on a CPU."""
+    assert run_eagerly(CASES[name]) == ""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing.strangers import ALL
+from tile_testing.strangers.sparse import csr_matrix, csr_product, make_csr
 
 from tileflow.build.compile import build
 from tileflow.target import target
@@ -48,3 +49,11 @@ def test_their_plain_meaning_is_right_too(name: str) -> None:
     one = ALL[name]
     got, wanted = one.kernel.run_eagerly(*one.arguments()), one.reference(*one.arguments())
     torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_a_matrix_without_columns(mode: str) -> None:
+    """Not a vector, which the kernel's host code has an IndexError for."""
+    args = make_csr(13, 31, most=9, k=0)
+    assert csr_matrix.lower(args, target("nvidia-h200"), mode=mode).regions
+    torch.testing.assert_close(csr_matrix.run_eagerly(*args), csr_product(*args))

@@ -8,11 +8,14 @@ import torch
 import torch.nn.functional as F
 
 from tileflow.expr import Expr
+from tileflow.frontend import operations
 from tileflow.frontend.promotion import dtype_name
 from tileflow.frontend.structural_names import StructuralNames
 from tileflow.frontend.trace import Tracer
 from tileflow.frontend.trace_mode import TraceMode
 from tileflow.ir.types import Dim
+
+FAMILIES = operations.FAMILIES  # imported, they have filled the registries that tracing reads
 
 
 def traced(expression: str, operands: dict[str, Any]) -> Any:

@@ -15,8 +15,9 @@ from ..emit.source import TritonSource
 from ..errors import LaunchError
 from ..expr import Expr
 from ..runtime.abi import LaunchArg
-from ..runtime.guards import explain_guards
+from ..runtime.guards import UNREADABLE, explain_guards
 from ..runtime.launch import Launcher
+from ..runtime.numpy_numbers import plain_number
 from ..runtime.overlap import RELATIONS
 from ..runtime.paths import Path, Symbol, cell_of, default_of, digest_of, read_step, read_symbol, root_reader
 from ..target import Target
@@ -74,7 +75,10 @@ class _Interpreted:
     def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
         bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
         captured = {**frame, **bounds}
-        environment = {**self._constants, **{name: read(captured) for name, read in self._symbols.items()}}
+        try:
+            environment = {**self._constants, **{name: read(captured) for name, read in self._symbols.items()}}
+        except UNREADABLE:  # as an item that a list no longer has: a guard without a value does not hold
+            return False
         if not self.guards.holds(environment):
             return False
         grid = tuple(extent.evaluate(environment) for extent in self._source.grid)
@@ -85,7 +89,7 @@ class _Interpreted:
             }
             for name, block in self._blocks.items():
                 arguments[name] = compat.host_descriptor(self._seen(name, arguments[name], environment), block)
-            arguments = {name: _bytes(value) for name, value in arguments.items()}
+            arguments = {name: _taken(value) for name, value in arguments.items()}
             # by position: an author's number may be called ``grid`` or ``num_warps``, as the interpreter's own are
             self._function[grid](*arguments.values(), **dict(self._source.constexprs))
         return True
@@ -109,9 +113,11 @@ class _Interpreted:
         return arg.value if arg.value is not None else path_reader(Path.parse(arg.path), scope)
 
 
-def _bytes(value: Any) -> Any:
-    """Pairs of 4 bits as the bytes that hold them."""
-    return value.view(torch.uint8) if getattr(value, "dtype", None) is torch.float4_e2m1fn_x2 else value
+def _taken(value: Any) -> Any:
+    """What Triton's interpreter takes: bytes for pairs of 4 bits, Python's numbers for numpy's."""
+    if getattr(value, "dtype", None) is torch.float4_e2m1fn_x2:
+        return value.view(torch.uint8)
+    return plain_number(value)
 
 
 def symbol_reader(name: str, scope: FunctionType | None) -> Reader:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import language
-from ..api import Kernel, ToMeta
+from ..api import Kernel
 from ..config import Choice, Config
 from ..errors import CallError
 from ..frontend.lower import lower_call
@@ -21,6 +21,7 @@ from ..frontend.meaning import digest
 from ..frontend.split import HostFunction, split
 from ..library import Example
 from ..runtime.argtree import flatten_call, is_traced, leaves, replace, tensors, unflatten_call
+from ..runtime.to_meta import ToMeta
 from .observe import Call, observe
 from .plan import Plan, plan
 from .pull_back import pull_back

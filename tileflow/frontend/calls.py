@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError
 from ..runtime.libraries import is_library
+from ..runtime.numpy_numbers import plain_number
 from .captured_objects import is_captured, is_torch_method, method_of
 from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, replaceable_builtin
 from .rewrite import rewrite_function
@@ -78,7 +79,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
             where=t.location(),
             hint="tfl.triton_kernel(function, args, output_like)",
         )
-    return function(*args, **kwargs)
+    return plain_number(function(*args, **kwargs))  # of numpy's functions too
 
 
 def _rewritten(control: Control, function: Any) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from ..ir.graph import ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.types import TileType
 from ..runtime.argtree import FunctionShell, open_shell, tensors
+from ..runtime.numpy_numbers import plain_number
 from ..runtime.paths import digest_of
 from .calls import is_user
 from .captured_objects import captured
@@ -63,6 +64,7 @@ class Capturer:
 
     def capture(self, value: Any, path: str) -> Any:  # noqa: C901
         """What device code sees of ``value``, found at ``path`` of the host frame."""
+        value = plain_number(value)
         if isinstance(value, torch.Tensor):
             with self.t.plain_torch():  # an object's attributes are captured while device code runs
                 return self._tensor(value, path)

@@ -35,7 +35,8 @@ _MOST_ANSWERS = 20_000  # of conditions that Python decides in one trace: beyond
 class TileLoop:
     """What ``tfl.tile``, ``tfl.grid`` or ``tfl.jagged_tile`` gives in device code: axes to iterate over.
 
-    ``start``, ``step``: what a scalar loop makes of its counter. ``lengths``: see ``ir.graph.Tile``.
+    ``start``, ``step``: what a scalar loop makes of its counter. ``lengths``: see ``ir.graph.Tile``. ``given``: the
+    arguments of the ``range`` that this is.
     """
 
     begins: tuple[Any, ...]
@@ -46,29 +47,53 @@ class TileLoop:
     start: Any = 0
     step: Any = 1
     lengths: Value | None = None
+    given: tuple[Any, ...] = ()
 
     def item(self, counter: TileValue) -> Any:
         """What the body of a scalar loop gets."""
         is_plain = isinstance(self.step, int) and self.step == 1
         return counter if is_plain else counter * self.step + self.start
 
-    def __iter__(self) -> Iterator[Any]:
-        raise TraceError(
-            "a tile loop in device code is a for statement of its own",
-            got="tfl.tile or tfl.grid",
-            hint="count with tile.id in place of enumerate, index in place of zip",
-        )
+    def turns(self) -> range:
+        """A range between sizes as Python's own, which makes constants of them. Raises TraceError for other loops."""
+        if not self.given:
+            raise TraceError(
+                "a tile loop in device code is a for statement of its own",
+                got="tfl.tile or tfl.grid",
+                hint="count with tile.id in place of enumerate, index in place of zip",
+            )
+        if not all(isinstance(i, (int, SymInt)) for i in self.given):
+            raise TraceError(
+                "what Python goes through while the kernel is compiled is as long as sizes say",
+                got=f"range{self.given!r}, whose length the kernel computes",
+                hint="write a for statement, `for i in range(n):`, that gathers in a tile or a number; "
+                "one that ends early: while i < n and x[i] > 0",
+            )
+        return range(*map(int, self.given))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.turns())
+
+    def __reversed__(self) -> Iterator[int]:
+        return reversed(self.turns())
+
+    def __len__(self) -> int:
+        return len(self.turns())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.turns()[index]
 
 
 def scalar_loop(start: Any, stop: Any, step: Any) -> TileLoop:
     """A loop of the kernel over ``range(start, stop, step)``. The bounds may be scalars of the kernel, the step a
     size, which counts up."""
+    given = (start, stop, step)
     if isinstance(step, int) and step == 1:
-        return TileLoop((start,), (stop,), (None,), several=False, scalar=True)
+        return TileLoop((start,), (stop,), (None,), several=False, scalar=True, given=given)
     is_down = isinstance(step, int) and step < 0
     distance, stride = (start - stop, -step) if is_down else (stop - start, step)
     count = (distance + (stride - 1)) // stride
-    return TileLoop((0,), (count,), (None,), several=False, scalar=True, start=start, step=step)
+    return TileLoop((0,), (count,), (None,), several=False, scalar=True, start=start, step=step, given=given)
 
 
 class Control:
@@ -152,15 +177,8 @@ class Control:
         return ChangedContainers(self.tracer, *seen).carry(body, names, values, loop)
 
     def static_iter(self, it: Any, loc: int) -> Any:
-        """The iterable of a loop that ``break`` can leave: only Python's own."""
-        if isinstance(it, TileLoop):
-            raise TraceError(
-                "break leaves Python loops only",
-                got="break in a tile loop",
-                where=self.tracer.location(),
-                hint="mask the remaining work with torch.where",
-            )
-        return self._iterate(it)
+        """The iterable of a comprehension, or of a loop that ``break`` can leave: only Python's own."""
+        return it.turns() if isinstance(it, TileLoop) else self._iterate(it)
 
     def _iterate(self, it: Any) -> Iterable[Any]:
         if isinstance(it, (TileValue, SymInt, TensorRef, TileProxy)):
@@ -208,7 +226,7 @@ class Control:
                 else "let the config choose it: tfl.register_block_size(high)",
             )
         if given is not None:
-            return t.extent(t.as_expr(given, "block_size"))
+            return t.settled(t.extent(t.as_expr(given, "block_size")))
         end = it.ends[axis]
         hint = None
         if isinstance(end, (int, SymInt)) and isinstance(it.begins[axis], (int, SymInt)):
@@ -236,7 +254,8 @@ class Control:
                     "a loop's bound is an integer scalar",
                     got=repr(bound),
                     where=t.location(),
-                    hint="reduce a tile first: lengths[tile].max(); convert a float: .int()",
+                    hint="reduce a tile first: lengths[tile].max(); convert a float: .int(); "
+                    "divide sizes by //, n // 3, -(-n // 3) in place of math.ceil(n / 3)",
                 )
             return value
         return t.extent(t.as_expr(bound, "a loop's bound"))

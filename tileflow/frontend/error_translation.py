@@ -17,6 +17,7 @@ from .code_locations import code_location
 
 _PACKAGE = __name__.partition(".")[0]
 REPORT = "please report this with the kernel, or with kernel.repro(...) under a config that works"
+_HANDING_ON = {(f"{_PACKAGE}.frontend.calls", "call"), (f"{_PACKAGE}.frontend.control", "iadd")}
 _RECORDED = "device code must be what tileflow can record"
 
 
@@ -53,6 +54,13 @@ def translate_error(error: Exception, files: Collection[str], missing: Collectio
             )
         case TypeError():
             return TraceError(_RECORDED, got=str(error).splitlines()[0], where=where, hint=_of_type(str(error)))
+        case ZeroDivisionError() if not _is_ours(error):
+            return TraceError(
+                "a divisor of device code that Python computes is not 0",
+                got=str(error),
+                where=where,
+                hint="of sizes that may be 0: max(n, 1), or `if n > 0:` around it, which Python decides",
+            )
     got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
     if _is_ours(error):
         return InternalError("tileflow records what device code does", got=got, where=where, hint=REPORT)
@@ -103,14 +111,18 @@ def _of_type(message: str) -> str:
         return "a loop over one range has one variable, tfl.tile([m, n]) has two"
     if re.search(r"argument '\w+' \(position \d+\) must be Tensor, not (float|int)", message):
         return "of a tile and a number: torch.clamp(x, min=0), max(x, 0); a number that a loop carries: tfl.full([], 0)"
-    return "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
+    if "Tensor" in message or "invalid combination of arguments" in message:
+        return "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
+    return "it runs as Python once, while the kernel is compiled: mend it there, kernel.run_eagerly(...) shows the same"
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether the exception comes out of this package, other than through a call of a user's function or a builtin."""
+    """Whether the exception comes out of this package, other than out of what is the author's: a call of a function of
+    his or a builtin, an operator, a division of sizes."""
     last = _steps(error)[-1].tb_frame
     module, function = str(last.f_globals.get("__name__", "")), last.f_code.co_name
-    hands_on = function == "__torch_function__" or (module, function) == (f"{_PACKAGE}.frontend.calls", "call")
+    hands_on = function == "__torch_function__" or (module, function) in _HANDING_ON
+    hands_on |= isinstance(error, ZeroDivisionError) and module == f"{_PACKAGE}.expr"
     return module.partition(".")[0] == _PACKAGE and not hands_on and not is_kernel_text(module)
 
 

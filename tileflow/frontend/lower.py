@@ -22,8 +22,9 @@ from ..ir.op_table import effects_of
 from ..ir.overlap import with_pairs
 from ..ir.races import race
 from ..language.knobs import check_choices, limits
-from ..runtime.argtree import bound_call
+from ..runtime.argtree import bound_call, replace
 from ..runtime.dispatch import host_knob
+from ..runtime.numpy_numbers import plain_number, plain_numbers
 from ..runtime.paths import Path, ascii_identifier, read_name, read_path
 from . import operations
 from .capture import Capturer, Memory, memory_of
@@ -86,6 +87,7 @@ def lower_call(
     Raises KernelError with the place in the user's source.
     """
     bound = bound_call(host.signature, host.fn.__qualname__, args, {})
+    bound.arguments.update(plain_numbers(bound.arguments))
     context = _Lowering(host, mode, choices or {}, watch, memory_of(bound.arguments.values()))
     for name, value in bound.arguments.items():
         if name in host.constants:
@@ -219,6 +221,7 @@ class _RegionTrace:
         """What the outermost loop iterates over. Raises TraceError with its place."""
         t, loop = self.tracer, self.source.loop
         t.at(location(self.source, loop.iter))
+        args, kwargs = replace(args, plain_number), replace(kwargs, plain_number)
         name = self.source.function.__name__
         try:
             found: TileLoop = t.run(DEVICE[name], f"tfl.{name}", args, kwargs)

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from ..errors import ShapeError, TraceError
 from ..expr import TRUE, Expr
 from ..ir.attributes import ArangeAttrs
@@ -142,8 +144,9 @@ class _Resolver:
         return TileIndex(name, self._axis(tile.dim), self._of_loop(tile, size))
 
     def _slice(self, item: slice, size: Expr) -> IndexItem:
-        if item.step not in (None, 1):
-            return self._every(item, size)
+        step = 1 if item.step is None else int(item.step) if isinstance(item.step, SymInt) else item.step
+        if not isinstance(step, int) or step != 1:
+            return self._every(slice(item.start, item.stop, step), size)
         start = Expr.of(0) if item.start is None else affine(self.t, self._end(item.start))
         stop = size if item.stop is None else affine(self.t, self._end(item.stop))
         if not (start.symbols() | stop.symbols()) - self.t.hints.keys():
@@ -153,6 +156,7 @@ class _Resolver:
         if tile is not None:
             return self._tile(tile[0], self.t.scopes[-1], tile[1], size)
         if not is_known(length):
+            self._check_widths(item.start, item.stop)
             raise self._wrong(
                 "a slice has a length in sizes and block sizes",
                 f"{item.start!r} : {item.stop!r}"[:200],
@@ -171,6 +175,16 @@ class _Resolver:
         if start != Expr.of(0):
             lanes = lanes + (self.t.size(start) if is_known(start) else item.start)
         return self._lanes(lanes, inside(self.t, start, length, size))
+
+    def _check_widths(self, *ends: Any) -> None:
+        """Raises TraceError where an end of a slice may wrap around, so that its length is not known."""
+        for end in ends:
+            if isinstance(end, (TileValue, TensorRef)) and end.dtype not in (torch.int32, torch.int64):
+                raise self._wrong(
+                    "the ends of a slice are sizes, or scalars of int32 or int64: others wrap around within its length",
+                    f"one of {str(end.dtype).removeprefix('torch.')}",
+                    "widen what is loaded: s = s.int(), then x[s : s + n]",
+                )
 
     def _every(self, item: slice, size: Expr) -> ValueIndex:
         """Every ``step``-th element between sizes, which become constants."""

@@ -15,6 +15,11 @@ _ADDED = (
     "torch.where(index[:, None] == tfl.arange(n), tile[:, None], 0).sum(0)"
 )
 
+_TAPS = "a sum over the taps of shifted tiles: x[tile + k]"
+_HOST = "call it in host code, before or after the tile loop"
+_SORTED = "torch.sort(x, dim), and the elements of it: [:, k], torch.where and a sum"
+_REAL = "tiles are real: load the real and the imaginary parts, torch.view_as_real(x) of host code"
+
 # methods that a tile does not have, and what to write instead
 REMEDIES = {
     "item": "a 0-d tile is a number of the kernel: use it as it is",
@@ -38,7 +43,33 @@ REMEDIES = {
     "copy_": "tile = other",
     "scaled_dot_product_attention": "write the loop over keys: docs/guides/kernels.md has products",
     "one_hot": "index[:, None] == tfl.arange(n)[None, :]", "vdot": "torch.dot(a, b)",
-    "conv1d": "a sum over the taps of shifted tiles: x[tile + k]",
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d"), _TAPS),
+    **dict.fromkeys(("inverse", "inv", "pinv", "pinverse", "det", "logdet", "slogdet", "solve", "lstsq", "cholesky",
+                     "qr", "svd", "eig", "eigh", "lu", "matrix_exp", "matrix_power", "randperm", "normal", "unfold",
+                     "fold", "interpolate", "grid_sample", "stft", "istft"), _HOST),
+    **dict.fromkeys(("quantile", "nanquantile", "nanmedian", "mode"), _SORTED),
+    **dict.fromkeys(("complex", "view_as_complex", "view_as_real", "real", "imag", "conj", "polar", "angle"), _REAL),
+    "cross": "by components, a0, a1, a2 = a.unbind(-1): torch.stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, "
+    "a0 * b1 - a1 * b0), -1)",
+    "cdist": "torch.linalg.vector_norm(a[:, None, :] - b[None, :, :], dim=-1); squares of many by products, a @ b.mT",
+    "kron": "(a[:, None, :, None] * b[None, :, None, :]).reshape(m * p, n * q)",
+    "inner": "(a * b).sum(-1), or a @ b.mT", "vecdot": "(a * b).sum(-1)", "tensordot": "torch.einsum",
+    "chain_matmul": "a @ b @ c", "multi_dot": "a @ b @ c", "bilinear": "torch.einsum",
+    "addr": "x + torch.outer(a, b)", "addbmm": "x + torch.bmm(a, b).sum(0)",
+    **dict.fromkeys(("hstack", "column_stack"), "torch.cat(tiles, 1)"),
+    **dict.fromkeys(("vstack", "row_stack"), "torch.cat(tiles, 0)"), "dstack": "torch.stack(tiles, -1)",
+    **dict.fromkeys(("hsplit", "vsplit", "dsplit", "tensor_split"), "torch.split(x, sizes, dim), torch.chunk"),
+    "flipud": "torch.flip(x, (0,))", "rot90": "torch.flip(x.transpose(0, 1), (0,))",
+    **dict.fromkeys(("diag", "diagflat", "diag_embed"), "torch.where(tfl.arange(n)[:, None] == tfl.arange(n)[None, :], "
+                    "v[:, None], 0); of a matrix torch.diagonal(x)"),
+    **dict.fromkeys(("fmax", "fmin"), "torch.maximum, torch.minimum, which are NaN where either is; torch.isnan tells"),
+    "allclose": "torch.isclose(a, b).all()", "equal": "(a == b).all()",
+    "linspace": "start + torch.arange(n) * step", "logspace": "torch.exp2 of such a torch.arange(n) * step",
+    "kl_div": "target * (target.log() - input)", "poisson_nll_loss": "torch.exp(input) - target * input",
+    "nll_loss": "torch.gather(log_probabilities, 1, labels[:, None])[:, 0], with a minus",
+    "binary_cross_entropy": "-(y * torch.log(p) + (1 - y) * torch.log(1 - p))",
+    "binary_cross_entropy_with_logits": "F.softplus(x) - x * y",
+    "stride": "a tile in registers has no strides: those of the tensor, tensor.stride(0)",
     "cross_entropy": "torch.log_softmax(x, -1), and torch.gather or a comparison with the labels",
 }  # fmt: skip
 

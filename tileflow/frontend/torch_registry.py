@@ -5,7 +5,6 @@ Handlers take the tracer, then torch's own arguments. The families register thei
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import Location, UnsupportedOp
+from .near_names import listed, near_names
 from .torch_aliases import remedy
 
 Handler = Callable[..., Any]
@@ -61,6 +61,5 @@ def handler_for(func: Any, where: Location | None) -> tuple[Handler, str]:
 
 def nearest(name: str) -> str:
     """What to write for a function that the table lacks."""
-    near = difflib.get_close_matches(name, METHODS, n=3)
-    listed = f"near it: {', '.join(near)}" if near else "see docs/reference/language.md for the list"
-    return remedy(name, METHODS) or listed
+    exists = any(hasattr(namespace, name) for namespace in _NAMESPACES)
+    return remedy(name, METHODS) or listed(near_names(name, METHODS, exists))

@@ -7,9 +7,8 @@ function means is in :mod:`operations`, indexing in :mod:`indexing`, loops and b
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from inspect import signature
 from types import CodeType
 from typing import Any
 
@@ -24,6 +23,7 @@ from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .alignment import gaps
+from .call_arguments import is_in_place, with_numbers
 from .code_locations import frame_location
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .structural_names import StructuralNames
@@ -366,9 +366,14 @@ class Tracer:
         for path in e.symbols() & self.of_knobs.keys():
             self.guard(Expr.sym(path).eq(self.of_knobs[path]))
             e = e.substitute({path: self.of_knobs[path]})
-        if self.shape_mode.is_static and e.symbols() & self.hints.keys():
+        return self.settled(e) if self.shape_mode.is_static else e
+
+    def settled(self, e: Expr) -> Expr:
+        """``e`` with the symbols of the launch as numbers, guarded; block sizes stay."""
+        own = sorted(e.symbols() & self.hints.keys())
+        if own and e.substitute(self.chosen).symbols() <= self.hints.keys():
             return Expr.of(self.specialize(e))
-        return e
+        return e.substitute({symbol: self.specialize(Expr.sym(symbol)) for symbol in own})
 
     def guard(self, condition: Expr) -> None:
         """Note an assumption over launch symbols; each launch checks it again."""
@@ -548,8 +553,9 @@ class Tracer:
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
         args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
+        args, kwargs = with_numbers(handler, args, kwargs)
         found = self.run(handler, name, args, kwargs)
-        if _is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
+        if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
             self.overwritten[args[0].value] = self.scopes[-1]
         return found
 
@@ -561,16 +567,6 @@ class Tracer:
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return self.run_torch(handler, name, args, kwargs)
-
-
-def _is_in_place(handler: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call of torch's, after its names are canonical, says ``inplace=True``."""
-    if kwargs.get("inplace") is True:
-        return bool(args)
-    if not any(a is True for a in args):
-        return False
-    names = list(signature(handler).parameters)[1:]
-    return "inplace" in names and args[names.index("inplace") :][:1] == (True,)
 
 
 def _whole(x: Any) -> Any:

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from ..errors import TraceError
 from .torch_registry import FACTORIES
 from .trace import Tracer
-from .values import tracers_of
+from .traced import tracers_of
 
 
 class TraceMode(TorchFunctionMode):

@@ -12,10 +12,13 @@ from ..errors import MissingAttribute, ShapeError, TraceError
 from ..expr import Expr
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
+from .assignments import instead_of_assignment
 from .promotion import torch_dtype
+from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
 from .torch_aliases import instead_of
 from .torch_registry import METHODS, nearest
+from .traced import Operand, Traced
 
 if TYPE_CHECKING:
     import torch
@@ -50,20 +53,15 @@ _INSTEAD_OF = {
 }
 
 
-class TileValue:
+class TileValue(Operand):
     """A tile in registers: an IR value with torch's methods and operators."""
 
-    __slots__ = ("scope", "tracer", "value")
+    __slots__ = ("scope", "value")
 
     def __init__(self, value: Value, tracer: Tracer, scope: int) -> None:
         self.value = value
         self.tracer = tracer
         self.scope = scope
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in tracers_of(args, kwargs or {}))
-        return tracer.torch_call(func, args, kwargs or {})
 
     @property
     def dtype(self) -> torch.dtype:
@@ -135,8 +133,7 @@ class TileValue:
             "a tile in registers cannot be assigned to by index",
             got=repr(self),
             where=self.tracer.location(),
-            hint="x = torch.where(mask, value, x), or store to a tensor; x[:, 0] = value is "
-            "x = torch.where(tfl.arange(x.size(1)) == 0, value[:, None], x)",
+            hint=instead_of_assignment(index, self.ndim, value.ndim if isinstance(value, TileValue) else 0),
         )
 
     if TYPE_CHECKING:  # what the loops below set
@@ -212,6 +209,8 @@ for _fn in _COMPARE:
 
 
 def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
+    if isinstance(axis, SymInt):
+        axis = int(axis)
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         raise ShapeError(
             f"a dimension must lie in [{-len(shape)}, {len(shape) - 1}]",
@@ -227,16 +226,17 @@ _VIEWS = frozenset({  # torch's, which host code takes
     "swapaxes", "squeeze", "unsqueeze", "expand", "view_as", "select", "narrow", "diagonal", "unbind", "chunk",
     "split", "contiguous",
 })  # fmt: skip
+_OF_TILES = frozenset({"scope", "value"})
 _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
-class TensorRef:
+class TensorRef(Operand):
     """A captured tensor: what is loaded from and stored to by index.
 
     ``is_whole``: whether it stands for all of its elements where no index says which, as a module's weight does.
     """
 
-    __slots__ = ("dims", "dtype_name", "is_whole", "path", "strides_", "tracer")
+    __slots__ = ("dims", "dtype_name", "is_whole", "path", "strides_")
 
     def __init__(
         self, path: str, dtype_name: str, dims: tuple[Expr, ...], strides: tuple[Expr, ...], tracer: Tracer
@@ -251,11 +251,6 @@ class TensorRef:
     def all(self) -> TileValue:
         """All of its elements."""
         return self[(slice(None),) * len(self.dims)]
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in tracers_of(args, kwargs or {}))
-        return tracer.torch_call(func, args, kwargs or {})
 
     @property
     def dtype(self) -> torch.dtype:
@@ -288,7 +283,7 @@ class TensorRef:
     def stride(self, axis: int | None = None) -> Any:
         """All strides in elements, or the one of ``axis``."""
         strides = tuple(self.tracer.size(e) for e in self.strides_)
-        return strides if axis is None else strides[axis]
+        return strides if axis is None else _axis_of(self.tracer, strides, axis)
 
     def numel(self) -> Any:
         """The product of all sizes."""
@@ -338,7 +333,7 @@ class TensorRef:
             return getattr(self[()], name)
         if self.is_whole and not name.startswith("__"):
             return getattr(self.all(), name)
-        if name in TileValue.__slots__:  # asked for by an operation on tiles
+        if name in _OF_TILES:  # asked for by an operation on tiles
             return self._operator(name)
         load = f"load a tile first: {self.path}[...].{name}"
         load = f"take the view before the loop, in host code, under a name; or {load}" if name in _VIEWS else load
@@ -362,119 +357,11 @@ for _name in (*_BINARY, *(f"r{n}" for n in _BINARY), "matmul", "rmatmul", *_COMP
     setattr(TensorRef, f"__{_name}__", _of_value(f"__{_name}__"))
 
 
-class SymInt:
-    """An int that is an expression over launch symbols and block sizes; asking for its number specialises it.
-
-    A condition on block sizes is one too, 0 or 1: it has no answer before the config is chosen.
-    """
-
-    __slots__ = ("expr", "tracer")
-
-    def __init__(self, expr: Expr, tracer: Tracer) -> None:
-        self.expr = expr
-        self.tracer = tracer
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in tracers_of(args, kwargs or {}))
-        return tracer.torch_call(func, args, kwargs or {})
-
-    if TYPE_CHECKING:  # what the loops below set
-        __mul__ = __floordiv__ = __mod__ = lambda self, other: self
-
-    def _arithmetic(self, other: Any, op: str, fn: str, reflected: bool) -> Any:
-        size = _size(other)
-        if size is not None:
-            left, right = (size, self.expr) if reflected else (self.expr, size)
-            return self.tracer.size(getattr(left, op)(right))
-        return self.tracer.pointwise(fn, other, self) if reflected else self.tracer.pointwise(fn, self, other)
-
-    def _compare(self, other: Any, op: str, fn: str) -> Any:
-        size = _size(other)
-        if size is None:
-            return self.tracer.pointwise(fn, self, other)
-        a, b = (size, self.expr) if op in ("gt", "ge") else (self.expr, size)
-        return self.tracer.condition(getattr(a, {"gt": "lt", "ge": "le"}.get(op, op))(b))
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.tracer.pointwise("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self.tracer.pointwise("div", other, self)
-
-    def __pow__(self, exponent: Any) -> Any:
-        if isinstance(exponent, int) and exponent >= 0:
-            return self.tracer.size(math.prod([self.expr] * exponent, start=Expr.of(1)))
-        return SYNTAX["binary"](self.tracer, "pow", self, float(exponent) if isinstance(exponent, int) else exponent)
-
-    def __rpow__(self, base: Any) -> Any:
-        return base ** int(self)
-
-    def __lshift__(self, bits: Any) -> Any:
-        is_constant = isinstance(bits, int) and bits >= 0
-        return self * (1 << bits) if is_constant else self.tracer.pointwise("shift_left", self, bits)
-
-    def __rshift__(self, bits: Any) -> Any:
-        is_constant = isinstance(bits, int) and bits >= 0
-        return self // (1 << bits) if is_constant else self.tracer.pointwise("shift_right", self, bits)
-
-    def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
-
-    def __neg__(self) -> Any:
-        return self.tracer.size(-self.expr)
-
-    def __pos__(self) -> Any:
-        return self
-
-    def __abs__(self) -> Any:
-        return self.tracer.pointwise("abs", self)
-
-    def __int__(self) -> int:
-        return self.tracer.specialize(self.expr)
-
-    def __float__(self) -> float:
-        return float(int(self))
-
-    def __bool__(self) -> bool:
-        return bool(int(self))
-
-    __hash__ = object.__hash__
-
-    def __repr__(self) -> str:
-        return str(self.expr)
-
-
-def _size(value: Any) -> Expr | None:
-    """An int or a size as an Expr; None for anything else."""
-    if isinstance(value, SymInt):
-        return value.expr
-    return Expr.of(value) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _symint_operator(op: str, fn: str, reflected: bool) -> Any:
-    return lambda self, other: self._arithmetic(other, op, fn, reflected)
-
-
-def _symint_compare(op: str) -> Any:
-    return lambda self, other: self._compare(other, op, op)
-
-
-for _python, _fn in {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "floordiv", "mod": "remainder"}.items():
-    setattr(SymInt, f"__{_python}__", _symint_operator(f"__{_python}__", _fn, reflected=False))
-    setattr(SymInt, f"__r{_python}__", _symint_operator(f"__{_python}__", _fn, reflected=True))
-for _fn in _COMPARE:
-    setattr(SymInt, f"__{_fn}__", _symint_compare(_fn))
-for _python in ("and", "or", "xor"):
-    setattr(SymInt, f"__{_python}__", _operator(_BINARY[_python], reflected=False))
-    setattr(SymInt, f"__r{_python}__", _operator(_BINARY[_python], reflected=True))
-
-
-class TileProxy:
+class TileProxy(Traced):
     """The variable of a tile loop: an index, a shape, and its scalars. ``offset`` keeps ``tile + 1`` affine; ``shift``
     is what a scalar of the kernel adds to it."""
 
-    __slots__ = ("name", "offset", "scope", "shift", "tracer")
+    __slots__ = ("name", "offset", "scope", "shift")
 
     def __init__(self, name: str, tracer: Tracer, scope: int, offset: Expr, shift: TileValue | None = None) -> None:
         self.name = name
@@ -576,12 +463,3 @@ def _no_operator(name: str) -> Any:
 
 for _name in ("mul", "rmul", "truediv", "floordiv", "mod", "rsub", "neg", "pow", "matmul", *_COMPARE[2:], "iter"):
     setattr(TileProxy, f"__{_name}__", _no_operator(_name))
-
-
-def tracers_of(args: Any, kwargs: Any) -> Any:
-    """The tracers of the traced values among nested arguments."""
-    for item in [*args, *kwargs.values()]:
-        if isinstance(item, (TileValue, TensorRef, SymInt, TileProxy)):
-            yield item.tracer
-        elif isinstance(item, (tuple, list)):
-            yield from tracers_of(item, {})

@@ -30,6 +30,7 @@ from .dim_identity import BLOCK, Lanes, filled, follow, lanes_of, tag
 from .eager_indexing import DeviceInt, IndexedElements, TileLike, lanes_by
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
+from .unsigned import computed
 
 DEFAULT_BLOCK = 32
 INT32_MAX = 2**31 - 1
@@ -233,7 +234,7 @@ def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
     """``tile op= other``: a new tile of the same dtype and shape, for tiles are values that other names may have."""
 
     def compute(tile: torch.Tensor, other: Any) -> torch.Tensor:
-        result: torch.Tensor = _AUGMENTED[func.__name__](tile, other).to(tile.dtype)
+        result: torch.Tensor = computed(_AUGMENTED[func.__name__], (tile, other), {}).to(tile.dtype)
         if result.shape != tile.shape:
             raise ShapeError("a tile keeps its shape", got=f"{tuple(tile.shape)} op= {tuple(result.shape)}")
         return result
@@ -253,7 +254,7 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
         return acc + (a.to(acc.dtype) @ b.to(acc.dtype))
     if func in (torch.mm, torch.bmm) and (len(args) > 2 or kwargs):  # a dtype, which torch takes on a GPU only
         return _product_in(*args, **kwargs)
-    return func(*args, **kwargs)
+    return computed(func, args, kwargs)
 
 
 def _product_in(a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype) -> torch.Tensor:

@@ -25,6 +25,7 @@ from .key_invariants import FLOAT32_PRECISION, DeviceReads
 from .keys import MISS, Form, call_key, form_of
 from .metrics import register_gauge
 from .native import tensors_key
+from .numpy_numbers import plain_call
 from .outside import Outside, passed_code, read_outside
 from .registry import on_change
 from .serving import Attempt
@@ -274,7 +275,10 @@ class CallCache:
             self.by_value = self.by_value if by_value is None else by_value
 
     def _first(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Plan, run, remember."""
+        """Plan, run, remember. Calls with numbers of numpy's are those with Python's."""
+        plain = plain_call(args, kwargs)
+        if plain is not None:
+            return self.run(*plain)
         self._watch(args, kwargs)
         token, last = self._token, None
         for attempt in self._owner.plan(args, kwargs):

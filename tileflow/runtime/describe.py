@@ -30,6 +30,7 @@ from .argtree import (
     walk,
 )
 from .keys import is_dual
+from .numpy_numbers import plain_numbers
 from .objects import ObjectShell, has_methods
 from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
@@ -55,7 +56,7 @@ def describe(
     Raises CallError for arguments that the signature does not take or that are neither tensors, scalars nor functions.
     """
     specs: list[tuple[str, ArgSpec]] = []
-    for name, value in bind_call(signature, kernel_name, args, kwargs).items():
+    for name, value in plain_numbers(bind_call(signature, kernel_name, args, kwargs)).items():
         own = [*_specs(name, value, callable_hash)]
         if name in constants and any(isinstance(s, TensorSpec) for _, s in own):
             raise CallError(

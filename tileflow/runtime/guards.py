@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from ..expr import Expr
 from .paths import Path, Symbol
 
+# what reading a symbol raises where a call captures something else
+UNREADABLE = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError)
+
 
 def conjuncts(guards: Expr) -> Iterator[Expr]:
     """The conditions that must all hold."""
@@ -49,7 +52,7 @@ def failing(guards: Expr, read: Callable[[str], int]) -> Iterator[Expr]:
     for condition in conjuncts(guards):
         try:
             held = condition.holds({name: read(name) for name in condition.symbols()})
-        except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError):
+        except UNREADABLE:
             continue
         if not held:
             yield condition
@@ -62,7 +65,7 @@ def explain_guards(guards: Expr, read: Callable[[str], int]) -> str | None:
         try:
             values = {name: read(name) for name in sorted(condition.symbols())}
             held = bool(condition.evaluate(values))
-        except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError) as error:
+        except UNREADABLE as error:
             return f"{condition} could not be read ({type(error).__name__}: {error})"
         if not held:
             got = ", ".join(f"{name} = {value}" for name, value in values.items())

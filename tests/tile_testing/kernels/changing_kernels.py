@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -323,3 +323,42 @@ def block_sizes_that_only_host_code_reads() -> Iterator[Step]:
         one, other = by_global_blocks(WHOLE)
         yield one, centred(WHOLE, size + 1)
         yield other, centred(WHOLE, size + 2)
+
+
+@tileflow.kernel
+def up_to_each(x: torch.Tensor, blocks: Sequence[int], ends: Sequence[int]) -> torch.Tensor:
+    """One launch for each item of a list, of which host code that loops makes as many as there are."""
+    out = torch.zeros_like(x)
+    for end in ends:
+        for tile in tfl.tile(end, block_size=blocks[0]):
+            out[tile] = x[tile] - x[tile].sum() + end
+    return out
+
+
+@case
+def block_sizes_in_a_list_beside_another_list() -> Iterator[Step]:
+    """They raised a VariantError from the second size on: host code like this was said to write into its arguments."""
+    for blocks, ends in (([4, 2], [8, 12]), ([4, 2], [12, 8]), ([4, 2], [4, 12]), ([2, 4], [12, 12])):
+        wanted = torch.zeros_like(WHOLE)
+        for end in ends:
+            wanted[:end] = centred(WHOLE[:end], blocks[0]) + end
+        yield up_to_each(WHOLE, blocks, ends), wanted
+
+
+@tileflow.kernel
+def plus_those_above(x: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
+    out = torch.empty_like(x)
+    some = [n for n in numbers if n > 1]
+    for tile in tfl.tile(x.numel()):
+        total = x[tile]
+        for number in some:
+            total = total + number
+        out[tile] = total
+    return out
+
+
+@case
+def ints_that_host_code_chooses() -> Iterator[Step]:
+    """A shorter list was an IndexError in Triton's interpreter."""
+    for numbers in ([2, 3, 3], [2, 1, 2], [1, 1, 1], [3, 3, 2]):
+        yield plus_those_above(WHOLE, numbers), WHOLE + sum(n for n in numbers if n > 1)

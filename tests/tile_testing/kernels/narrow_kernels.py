@@ -60,3 +60,44 @@ WIDE: dict[str, Function] = {
 for _name, _function in WIDE.items():
     _add(f"{_name}_int64", _function, torch.int64, torch.int64)
 _add("sign_float64", lambda a, b: torch.sign(a) / 3, torch.float64, torch.float64)
+
+
+def _shifted(a: Any, b: Any) -> Any:
+    a <<= 5
+    return a
+
+
+# one operation each, as their results are wrapped once
+UNSIGNED: dict[str, tuple[Function, torch.dtype | None]] = {
+    "sum": (lambda a, b: a + b, None),
+    "difference": (lambda a, b: 7 - a, None),
+    "product": (lambda a, b: a * b, None),
+    "hashed": (lambda a, b: a * 40503, None),
+    "quotient": (lambda a, b: a // (b | 1), None),
+    "remainder": (lambda a, b: a % (b | 1), None),
+    "bits": (lambda a, b: a ^ (b & 12345), None),
+    "others": (lambda a, b: ~a, None),
+    "opposite": (lambda a, b: -a, None),
+    "shifted_left": (lambda a, b: a << 5, None),
+    "shifted_in_place": (_shifted, None),
+    "shifted_right": (lambda a, b: a >> 5, None),
+    "compared": (lambda a, b: a < b, torch.bool),
+    "chosen": (lambda a, b: torch.where(a >= b, a, b), None),
+    "larger": (lambda a, b: torch.maximum(a, b), None),
+    "clamped": (lambda a, b: a.clamp(100, 30000), None),
+    "largest": (lambda a, b: torch.stack([a, b], 1).amax(1), None),
+    "halved": (lambda a, b: a.float() * 0.5, torch.float32),
+}
+
+
+def _add_unsigned(name: str, function: Function, dtype: torch.dtype, result: torch.dtype) -> None:
+    _add(name, function, dtype, result)
+    case, generator = CASES[name], torch.Generator().manual_seed(len(CASES))
+    x, y = (torch.randint(0, torch.iinfo(dtype).max + 1, (37,), generator=generator) for _ in range(2))
+    wanted = lambda x, y: function(x.long(), y.long()).to(result)  # noqa: E731
+    CASES[name] = Case(case.kernel, (x.to(dtype), y.to(dtype)), wanted, case.config)
+
+
+for _name, (_function, _result) in UNSIGNED.items():
+    for _dtype in (torch.uint16, torch.uint32):
+        _add_unsigned(f"{_name}_{str(_dtype)[6:]}", _function, _dtype, _result or _dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 import tileflow
@@ -186,4 +187,159 @@ def functions_of_math(v: torch.Tensor) -> torch.Tensor:
         if all(limit > 0 for limit in LIMITS) and not any(limit > 2 for limit in LIMITS):
             found = found + math.tanh(LIMITS[0]) + math.log10(v.size(0))
         out[tile] = v[tile] * max(limit for limit in LIMITS) * found
+    return out
+
+
+# ---- sizes where Python wants ints --------------------------------------------------------------
+
+Y = rand(5, 6, 8)
+
+
+@case(Y, 4, wanted=lambda x, n: torch.cat([x[:, :n], x[:, :3], x[:, n:], x[:, ::n], x.narrow(1, 1, n)], 1), tile=2)
+@tileflow.kernel
+def slices_of_a_tile_by_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """An argument, half a size, and steps."""
+    out = torch.empty(x.size(0), 3 * n + 3, x.size(2), device=x.device)
+    half = x.size(1) // 2
+    for tile in tfl.tile(x.size(0)):
+        r = x[tile, :, :]
+        m, rest = x.size(1) // 2, x.size(1) - n
+        out[tile, :n, :] = r[:, :n, :]
+        out[tile, n : n + m, :] = r[:, :half, :]
+        out[tile, n + m : n + m + rest, :] = r[:, n:, :]
+        out[tile, n + m + rest : n + m + 2 * rest, :] = x[tile, ::n, :] + 0 * r[:, ::n, :]
+        out[tile, n + m + 2 * rest :, :] = r.narrow(1, 1, n)
+    return out
+
+
+def _along(x: torch.Tensor, dim: int) -> torch.Tensor:
+    found = x.softmax(dim) + x.flip(dim) + x.sum(dim).unsqueeze(dim) + x.cumsum(dim) + x.size(dim) + x.shape[dim]
+    first, second = found.chunk(dim + 1, dim)
+    return torch.stack([first, second], dim).flatten(dim, dim + 1).transpose(dim, dim + 1)
+
+
+@case(Y, 1, wanted=_along, tile=2)
+@tileflow.kernel
+def dimensions_by_an_argument(x: torch.Tensor, dim: int) -> torch.Tensor:
+    out = torch.empty(x.size(0), x.size(2), x.size(1), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :, :] = _along(x[tile, :, :], dim)
+    return out
+
+
+SCALES = (1.0, 2.0, 4.0, 8.0)
+
+
+@case(Y, 3, wanted=lambda x, n: x * (8.0 + 4 + 2 + 3) + (3 + 8 + 9 // n + 9 % n - n - 1), tile=2)
+@tileflow.kernel
+def numbers_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Items of tuples, functions of ints, shifts, comparisons with what is no number."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        scale = SCALES[n] + sum(SCALES[n - 1 :][:1]) + n.bit_length() + math.gcd(n, 6)
+        quotient, remainder = divmod(9, n)
+        more = n if n != None and n not in (None, "n") else 0  # noqa: E711
+        out[tile, :, :] = x[tile, :, :] * scale + (more + (1 << n) + quotient + remainder + ~n)
+    return out
+
+
+# ---- ranges that Python goes through ------------------------------------------------------------
+
+
+@case(X, 5, wanted=lambda x, n: x[:, :n].sum(1) + x[:, 1:n].prod(1) + 3 * n + 2 + 10 + n - 1, tile=4)
+@tileflow.kernel
+def comprehensions_over_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Within a loop of the kernel, and outside of it."""
+    out = torch.empty(x.size(0), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        total = sum(x[tile, i] for i in range(n))
+        for _ in range(3):
+            product = 1.0
+            for factor in [x[tile, i] for i in range(n) if i > 0]:
+                product = product * factor
+            total = total + n
+        first, second, *_ = range(2, n)
+        ends = len(range(n)) + max(range(n)) - n + first + second - 5
+        steps = {i: i + 1 for i in range(n)}
+        out[tile] = total + product + steps[1] + sum([*range(n)]) + ends
+    return out
+
+
+@case(X, 4, wanted=lambda x, n: x[:, :n] * 2 + torch.arange(n) + torch.tensor([1, 1, 0, 0]), tile=4)
+@tileflow.kernel
+def loops_of_python_over_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Counted, in pairs, backwards, and left by ``break``."""
+    out = torch.zeros(x.size(0), n, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        for i, j in enumerate(range(n)):
+            out[tile, i] = x[tile, j]
+        for i, j in zip(range(n), reversed(range(n)), strict=True):
+            out[tile, i] = out[tile, i] + x[tile, n - 1 - j] + i
+        for i in range(n):
+            if i == 2:
+                break
+            out[tile, i] = out[tile, i] + 1
+    return out
+
+
+@case(rand(5, 16), 5, wanted=lambda x, n: x.flip(1) + 3 + 4 + 2 + 2, tile=2)
+@tileflow.kernel
+def logarithms_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """As many steps as a size has bits: exchanges of halves, quarters and so on are a reversal."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        r = x[tile, :]
+        for step in range(math.ceil(math.log2(x.size(1)))):
+            r = torch.gather(r, 1, (torch.arange(x.size(1)) ^ (1 << step))[None, :].expand(tile, x.size(1)))
+        ceiling, bits = math.ceil(math.log2(n)), int(math.log(x.size(1), 2))
+        out[tile, :] = r + ceiling + bits + int(math.log10(200)) + int(math.log2(n))
+    return out
+
+
+@case(rand(5, 21), 7, wanted=lambda x, n: x[:, :3] + 3 + 3 + 2 + 6 + 2, tile=2)
+@tileflow.kernel
+def quotients_of_sizes(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Exact ones, up and down, as lengths, ends of ranges and shapes."""
+    out = torch.empty(x.size(0), 3, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        few, count = x[tile, : math.ceil(x.size(1) / n)], 0
+        for _ in range(math.ceil(n / 3)):
+            count = count + 1
+        ones = torch.ones(int(x.size(1) / n)) + math.floor(n / 3) - 1
+        out[tile, :] = few + count + int(x.size(1) / n) + ones + (int(-n / 2) + 9) + math.ceil(-n / 3) + 2 + 2
+    return out
+
+
+# ---- numbers of numpy's -------------------------------------------------------------------------
+
+HALF, FOUR, BIASES = np.float32(0.5), np.int64(4), [np.float32(2.0), np.int8(3)]
+
+
+@case(X, np.float32(0.25), np.int64(3), wanted=lambda x, s, n: x[:, :13] * 0.5 + 4 + 5 + 0.25 + 3 + 5.5 + 13, tile=4)
+@tileflow.kernel
+def numbers_of_numpy(x: torch.Tensor, s: float, n: int) -> torch.Tensor:
+    """Arguments, globals, items of lists, what host code computes, and device code."""
+    size = np.prod(x.shape) // np.int64(x.size(1))
+    out = torch.empty(x.size(0), int(size), device=x.device)
+    more = np.sqrt(np.float32(25)) + HALF
+    for tile in tfl.tile(np.int64(x.size(0))):
+        r = x[tile, :size] * HALF + FOUR
+        out[tile, :] = r + (BIASES[0] + BIASES[1]) + s + np.float32(1) * n + more + size
+    return out
+
+
+# ---- block sizes that are passed ----------------------------------------------------------------
+
+
+@case(X, [4, 8], 2, wanted=lambda x, blocks, n: x - x.cumsum(1)[:, -1:], tile=4)
+@tileflow.kernel
+def inner_blocks_of_arguments(x: torch.Tensor, blocks: list[int], n: int) -> torch.Tensor:
+    """An item of a list, and a product of an int and a block size."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile])
+        for part in tfl.tile(x.size(1), block_size=blocks[0] * n):
+            total += x[tile, part].sum(1)
+        for part in tfl.tile(x.size(1), block_size=n * tile.block_size):
+            out[tile, part] = x[tile, part] - total[:, None]
     return out

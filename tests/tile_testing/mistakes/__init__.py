@@ -3,6 +3,6 @@ is imported."""
 
 from __future__ import annotations
 
-from tile_testing.mistakes import carried, control, functions, loops, operations, places, products, shapes
+from tile_testing.mistakes import carried, control, exceptions, functions, loops, operations, places, products, shapes
 
-MODULES = (control, carried, functions, loops, operations, products, shapes, places)
+MODULES = (control, carried, functions, loops, operations, products, shapes, places, exceptions)

@@ -489,3 +489,29 @@ def number_in_numbers(x):
 def round_of_a_tile(x):
     for tile in tfl.tile(64):
         x[tile, :] = round(x[tile, :])  # <-
+
+
+@mistake(
+    TraceError,
+    ("what Python goes through while the kernel is compiled", "got range(0, tile int32[]~, 1)", "a for statement"),
+    "range(tile.id)",
+)
+def comprehension_over_a_loaded_length(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = sum([x[tile, i] for i in range(tile.id)])  # <-
+
+
+@mistake(TraceError, ("is as long as sizes say", "while i < n and x[i] > 0"), "range")
+def break_of_a_loaded_length(x):
+    for tile in tfl.tile(64):
+        for i in range(x[0, 0].int()):  # <-
+            if i == 2:
+                break
+            x[tile, i] = i
+
+
+@mistake(TraceError, ("is as long as sizes say", "a for statement"), "enumerate")
+def enumerate_of_a_loaded_length(x):
+    for tile in tfl.tile(64):
+        for i, j in enumerate(range(x[0, 0].int())):  # <-
+            x[tile, i] = j

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import tileflow.language as tfl
-from tile_testing.mistakes.table import mistake
+from tile_testing.mistakes.table import X, meta, mistake
 from tileflow.errors import (
     ShapeError,
     TraceError,
@@ -210,3 +210,23 @@ def without_effect(x):
     for tile in tfl.tile(64):  # <-
         x[tile, :] * 2
     return out
+
+
+@mistake(TraceError, ("a tile in registers is sliced between ints and sizes", "tile int32[]", "index the tensor"), "r[")
+def slice_of_a_tile_by_a_loaded_number(x):
+    for tile in tfl.tile(64):
+        r = x[tile, :]
+        x[tile, :] = r[:, : x[0, 0].int()]  # <-
+
+
+@mistake(
+    TraceError,
+    ("the ends of a slice are sizes, or scalars of int32 or int64", "but got one of int8", "s = s.int()"),
+    "x[0, s",
+    X,
+    meta(64, dtype=torch.int8),
+)
+def slice_from_a_narrow_start(x, n):
+    for tile in tfl.tile(64):
+        s = n[0]
+        x[tile, 0] = x[0, s : s + 4].sum()  # <-

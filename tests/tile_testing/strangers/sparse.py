@@ -12,12 +12,12 @@ import tileflow.language as tfl
 from .stranger import randn, stranger
 
 
-def make_csr(m: int, n: int, most: int, k: int = 0) -> tuple[Any, ...]:
+def make_csr(m: int, n: int, most: int, k: int | None = None) -> tuple[Any, ...]:
     counts = torch.randint(0, most + 1, (m,))
     starts = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).int()
     total = int(starts[-1])
     columns = torch.randint(0, n, (total,), dtype=torch.int32)
-    return starts, columns, randn(total), randn(n, k) if k else randn(n)
+    return starts, columns, randn(total), randn(n) if k is None else randn(n, k)
 
 
 def csr_product(starts: Any, columns: Any, values: Any, x: Any) -> torch.Tensor:

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tile_testing.mistakes.table import H200, MISTAKES, V, X, meta, mistake
+from tile_testing.traced import traced
 
 import tileflow
 import tileflow.language as tfl
@@ -28,6 +29,7 @@ from tileflow.errors import (
     TraceError,
     UnsupportedOp,
 )
+from tileflow.frontend.torch_registry import nearest
 from tileflow.target import target
 
 # ---- what device code may hold ------------------------------------------------------------------
@@ -342,7 +344,7 @@ def host_code_that_reads(x):
 def test_mistake(name: str) -> None:
     case = MISTAKES[name]
     with pytest.raises(TileflowError) as caught:
-        tileflow.kernel(case.function).lower(case.args, H200)
+        tileflow.kernel(case.function).lower(case.args, H200, mode=case.mode)
     error = caught.value
     assert type(error) is case.error, error
     assert all(part in str(error) for part in case.says), error
@@ -384,6 +386,53 @@ def test_unsupported_functions_name_what_is_near() -> None:
 
     with pytest.raises(UnsupportedOp, match=r"near it: .*softmax"):
         tileflow.kernel(near).lower((X,), H200)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("cross", "by components"),
+        ("cdist", "torch.linalg.vector_norm"),
+        ("inner", "(a * b).sum(-1)"),
+        ("qr", "in host code"),
+        ("erfinv", "docs/reference/language.md lists"),
+        ("allclose", "torch.isclose(a, b).all()"),
+        ("gumbel_softmax", "near it: log_softmax, softmax"),
+        ("frobenius_norm", "docs/reference/language.md lists"),
+        ("softmx", "near it: softmax"),
+        ("exp_", "x = x.exp(...)"),
+    ],
+)
+def test_what_is_near_another_function_means_the_like(name: str, says: str) -> None:
+    """Functions of torch's were answered by whatever is spelled alike: cross by cos, qr by sqrt, inner by linear."""
+    assert says in nearest(name)
+
+
+A, B = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
+SCALARS = {"n": 3, "m": 2, "p": 4, "q": 3}
+COMPONENTS = {f"{name}{i}": x[:, i] for name, x in (("a", A), ("b", B)) for i in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "wanted"),
+    [
+        ("cross", COMPONENTS, torch.linalg.cross(A, B)),
+        ("cdist", {"a": A, "b": B}, torch.cdist(A, B)),
+        ("kron", {"a": A[:2], "b": B, **SCALARS, "n": 3}, torch.kron(A[:2], B)),
+        ("diag", {"v": A[0], "n": 3}, torch.diag(A[0])),
+        ("addr", {"x": A, "a": A[:, 0], "b": B[0]}, torch.addr(A, A[:, 0], B[0])),
+        ("rot90", {"x": A}, torch.rot90(A)),
+        ("binary_cross_entropy_with_logits", {"x": A, "y": B}, None),
+    ],
+)
+def test_what_to_write_for_a_function_is_the_same(name: str, operands: dict[str, Any], wanted: Any) -> None:
+    hint = nearest(name).removeprefix("by components, a0, a1, a2 = a.unbind(-1): ").partition("; ")[0]
+    hint = hint.partition(", torch.chunk")[0]
+    names = {"torch": torch, "F": F, "tfl": torch, **operands}
+    got = eval(hint, names)
+    wanted = F.binary_cross_entropy_with_logits(A, B, reduction="none") if wanted is None else wanted
+    torch.testing.assert_close(got, wanted)
+    assert traced(hint.replace("tfl.arange", "torch.arange"), operands).ndim == wanted.ndim
 
 
 def test_a_host_assertion_under_a_config_is_the_configs_fault() -> None:

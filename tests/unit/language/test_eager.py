@@ -319,3 +319,14 @@ def test_mistakes_are_named_as_in_a_compiled_kernel(
     with pytest.raises(error) as caught:
         call()
     assert got in str(caught.value.got) and hint in caught.value.hint
+
+
+def test_unsigned_ints_of_64_bits_say_what_to_write() -> None:
+    @tileflow.kernel
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = x[tile] + x[tile]
+        return x
+
+    with pytest.raises(TraceError, match=r"(?s)no such operation of uint64 on a CPU.*x\.view\(torch\.int64\)"):
+        doubled.run_eagerly(torch.ones(3, dtype=torch.uint64))

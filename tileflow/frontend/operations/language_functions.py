@@ -21,6 +21,7 @@ from ..torch_registry import METHODS
 from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .factories import arange
+from .quotients import cut, rounded_down, rounded_up
 from .reductions import reduce as reduce_tile
 from .stacks import StackRef, load_stack, store_stack
 
@@ -141,7 +142,10 @@ def _fold(fn: str, expr: str) -> Callable[..., Any]:
 
 
 def _int(t: Tracer, x: Any) -> Any:
-    return x if isinstance(x, SymInt) else t.cast(_scalar(t, x, "int"), "int32")
+    if isinstance(x, SymInt):
+        return x
+    of_sizes = cut(t, x)
+    return t.cast(_scalar(t, x, "int"), "int32") if of_sizes is None else of_sizes
 
 
 def _float(t: Tracer, x: Any) -> Any:
@@ -155,6 +159,25 @@ def _scalar(t: Tracer, x: Any, name: str) -> Any:
             f"{name}(...) takes a scalar", got=repr(x), where=t.location(), hint=f"convert a tile by .{name}()"
         )
     return x
+
+
+def _rounding(fn: str, of_sizes: Callable[[Tracer, Any], Any]) -> Callable[..., Any]:
+    def compute(t: Tracer, x: Any) -> Any:
+        if isinstance(x, SymInt):
+            return x
+        found = of_sizes(t, x)
+        return t.pointwise(fn, x) if found is None else found
+
+    return compute
+
+
+def _log(t: Tracer, x: Any, base: Any = None) -> Any:
+    """The natural logarithm; of a size to a base as Python's, which ranges count by."""
+    if base is None:
+        return t.pointwise("log", x)
+    if not any(isinstance(n, TileValue) for n in (x, base)):
+        return math.log(x, base)
+    return t.pointwise("log", x) / (t.pointwise("log", base) if isinstance(base, TileValue) else math.log(base))
 
 
 def _pointwise(fn: str) -> Callable[..., Any]:
@@ -221,13 +244,12 @@ PYTHON.update(
         all: _any_or_all("logical_and"),
         range: _range,
         math.exp: _pointwise("exp"),
-        math.log: _pointwise("log"),
-        math.log2: _pointwise("log2"),
+        math.log: _log,
         math.sqrt: _pointwise("sqrt"),
         math.sin: _pointwise("sin"),
         math.cos: _pointwise("cos"),
-        math.floor: _pointwise("floor"),
-        math.ceil: _pointwise("ceil"),
+        math.floor: _rounding("floor", rounded_down),
+        math.ceil: _rounding("ceil", rounded_up),
     }
 )
 
@@ -245,7 +267,7 @@ def _as_torch(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 _OF_TORCH = (
     "acos", "asin", "atan", "atan2", "copysign", "cosh", "erf", "erfc", "expm1", "fmod", "hypot", "isfinite", "isinf",
-    "isnan", "log10", "log1p", "pow", "sinh", "tan", "tanh",
+    "isnan", "log10", "log1p", "log2", "pow", "sinh", "tan", "tanh",
 )  # fmt: skip
 PYTHON.update({getattr(math, name): _as_torch(getattr(math, name), name) for name in _OF_TORCH})
 PYTHON[math.fabs] = _as_torch(math.fabs, "abs")

@@ -100,7 +100,7 @@ def _adaptive(kind: str, size: int) -> Callable[..., Any]:
         sizes = [size_of(t, x, axis, name) for axis in range(x.ndim - size, x.ndim)]
         given = [output_size] * size if isinstance(output_size, (int, SymInt)) else list(output_size)
         wanted = [own if g is None else _each(t, name, g, 1)[0] for g, own in zip(given, sizes, strict=True)]
-        if any(own % number for own, number in zip(sizes, wanted, strict=True)):
+        if min(wanted) < 1 or any(own % number for own, number in zip(sizes, wanted, strict=True)):
             raise ShapeError(
                 f"{name}'s windows tile the dimension",
                 got=f"{wanted} of {sizes}",
@@ -143,7 +143,7 @@ def _pooled(
     _check(t, name, x, len(widths))
     for axis, width, step, gap in zip(range(x.ndim - len(widths), x.ndim), widths, steps, apart, strict=True):
         size = size_of(t, x, axis, name)
-        number = (size - gap * (width - 1) - 1) // step + 1
+        number = (size - gap * (width - 1) - 1) // max(step, 1) + 1
         if number < 1 or min(width, step, gap) < 1:
             raise ShapeError(f"{name}'s window fits into the dimension", got=f"{width} of {size}", where=t.location())
         if width > MOST_MEMBERS:

@@ -326,10 +326,15 @@ def log_softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3,
 def _last(t: Tracer, x: TileValue, normalized_shape: Any) -> tuple[int, ...]:
     """The axes that ``normalized_shape`` names, checked against the tile's own sizes."""
     shape = [normalized_shape] if isinstance(normalized_shape, (int, SymInt)) else list(normalized_shape)
-    own = [d.extent for d in x.value.dims[-len(shape) :]]
-    for wanted, extent in zip(shape, own, strict=True):
-        if not t.same_size(t.as_expr(wanted, "normalized_shape"), extent):
-            raise ShapeError("normalized_shape must be the tile's last sizes", got=shape, where=t.location())
+    own = [d.extent for d in x.value.dims[-len(shape) :]] if shape else []
+    pairs = zip(shape, own, strict=False)
+    if len(own) != len(shape) or not all(t.same_size(t.as_expr(n, "normalized_shape"), e) for n, e in pairs):
+        raise ShapeError(
+            "normalized_shape must be the tile's last sizes",
+            got=f"{shape} of {show(x.value.dims)}",
+            where=t.location(),
+            hint="x.shape[-1:]",
+        )
     return tuple(range(-len(shape), 0))
 
 

@@ -127,7 +127,7 @@ def unflatten(t: Tracer, x: Any, dim: int, sizes: Any) -> TileValue:
 @register_torch("view_as", "reshape_as")
 def view_as(t: Tracer, x: Any, other: Any) -> TileValue:
     """``x`` with the dimensions of ``other``, in the same order of elements."""
-    return to_dims(t, value_of(t, x), tuple(d.bare() for d in other.value.dims))
+    return to_dims(t, value_of(t, x), tuple(d.bare() for d in value_of(t, other).dims))
 
 
 def _is_rest(size: Any) -> bool:

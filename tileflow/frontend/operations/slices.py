@@ -45,20 +45,21 @@ def size_of(
 
 def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
     """``x[..., start:stop:step]`` along one dimension, clipped as in Python."""
-    if item == slice(None):
+    if item.start is item.stop is item.step is None:
         return x
     size = size_of(t, x, axis, "a slice")
-    start, stop, step = slice(*(_number(t, end) for end in (item.start, item.stop, item.step))).indices(size)
+    ends = [_number(t, end) for end in (item.start, item.stop, item.step)]
+    start, stop, step = slice(ends[0], ends[1], ends[2] or 1).indices(size)
     length = len(range(start, stop, step))
-    if (start, step, length) == (0, 1, size):
-        return x
-    if length == 0 or step < 0:
+    if length == 0 or step < 0 or ends[2] == 0:
         raise ShapeError(
             "a slice of a tile in registers has elements, in order",
             got=f"{item.start}:{item.stop}",
             where=t.location(),
             hint="torch.flip reverses a dimension",
         )
+    if (start, step, length) == (0, 1, size):
+        return x
     cut = _halves(t, x, axis, start, step, length, size)
     return taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
 
@@ -123,9 +124,9 @@ def take_along_dim(t: Tracer, x: Any, indices: Any, dim: int) -> Any:
 
 
 @register_torch("flip")
-def flip(t: Tracer, x: Any, *dims: Any) -> Any:
+def flip(t: Tracer, x: Any, dims: Any, *more: Any) -> Any:
     """The elements of each of ``dims`` in reverse order."""
-    for dim in dims[0] if isinstance(dims[0], (list, tuple)) else dims:
+    for dim in dims if isinstance(dims, (list, tuple)) else (dims, *more):
         axis = axis_of(t, dim, x.ndim)
         size = size_of(t, x, axis, "flip")
         x = taken(t, x, axis, (size - 1) - run(t, 0, size))

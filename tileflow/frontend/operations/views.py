@@ -83,8 +83,15 @@ def transpose(t: Tracer, x: Any, dim0: int, dim1: int) -> TileValue:
 def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
     """``x`` with the dimensions ``source`` moved to ``destination``, and the others in their order."""
     rank = len(value_of(t, x).dims)
-    pairs = [(source, destination)] if isinstance(source, int) else zip(source, destination, strict=True)
-    places = {axis_of(t, to, rank): axis_of(t, axis, rank) for axis, to in pairs}
+    sources, targets = ([d] if isinstance(d, int) else [*d] for d in (source, destination))
+    if len(sources) != len(targets):
+        raise ShapeError(
+            "movedim takes a destination for each source",
+            got=f"{source} to {destination}",
+            where=t.location(),
+            hint="x.movedim((0, 1), (1, 0))",
+        )
+    places = {axis_of(t, to, rank): axis_of(t, axis, rank) for axis, to in zip(sources, targets, strict=True)}
     rest = iter(a for a in range(rank) if a not in places.values())
     return permute(t, x, [places[n] if n in places else next(rest) for n in range(rank)])
 

@@ -1,0 +1,53 @@
+"""What to write for an assignment into a tile in registers, which is a value: a choice per element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+GENERAL = "x = torch.where(mask, value, x), or store to a tensor"
+
+
+def instead_of_assignment(index: Any, rank: int, value_rank: int) -> str:
+    """The text for ``x[index] = value``, of a tile with ``rank`` dimensions, where one of them is named by a number or
+    cut by a slice; a general one for other indices. ``value_rank``: 0 of a number."""
+    items = [*index] if isinstance(index, tuple) else [index]
+    for place in [n for n, item in enumerate(items) if item is Ellipsis]:
+        items[place : place + 1] = [slice(None)] * (rank - len(items) + 1)
+    named = [axis for axis, item in enumerate(items) if not _is_whole(item)]
+    if len(named) != 1 or len(items) > rank or not _is_plain(items[named[0]]):
+        return GENERAL
+    (axis,) = named
+    item = items[axis]
+    is_cut = isinstance(item, slice)
+    if is_cut and value_rank:
+        return f"{GENERAL}; parts side by side: torch.cat((value, x[..., n:]), -1)"
+    value = "value" + _among(["None" if a == axis else ":" for a in range(rank)] if value_rank and axis else ())
+    lanes = f"tfl.arange(x.size({axis}))" + _among([":"] + ["None"] * (rank - axis - 1) if axis < rank - 1 else ())
+    mask = _between(lanes, axis, item) if is_cut else f"{lanes} == {_counted(axis, item)}"
+    return f"{GENERAL}; here x = torch.where({mask}, {value}, x)"
+
+
+def _is_whole(item: Any) -> bool:
+    return isinstance(item, slice) and item.start is item.stop is item.step is None
+
+
+def _is_plain(item: Any) -> bool:
+    ends = (item.start, item.stop) if isinstance(item, slice) else (item,)
+    has_no_step = not isinstance(item, slice) or item.step is None
+    return has_no_step and all(e is None or type(e) is int for e in ends) and item is not None
+
+
+def _among(items: Sequence[str]) -> str:
+    return f"[{', '.join(items)}]" if items else ""
+
+
+def _counted(axis: int, number: int) -> str:
+    """An index from the front."""
+    return f"x.size({axis}) - {-number}" if number < 0 else str(number)
+
+
+def _between(lanes: str, axis: int, item: slice) -> str:
+    ends = [(">=", item.start), ("<", item.stop)]
+    parts = [f"{lanes} {sign} {_counted(axis, end)}" for sign, end in ends if end is not None]
+    return parts[0] if len(parts) == 1 else " & ".join(f"({part})" for part in parts)
