@@ -29,6 +29,7 @@ from . import (
     signals,
     sparse,
     spatial,
+    speech,
     training,
     vision,
 )
@@ -39,5 +40,5 @@ __all__ = ["ALL", "Stranger"]
 _FAMILIES = (
     algebra, attention_variants, caches, fields, finance, formats, hashing, images, layers, losses, models,
     numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders, recurrences, segments,
-    selection, sequences, signals, sparse, spatial, training, vision,
+    selection, sequences, signals, sparse, spatial, speech, training, vision,
 )  # fmt: skip
