@@ -15,6 +15,7 @@ from . import (
     layers,
     losses,
     models,
+    molecules,
     numerics,
     objectives,
     optimisers,
@@ -39,6 +40,6 @@ __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
     algebra, attention_variants, caches, fields, finance, formats, hashing, images, layers, losses, models,
-    numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders, recurrences, segments,
-    selection, sequences, signals, sparse, spatial, speech, training, vision,
+    molecules, numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders, recurrences,
+    segments, selection, sequences, signals, sparse, spatial, speech, training, vision,
 )  # fmt: skip

@@ -119,7 +119,7 @@ def make_rnnt(b: Any, t: Any, u: Any) -> Any:
 
 
 def rnnt_ref(blank: Any, label: Any, frames: Any, labels: Any) -> Any:
-    b, t, n = blank.shape
+    b, t, _n = blank.shape
     rows = torch.arange(b)
     up = F.pad(label.cumsum(2), (1, 0))
     row = up[:, 0]
