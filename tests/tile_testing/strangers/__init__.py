@@ -10,6 +10,7 @@ from . import (
     fields,
     finance,
     formats,
+    genomes,
     hashing,
     images,
     layers,
@@ -39,7 +40,7 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, fields, finance, formats, hashing, images, layers, losses, models,
-    molecules, numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders, recurrences,
-    segments, selection, sequences, signals, sparse, spatial, speech, training, vision,
+    algebra, attention_variants, caches, fields, finance, formats, genomes, hashing, images, layers, losses,
+    models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders,
+    recurrences, segments, selection, sequences, signals, sparse, spatial, speech, training, vision,
 )  # fmt: skip
