@@ -28,6 +28,7 @@ from . import (
     segments,
     selection,
     sequences,
+    serving,
     signals,
     sparse,
     spatial,
@@ -42,5 +43,5 @@ __all__ = ["ALL", "Stranger"]
 _FAMILIES = (
     algebra, attention_variants, caches, fields, finance, formats, genomes, hashing, images, layers, losses,
     models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders,
-    recurrences, segments, selection, sequences, signals, sparse, spatial, speech, training, vision,
+    recurrences, segments, selection, sequences, serving, signals, sparse, spatial, speech, training, vision,
 )  # fmt: skip
