@@ -7,6 +7,7 @@ from . import (
     algebra,
     attention_variants,
     caches,
+    databases,
     fields,
     finance,
     formats,
@@ -41,7 +42,7 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, fields, finance, formats, genomes, hashing, images, layers, losses,
-    models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders,
+    algebra, attention_variants, caches, databases, fields, finance, formats, genomes, hashing, images, layers,
+    losses, models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders,
     recurrences, segments, selection, sequences, serving, signals, sparse, spatial, speech, training, vision,
 )  # fmt: skip

@@ -282,7 +282,7 @@ def merge_states(
     a: torch.Tensor, lse_a: torch.Tensor, b: torch.Tensor, lse_b: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention over two parts of the keys as one (FlashInfer's cascades)."""
-    t, h, d = a.shape
+    t, h, _ = a.shape
     out = torch.empty_like(a)
     lse = torch.empty_like(lse_a)
     for tile_t, tile_h in hl.tile([t, h]):
