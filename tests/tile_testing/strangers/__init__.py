@@ -12,6 +12,7 @@ from . import (
     finance,
     formats,
     genomes,
+    geometry,
     hashing,
     images,
     layers,
@@ -42,7 +43,8 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, databases, fields, finance, formats, genomes, hashing, images, layers,
-    losses, models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking, recommenders,
-    recurrences, segments, selection, sequences, serving, signals, sparse, spatial, speech, training, vision,
+    algebra, attention_variants, caches, databases, fields, finance, formats, genomes, geometry, hashing,
+    images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking,
+    recommenders, recurrences, segments, selection, sequences, serving, signals, sparse, spatial, speech,
+    training, vision,
 )  # fmt: skip
