@@ -10,6 +10,7 @@ from . import (
     databases,
     fields,
     finance,
+    flows,
     formats,
     genomes,
     geometry,
@@ -30,6 +31,7 @@ from . import (
     segments,
     selection,
     sequences,
+    series,
     serving,
     signals,
     sparse,
@@ -43,8 +45,8 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, databases, fields, finance, formats, genomes, geometry, hashing,
+    algebra, attention_variants, caches, databases, fields, finance, flows, formats, genomes, geometry, hashing,
     images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking,
-    recommenders, recurrences, segments, selection, sequences, serving, signals, sparse, spatial, speech,
-    training, vision,
+    recommenders, recurrences, segments, selection, sequences, series, serving, signals, sparse, spatial,
+    speech, training, vision,
 )  # fmt: skip
