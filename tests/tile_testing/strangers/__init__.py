@@ -7,6 +7,7 @@ from . import (
     algebra,
     attention_variants,
     caches,
+    codecs,
     databases,
     fields,
     finance,
@@ -45,8 +46,8 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, databases, fields, finance, flows, formats, genomes, geometry, hashing,
-    images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs, quantisation, ranking,
-    recommenders, recurrences, segments, selection, sequences, series, serving, signals, sparse, spatial,
-    speech, training, vision,
+    algebra, attention_variants, caches, codecs, databases, fields, finance, flows, formats, genomes, geometry,
+    hashing, images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs, quantisation,
+    ranking, recommenders, recurrences, segments, selection, sequences, series, serving, signals, sparse,
+    spatial, speech, training, vision,
 )  # fmt: skip
