@@ -15,6 +15,7 @@ from . import (
     formats,
     genomes,
     geometry,
+    graphs,
     hashing,
     images,
     layers,
@@ -47,7 +48,7 @@ __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
     algebra, attention_variants, caches, codecs, databases, fields, finance, flows, formats, genomes, geometry,
-    hashing, images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs, quantisation,
-    ranking, recommenders, recurrences, segments, selection, sequences, series, serving, signals, sparse,
-    spatial, speech, training, vision,
+    graphs, hashing, images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs,
+    quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving, signals,
+    sparse, spatial, speech, training, vision,
 )  # fmt: skip

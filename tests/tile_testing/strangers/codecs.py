@@ -179,9 +179,7 @@ def paeth_unfilter(raw):
 
 
 def make_rans(b: Any, n: Any) -> Any:
-    share = torch.tensor([[900, 700, 600, 500, 400, 300, 200, 150, 100, 80, 60, 50, 30, 16, 8, 2]], dtype=torch.int32)[
-        0
-    ]
+    share = torch.tensor([900, 700, 600, 500, 400, 300, 200, 150, 100, 80, 60, 50, 30, 16, 8, 2], dtype=torch.int32)
     start = (share.cumsum(0) - share).int()
     owner = torch.repeat_interleave(torch.arange(16), share.long(), output_size=4096).to(torch.uint8)
     words = torch.randint(0, 65536, (b, n), dtype=torch.int32).to(torch.uint16)
