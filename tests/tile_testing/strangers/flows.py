@@ -55,7 +55,7 @@ def threshold_ref(x: Any, k: Any) -> Any:
 
 
 @stranger(
-    lambda b, n: (randn(b, n) * 1.5, math.ceil(0.995 * n)), threshold_ref, {"b": 5, "n": 37}, {"b": 2048, "n": 12288}
+    lambda b, n: (randn(b, n) * 1.5, math.ceil(0.995 * n)), threshold_ref, {"b": 5, "n": 37}, {"b": 512, "n": 12288}
 )
 @tileflow.kernel
 def dynamic_threshold(x, k: tfl.constexpr):

@@ -27,17 +27,22 @@ def lennard_ref(place: Any, near: Any, box: Any, cutoff: Any) -> Any:
     d = d - box * torch.round(d / box)
     r2 = (d**2).sum(-1)
     inside = (near >= 0) & (r2 < cutoff**2)
-    s6 = 1 / r2.clamp(min=0.6) ** 3
-    energy = torch.where(inside, 4 * s6 * (s6 - 1), 0.0).sum(1) / 2
-    pull = torch.where(inside, 24 * s6 * (2 * s6 - 1) / r2.clamp(min=0.6), 0.0)
-    return (pull[..., None] * d).sum(1), energy
+    r = r2.clamp(min=0.6).sqrt()
+    s6, c6 = r**-6, cutoff**-6
+    last = 24 * c6 * (2 * c6 - 1) / cutoff
+    energy = 4 * s6 * (s6 - 1) - 4 * c6 * (c6 - 1) + (r - cutoff) * last
+    pull = (24 * s6 * (2 * s6 - 1) / r - last) / r
+    force = (torch.where(inside, pull, 0.0)[..., None] * d).sum(1)
+    return force, torch.where(inside, energy, 0.0).sum(1) / 2
 
 
 @stranger(make_pairs, lennard_ref, {"n": 37, "k": 5}, {"n": 1 << 20, "k": 64})
 @tileflow.kernel
 def lennard_jones(place, near, box: float, cutoff: float):
-    """Forces and energies from a list of neighbours, in a periodic box."""
+    """Forces and energies from a list of neighbours, in a periodic box; both end at zero where the cutoff is."""
     n = place.size(0)
+    c6 = cutoff**-6
+    shift, last = 4 * c6 * (c6 - 1), 24 * c6 * (2 * c6 - 1) / cutoff
     force = torch.empty_like(place)
     energy = torch.empty(n, device=place.device)
     for t in tfl.tile(n):
@@ -48,10 +53,11 @@ def lennard_jones(place, near, box: float, cutoff: float):
             delta.append(d - box * torch.round(d / box))
         r2 = delta[0] ** 2 + delta[1] ** 2 + delta[2] ** 2
         inside = (other >= 0) & (r2 < cutoff**2)
-        r2 = r2.clamp(min=0.6)
-        s6 = 1.0 / (r2 * r2 * r2)
-        energy[t] = 0.5 * torch.where(inside, 4 * s6 * (s6 - 1), 0.0).sum(1)
-        pull = torch.where(inside, 24 * s6 * (2 * s6 - 1) / r2, 0.0)
+        r = torch.sqrt(r2.clamp(min=0.6))
+        s6 = r**-6
+        at_r = 4 * s6 * (s6 - 1) - shift + (r - cutoff) * last
+        energy[t] = 0.5 * torch.where(inside, at_r, 0.0).sum(1)
+        pull = torch.where(inside, (24 * s6 * (2 * s6 - 1) / r - last) / r, 0.0)
         for axis in range(3):
             force[t, axis] = (pull * delta[axis]).sum(1)
     return force, energy
