@@ -26,6 +26,7 @@ from . import (
     objectives,
     optimisers,
     pairs,
+    products,
     quantisation,
     ranking,
     recommenders,
@@ -49,6 +50,6 @@ __all__ = ["ALL", "Stranger"]
 _FAMILIES = (
     algebra, attention_variants, caches, codecs, databases, fields, finance, flows, formats, genomes, geometry,
     graphs, hashing, images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs,
-    quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving, signals,
-    sparse, spatial, speech, training, vision,
+    products, quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving,
+    signals, sparse, spatial, speech, training, vision,
 )  # fmt: skip

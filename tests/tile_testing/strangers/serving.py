@@ -111,62 +111,52 @@ def expert_queues(choice, e: tfl.constexpr, block: tfl.constexpr):
     return out, ends, counts
 
 
-def make_pages(b: Any, h: Any, g: Any, d: Any, page: Any, most: Any, dtype: Any = torch.float32) -> Any:
+def make_pages(b: Any, h: Any, g: Any, d: Any, most: Any, dtype: Any = torch.float32) -> Any:
     lengths = random.Random(0)
-    long = [lengths.randint(1, most * page) for _ in range(b)]
+    low, high = torch.sort(torch.randn(2, b * most, h, d), 0).values.to(dtype)
     return (
         randn(b, h * g, d, dtype=dtype),
-        randn(b * most, page, h, d, dtype=dtype),
-        randn(b * most, page, h, d, dtype=dtype),
+        low,
+        high,
         torch.randperm(b * most).view(b, most).int(),
-        torch.tensor(long, dtype=torch.int32),
+        torch.tensor([lengths.randint(1, most) for _ in range(b)], dtype=torch.int32),
     )
 
 
-def pages_ref(q: Any, k: Any, v: Any, table: Any, lengths: Any) -> Any:
-    h = k.size(2)
+def pages_ref(q: Any, low: Any, high: Any, table: Any, pages: Any) -> Any:
+    h = low.size(1)
     out = []
-    for i, n in enumerate(lengths.tolist()):
-        mine = table[i].long()
-        ki, vi = k[mine].flatten(0, 1)[:n], v[mine].flatten(0, 1)[:n]
-        qi = q[i].unflatten(0, (h, -1))
-        s = torch.einsum("hgd,nhd->hgn", qi, ki) / math.sqrt(q.size(-1))
-        out.append(torch.einsum("hgn,nhd->hgd", s.softmax(-1), vi).flatten(0, 1))
-    return torch.stack(out)
+    for i, n in enumerate(pages.tolist()):
+        x, mine = q[i].unflatten(0, (h, 1, -1)), table[i].long()
+        bound = torch.maximum(x * low[mine].transpose(0, 1)[:, :, None], x * high[mine].transpose(0, 1)[:, :, None])
+        score = bound.sum(-1).amax(-1)
+        out.append(torch.where(torch.arange(mine.numel()) < n, score, float("-inf")))
+    return torch.stack(out).float()
 
 
 @stranger(
     make_pages,
     pages_ref,
-    {"b": 2, "h": 2, "g": 3, "d": 16, "page": 4, "most": 3},
-    {"b": 64, "h": 8, "g": 8, "d": 128, "page": 16, "most": 128, "dtype": torch.bfloat16},
+    {"b": 2, "h": 2, "g": 3, "d": 16, "most": 7},
+    {"b": 64, "h": 8, "g": 4, "d": 128, "most": 512, "dtype": torch.bfloat16},
 )
 @tileflow.kernel
-def paged_decode(q, k, v, table, lengths):
-    """vLLM, arXiv:2309.06180: one token's heads against the pages of its sequence."""
+def page_bounds(q, low, high, table, pages):
+    """Quest, arXiv:2406.10774: what a page of keys can score at most, from its least and largest coordinates."""
     b, heads, d = q.shape
-    _, page, h, _ = k.shape
-    g = heads // h
-    q = q.view(b, h, g, d)
-    out = torch.empty_like(q)
+    h = low.size(1)
+    most = table.size(1)
+    groups = q.view(b, h, heads // h, d)
+    out = torch.empty(b, h, most, device=q.device)
     for ib, ih in tfl.grid([b, h]):
-        mine = q[ib, ih, :, :]
-        length = lengths[ib]
-        top = tfl.full([g], float("-inf"))
-        total = tfl.zeros([g])
-        acc = tfl.zeros([g, d])
-        for p in range((length + page - 1) // page):
-            where = table[ib, p]
-            s = mine @ k[where, :, ih, :].T / math.sqrt(d)
-            s = torch.where(p * page + tfl.arange(page) < length, s, float("-inf"))
-            new = torch.maximum(top, s.amax(1))
-            weight = torch.exp(s - new[:, None])
-            fade = torch.exp(top - new)
-            total = total * fade + weight.sum(1)
-            acc = acc * fade[:, None] + weight.to(v.dtype) @ v[where, :, ih, :]
-            top = new
-        out[ib, ih, :, :] = acc / total[:, None]
-    return out.view(b, heads, d)
+        for tp in tfl.tile(most):
+            where = table[ib, tp]
+            x = groups[ib, ih, :, :].float()[None, :, :]
+            one = x * low[where, ih, :].float()[:, None, :]
+            two = x * high[where, ih, :].float()[:, None, :]
+            score = torch.maximum(one, two).sum(-1).amax(-1)
+            out[ib, ih, tp] = torch.where(tp.index < pages[ib], score, float("-inf"))
+    return out
 
 
 def eta_ref(logits: Any, noise: Any, epsilon: Any) -> Any:
