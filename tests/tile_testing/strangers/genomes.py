@@ -162,18 +162,18 @@ def scan_motifs(letters, weights):
     b, n = letters.shape
     m, w, _ = weights.shape
     out = torch.empty(b, m, device=weights.device)
-    for tb in tfl.tile(b):
-        for im in range(m):
-            best = tfl.full([tb], float("-inf"))
-            for tn in tfl.tile(n - w + 1):
-                up = tfl.zeros([tb, tn])
-                down = tfl.zeros([tb, tn])
-                for j in range(w):
-                    letter = letters[tb, tn + j].int()
-                    up += weights[im, j, letter]
-                    down += weights[im, w - 1 - j, 3 - letter]
-                best = torch.maximum(best, torch.maximum(up, down).amax(1))
-            out[tb, im] = best
+    for tb, tm in tfl.tile([b, m], block_size=[None, 1]):
+        im = tm.begin
+        best = tfl.full([tb], float("-inf"))
+        for tn in tfl.tile(n - w + 1):
+            up = tfl.zeros([tb, tn])
+            down = tfl.zeros([tb, tn])
+            for j in range(w):
+                letter = letters[tb, tn + j].int()
+                up += weights[im, j, letter]
+                down += weights[im, w - 1 - j, 3 - letter]
+            best = torch.maximum(best, torch.maximum(up, down).amax(1))
+        out[tb, im] = best
     return out
 
 

@@ -183,7 +183,7 @@ def adpcm_ref(codes: Any, first: Any, index: Any, steps: Any, turns: Any) -> Any
     return torch.stack(out, 1).to(torch.int16)
 
 
-@stranger(make_adpcm, adpcm_ref, {"b": 7, "n": 11}, {"b": 65536, "n": 256})
+@stranger(make_adpcm, adpcm_ref, {"b": 5, "n": 5}, {"b": 65536, "n": 256})
 @tileflow.kernel
 def adpcm_decode(codes, first, index, steps, turns):
     """IMA ADPCM: four bits a sample, with a step that the codes themselves turn up and down."""
