@@ -40,6 +40,7 @@ from . import (
     sparse,
     spatial,
     speech,
+    tables,
     training,
     vision,
 )
@@ -51,5 +52,5 @@ _FAMILIES = (
     algebra, attention_variants, caches, codecs, databases, fields, finance, flows, formats, genomes, geometry,
     graphs, hashing, images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs,
     products, quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving,
-    signals, sparse, spatial, speech, training, vision,
+    signals, sparse, spatial, speech, tables, training, vision,
 )  # fmt: skip
