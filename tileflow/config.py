@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import ConfigError
@@ -26,6 +27,7 @@ Choice = int | str | bool
 Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]
 Direction = Literal["down", "up"]
 _MOST_STEPS = 256  # of a repair
+_NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 _CHECKS_AT_ONCE = 32
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -231,19 +233,21 @@ class ConfigSpace:
         """Whether ``config`` satisfies every constraint of the space."""
         return bool(self._functions().valid(self._environment(config)))
 
-    def repair(self, config: Config) -> Config:
+    def repair(self, config: Config, most: Mapping[str, int] = _NO_LIMITS) -> Config:
         """A valid, normalised config near ``config``: broken constraints step their own knobs until all hold. No step
         leads back, so that of two constraints that want opposite things of one knob the first tries its next knob.
+        ``most``: numbers of knobs that a step exceeds only where no other is left.
 
         Raises ConfigError when the constraints' repairs do not lead to a valid config.
         """
-        config = self.normalise(config)
+        config, limits = self.normalise(config), (most, _NO_LIMITS) if most else (most,)
         seen = {config}
         for _ in range(_MOST_STEPS):
             broken = self.violations(config)
             if not broken:
                 return config
-            stepped = next(filter(None, (self._step(config, constraint, seen) for constraint in broken)), None)
+            steps = (self._step(config, constraint, seen, most) for most in limits for constraint in broken)
+            stepped = next(filter(None, steps), None)
             if stepped is None:
                 break
             config = stepped
@@ -255,12 +259,14 @@ class ConfigSpace:
             "for t in tfl.tile(n), or a smaller constant; or choose other values by hand",
         )
 
-    def _step(self, config: Config, constraint: Constraint, seen: set[Config]) -> Config | None:
+    def _step(
+        self, config: Config, constraint: Constraint, seen: set[Config], most: Mapping[str, int]
+    ) -> Config | None:
         """The first step that leads to a config not ``seen``: not to ``config`` either, where the knob is inactive."""
         for name, direction in constraint.repair:
             knob = self.knob(name)
             position = knob.choices.index(config[name]) + (1 if direction == "up" else -1)
-            if 0 <= position < len(knob.choices):
+            if 0 <= position < len(knob.choices) and not _exceeds(knob.choices[position], most.get(name)):
                 stepped = self.normalise(config.with_({name: knob.choices[position]}))
                 if stepped not in seen:
                     return stepped
@@ -350,6 +356,10 @@ class ConfigSpace:
             env[name] = encoded[env[name]]
         env.update(self.environment)
         return env
+
+
+def _exceeds(choice: Choice, most: int | None) -> bool:
+    return most is not None and isinstance(choice, int) and choice > most
 
 
 def _nearest(knob: Knob, choice: Choice) -> Choice:

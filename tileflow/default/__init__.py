@@ -18,7 +18,7 @@ from ..space.knobs import NUM_STAGES
 from ..target import Target
 from .clusters import cluster_config
 from .full_blocks import full_blocks_config
-from .products import product_config
+from .products import product_config, warps_of_products
 from .spreading import spread_config
 from .streaming import streaming_config
 
@@ -39,7 +39,7 @@ def default_config(
         if not unaligned:  # whose pointers take the registers
             wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
-    config = space.normalise(space.repair(Config.of(chosen)))
+    config = space.normalise(space.repair(Config.of(chosen), warps_of_products(regions)))
     spread: dict[str, Choice] = {}
     for ir in regions:
         spread |= spread_config(ir, config.to_dict(), target)

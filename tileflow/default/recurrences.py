@@ -21,6 +21,7 @@ from ..ir.opdef import Trait
 from ..ir.types import Dim, Value, itemsize
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
+from .lanes import own_rows_config
 from .sizes import pow2, programs
 
 LEAST_TURNS = 16
@@ -59,7 +60,7 @@ def recurrence_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -
     stages: dict[str, Choice] = {NUM_STAGES.name(ir): STAGES}
     turns = [loop.regions[0] for loop in recurrences(ir)]
     if not any(OPS[op.kind].traits & Trait.COLLECTIVE for turn in turns for op in walk(turn)):
-        return stages | _warps_that_load_ahead(ir, turns, blocks, target)
+        return stages | (own_rows_config(ir, target) or _warps_that_load_ahead(ir, turns, blocks, target))
     if uniform := _uniform_config(ir, turns, target):
         return uniform
     sizes = dict(blocks)

@@ -20,6 +20,7 @@ from ..ir.types import Value, itemsize
 from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
+from .lanes import crossing_config, own_rows_config
 from .pairs import pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
 from .recurrences import carries_chunks, recurrence_config, recurrences
@@ -90,10 +91,22 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
     if recurrences(ir):
         wanted |= recurrence_config(ir, sizes, target)
+    elif own_rows := own_rows_config(ir, target):
+        wanted |= own_rows
     elif not chunked:
-        wanted |= ragged_config(ir, sizes, target) or pair_config(ir, target) or step_sum_config(ir, sizes, target)
+        wanted |= _of_a_kind(ir, sizes, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
+
+
+def _of_a_kind(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, Choice]:
+    """The knobs of the first kind of kernel with rules of its own that the region is of; empty for others."""
+    return (
+        ragged_config(ir, sizes, target)
+        or pair_config(ir, target)
+        or step_sum_config(ir, sizes, target)
+        or crossing_config(ir, sizes, target)
+    )
 
 
 def chunks(ir: KernelIR) -> dict[str, str]:
@@ -161,11 +174,22 @@ def _rows(ir: KernelIR, live: int) -> dict[str, int]:
     that is only stored does at once all lives at once, and a loop over it reads nothing again."""
     wanted: dict[str, int] = {}
     for site, extent in rollable(ir).items():
+        beside = _beside(ir, extent)
         size, kept = pow2(ir.hint(extent)), LIVE_ELEMENTS // (2 if ROW.matches(site) else 1)
-        wanted[site] = 0 if size <= ONE_PIECE and size * live <= kept else LOOP_BLOCK
+        wanted[site] = 0 if beside * size <= ONE_PIECE and size * live <= kept else max(LOOP_BLOCK // beside, 1)
         if size > JOINED_PIECE and _is_read_once(ir, site):
-            wanted[site] = JOINED_BLOCK
+            wanted[site] = max(JOINED_BLOCK // beside, 1)
     return wanted
+
+
+def _beside(ir: KernelIR, extent: Expr) -> int:
+    """The most elements of a register tile for each that it has along a whole dimension, blocks aside."""
+    found = [1]
+    for op in ir.walk():
+        for dims in (v.dims for v in op.outputs if any(d.extent == extent for d in v.dims)):
+            whole = [d.extent for d in dims if d.extent != extent and d.extent.symbols() <= ir.hints.keys()]
+            found.append(prod(pow2(ir.hint(e)) for e in whole))
+    return max(found)
 
 
 def _is_read_once(ir: KernelIR, site: str) -> bool:
@@ -240,14 +264,16 @@ def _limits(ir: KernelIR, sizes: Mapping[str, int], row: int, target: Target) ->
     if not limits or chunks(ir) or not (has_loop or _gathers(ir)):
         return {}  # chunks are as many as it takes
     least = TRANSACTION // _element(ir) if has_loop else MIN_WARPS * target.warp_size
-    enough = target.sm_count // 2
+    enough, runs = target.sm_count // 2, _runs(ir)
     if carries_chunks(ir):
         least, enough = min(least, target.warp_size), 2 * target.sm_count
     while prod(_tiles(ir, name, limits) for name in ir.grid) <= enough:
-        widest = max(limits, key=limits.__getitem__)
-        if limits[widest] <= least:
+        above = {
+            symbol: size for symbol, size in limits.items() if size > (least if runs[symbol] or not has_loop else 1)
+        }
+        if not above:
             break
-        limits[widest] //= 2
+        limits[max(above, key=above.__getitem__)] //= 2
     if has_loop:
         limits |= _rows_for_warps(ir, {**sizes, **limits}, row, limits.keys(), target)
     return limits if any(sizes[symbol] > limit for symbol, limit in limits.items()) else {}
@@ -316,7 +342,8 @@ def _blocks(ir: KernelIR) -> list[_Block]:
     for symbol, size, stride in _accesses(ir):
         strides[symbol] = min(strides.get(symbol, (0, 0)), (-size, ir.hint(stride)))
     found = [_Block(s, n, runs[s], strides.get(s, (0, 0))[1]) for s, n in lengths.items()]
-    return sorted(found, key=lambda b: (-b.run, b.stride))
+    longest = max((b.run for b in found), default=0)
+    return sorted(found, key=lambda b: (-b.run if AS_LONG * b.run >= longest else 0, b.stride))
 
 
 def _runs(ir: KernelIR) -> Counter[str]:
