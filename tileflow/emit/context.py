@@ -67,6 +67,10 @@ class Context(ABC):
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
         """A tile of one number; ``dtype`` in Triton's spelling."""
 
+    def number(self, value: float | int | bool, dtype: str) -> str:
+        """A number as text for an operand of ``dtype``."""
+        return literal(value, dtype)
+
     def before(self, op: Op) -> None:  # noqa: B027  most families have nothing to say
         """Write what an operation waits for."""
 
@@ -128,7 +132,7 @@ class Context(ABC):
     def as_dtype(self, operand: Operand, dtype: str, out: Value | None = None) -> str:
         """An operand in ``dtype``; a conversion is written once in a block, under the name of ``out`` if it is that."""
         if not isinstance(operand, Value):
-            return literal(operand, dtype)
+            return self.number(operand, dtype)
         name, held = self.name(operand), self.held(operand)
         if held == dtype:
             return name

@@ -49,12 +49,12 @@ def literal(value: float | int | bool, dtype: str) -> str:
         return "float('nan')"
     if value in (float("inf"), float("-inf")):
         return "float('inf')" if value > 0 else "float('-inf')"
-    if dtype == "float64" and value != _rounded(value):  # a bare number is a float32 where Triton meets it first
+    if dtype == "float64" and value != rounded(value):  # a bare number is a float32 where Triton meets it first
         return f"tl.full([], {value!r}, tl.float64)"
     return f"({value!r})" if value < 0 else repr(value)
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """``value`` as the nearest float32; itself where it lies beyond those."""
     try:
         (found,) = struct.unpack("f", struct.pack("f", value))

@@ -89,7 +89,6 @@ def result_by_torch(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
     return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
 
 
-_DIVISIONS = frozenset({"floordiv", "remainder", "fmod", "truncdiv"})  # of ints, which have no inf
 # where torch rounds a Python number to a half type: at which places; elsewhere it computes with the number itself
 _ROUNDED = dict.fromkeys(("remainder", "fmod", "pow", "eq", "ne", "lt", "le", "gt", "ge"), (0, 1)) | {"floordiv": (0,)}
 
@@ -101,14 +100,7 @@ def number_as(fn: str, place: int, operand: Operand, dtype: str) -> Operand:
         return operand
     wanted = torch_dtype(dtype)
     if not wanted.is_floating_point:
-        number = _wrapped(int(operand), torch.iinfo(wanted))
-        if number == 0 and place == 1 and fn in _DIVISIONS:
-            raise TraceError(
-                "a tile of ints is divided by another number than 0",
-                got=f"torch.{fn} by {operand}",
-                hint="torch raises, and a GPU gives any number: divide floats, x.float() / 0, for inf and nan",
-            )
-        return number
+        return _wrapped(int(operand), torch.iinfo(wanted))
     return rounded(float(operand), dtype) if wanted.itemsize == 2 and place in _ROUNDED.get(fn, ()) else operand
 
 

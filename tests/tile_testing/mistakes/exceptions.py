@@ -12,7 +12,6 @@ SCALES, NAMED = [1.0, 2.0], {"scale": 2.0}
 
 BY_PYTHON = ("a divisor of device code that Python computes is not 0", "max(n, 1)")
 OF_A_SIZE = ("a size is divided by another number than 0", "max(n, 1)")
-OF_INTS = ("a tile of ints is divided by another number than 0", "x.float() / 0")
 ENDS = "device code runs to its end while it is recorded"
 
 
@@ -61,18 +60,6 @@ def range_in_steps_of_zero(x):
     for tile in tfl.tile(x.size(0)):
         for i in range(0, x.size(1), x.size(0) - 64):  # <-
             x[tile, i] = 0
-
-
-@mistake(TraceError, (*OF_INTS, "torch.floordiv by 0"), "x[tile, 0].int() // 0")
-def ints_by_zero(x):
-    for tile in tfl.tile(x.size(0)):
-        x[tile, 0] = x[tile, 0].int() // 0  # <-
-
-
-@mistake(TraceError, (*OF_INTS, "torch.remainder by 0"), "tile.id % 0")
-def scalar_by_zero(x):
-    for tile in tfl.tile(x.size(0)):
-        x[tile, 0] = tile.id % 0  # <-
 
 
 @mistake(

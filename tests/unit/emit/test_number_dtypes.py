@@ -55,3 +55,21 @@ def test_a_product_with_such_a_number_compiles():
     source = source_of(product, half, half, 0.999)
     assert "1.0 - " in source.text and "float64" in source.text
     assert compile_source(source, H200).code[:4] == b"\x7fELF"
+
+
+@tileflow.kernel
+def averaged(old, a, beta: float):
+    new = torch.empty_like(old)
+    for i, j in tfl.tile(old.shape):
+        acc = tfl.zeros([i, j])
+        for k in tfl.tile(a.size(1)):
+            acc = torch.addmm(acc, a[i, k], a[j, k].T)
+        new[i, j] = beta * old[i, j] + (1.1 - beta) * acc
+    return new
+
+
+def test_a_warp_specialised_product_with_such_a_number_compiles():
+    a = torch.zeros(4096, 4096, dtype=torch.bfloat16, device="meta")
+    source = source_of(averaged, a.float(), a, 0.999)
+    assert "gluon" in source.text and "tl.float64" in source.text
+    assert compile_source(source, H200).code[:4] == b"\x7fELF"

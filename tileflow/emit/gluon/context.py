@@ -22,6 +22,7 @@ from ...schedule.structure import Structure, find_structure
 from ...schedule.types import ROWS_OF_A_GROUP
 from ...target import Target
 from ..context import Context
+from ..dtypes import rounded
 from ..parameters import Divisible
 from ..table import COMMON, Rules
 from ..writer import Writer
@@ -215,6 +216,14 @@ class GluonContext(Context):
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
         """``gl.full`` of one number, with the layout of the dimensions."""
         return f"gl.full({self.shape(dims)}, {value}, {dtype}{f', {self.layout(dims)}' if dims else ''})"
+
+    def number(self, value: float | int | bool, dtype: str) -> str:
+        """A number as text; a double as the sum of two that float32 holds, since Gluon makes no tile without dimensions
+        of a Python number, and takes one for a float32: 48 bits of it."""
+        if dtype != "float64" or isinstance(value, bool) or value == rounded(value):
+            return super().number(value, dtype)
+        high = rounded(value)
+        return f"(tl.cast({high!r}, tl.float64) + {rounded(value - high)!r})"
 
     def extent(self, dim: Dim) -> int:
         """How many lanes a dimension has: of rows, those of one group."""

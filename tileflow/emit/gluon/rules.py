@@ -9,6 +9,7 @@ from ...ir.attributes import (
     PermuteAttrs,
     ReduceAttrs,
     ReshapeAttrs,
+    ScalarAttrs,
     ScanAttrs,
     SizeAttrs,
 )
@@ -48,6 +49,12 @@ def lane_by_lane(e: GluonContext, op: Op) -> None:
     """Write an op by the Triton family's rule, with its operands in the layout of its result."""
     with e.aligned(op):
         TRITON[op.kind](e, op)
+
+
+@GLUON.emits(OpKind.SCALAR)
+def scalar(e: GluonContext, op: Op) -> None:
+    """Bind a captured number to its parameter, which Gluon knows the dtype of."""
+    e.bind(op.output, e.parameters.scalar(ScalarAttrs.of(op).path), e.number_dtypes.parameters)
 
 
 @GLUON.emits(OpKind.SIZE)
