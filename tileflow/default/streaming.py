@@ -176,7 +176,8 @@ def _rows(ir: KernelIR, live: int) -> dict[str, int]:
     for site, extent in rollable(ir).items():
         beside = _beside(ir, extent)
         size, kept = pow2(ir.hint(extent)), LIVE_ELEMENTS // (2 if ROW.matches(site) else 1)
-        wanted[site] = 0 if beside * size <= ONE_PIECE and size * live <= kept else max(LOOP_BLOCK // beside, 1)
+        fits = beside * size <= ONE_PIECE or beside >= size  # of two whole dimensions the longer one is rolled
+        wanted[site] = 0 if fits and size * live <= kept else max(LOOP_BLOCK // beside, 1)
         if size > JOINED_PIECE and _is_read_once(ir, site):
             wanted[site] = max(JOINED_BLOCK // beside, 1)
     return wanted

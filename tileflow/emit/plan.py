@@ -54,6 +54,7 @@ OWN = frozenset(
         "gluon",
         "libdevice",
         "settled",
+        "opaque",
         "INTERPRETED",
         "pid",
         "pid_0",

@@ -8,6 +8,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .context import Context
 from .dtypes import compute_dtype, triton_dtype
+from .module import INTERPRETED
 from .table import TRITON
 
 SHUFFLED = 1 << 16  # pairs of elements and indices of a row; a thread shuffles for a 1024th of them
@@ -86,7 +87,7 @@ def gather(e: Context, op: Op) -> None:
     """Write ``tl.gather``; bools travel as int8, the least that moves between threads."""
     value, index = op.inputs
     assert isinstance(value, Value) and isinstance(index, Value)
-    axis, held, places = AxisAttrs.of(op).axis, e.held(value), e.as_dtype(index, "int32")
+    axis, held, places = AxisAttrs.of(op).axis, e.held(value), _opaque(e, index)
     name = f"{e.name(value)}.to(tl.int8)" if held == "bool" else e.name(value)
     is_last = axis > 0 and axis == len(value.dims) - 1
     divided = any(e.plan.is_divided(d.extent) for d in (*value.dims, *index.dims))
@@ -95,6 +96,20 @@ def gather(e: Context, op: Op) -> None:
     else:
         found = f"tl.gather({_as_long_as(e, name, value, index, axis)}, {places}, {axis})"
     e.define(op.output, f"{found} != 0" if held == "bool" else found, held)
+
+
+def _opaque(e: Context, index: Value) -> str:
+    """The places of a gather, as if they were loaded. Where LLVM knows how they are computed, as of a tile that is rolled
+    by the remainder of a size, ptxas makes wrong code of one warp's shuffles: a transducer's loss of 81 states was off
+    by 170, and right without ptxas's optimisation (Triton 3.6, H100, 2026-11-26)."""
+    places = e.as_dtype(index, "int32")
+    maker = e.plan.ir.definitions.get(index)
+    if e.target.vendor != "nvidia" or (maker is not None and maker.kind is OpKind.LOAD):
+        return places
+    interpreted = e.module.constant(*INTERPRETED)
+    asm = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=x.dtype, is_pure=True, pack=1)'
+    text = f"(x):\n    if {interpreted}:\n        return x\n    else:\n        return {asm}\n"
+    return f"{e.module.helper('opaque', text)}({places})"
 
 
 def _through_memory(e: Context, name: str, places: str, value: Value, index: Value) -> str:

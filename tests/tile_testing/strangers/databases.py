@@ -260,7 +260,7 @@ def distinct_count(keys, p: tfl.constexpr):
         h = spread(keys[t]) & 0x7FFFFFFFFFFFFFFF
         rest = h >> p
         lowest = (rest & -rest) & 0xFFFFFFFFFF
-        zeros = torch.where(lowest == 0, 40, torch.log2(lowest.double()).int())
+        zeros = torch.where(lowest == 0, 40, (torch.log2(lowest.double()) + 0.5).int())
         tfl.atomic_max(registers, [h & (m - 1)], zeros + 1)
     for _ in tfl.grid(1):
         total = torch.exp2(-registers[:].float()).sum()

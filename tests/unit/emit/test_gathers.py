@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.build.compile import build
+from tileflow.build.compile import build, compile_source
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -66,3 +66,24 @@ def test_a_gather_of_fewer_elements_than_threads_compiles(rows: int, channels: i
     for source in lowered.emit(config):
         assert "tl.gather" in source.code
         assert build(source, H200).resources.registers > 0
+
+
+@tileflow.kernel
+def rolled_states(x: torch.Tensor, turns: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i in tfl.grid(x.size(0)):
+        state = x[i, :]
+        for _ in range(turns):
+            state = torch.logaddexp(state, torch.roll(state, 1, 0))
+        out[i, :] = state
+    return out
+
+
+def test_computed_places_are_no_secret_of_the_compiler() -> None:
+    """Ptxas made wrong code of one warp's shuffles where LLVM knew the places; no CPU can show that."""
+    x = torch.empty(64, 81, device="meta")
+    lowered = rolled_states.lower((x, 400), target("nvidia-h200"))
+    (source,) = lowered.emit(lowered.default)
+    (line,) = [line for line in source.text.splitlines() if "tl.gather(" in line]
+    assert "opaque(" in line
+    assert compile_source(source, target("nvidia-h200")).code[:4] == b"\x7fELF"
