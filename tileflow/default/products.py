@@ -199,7 +199,10 @@ def _precise_chain(ir: KernelIR, scores: Op, columns: int, target: Target) -> di
     wanted: dict[str, Choice] = dict.fromkeys(batch_blocks(ir), 1)
     wanted |= {symbol(a.dims[-2]): 64, symbol(b.dims[-1]): columns}
     wanted |= {NUM_WARPS.name(ir): 4, NUM_STAGES.name(ir): 2, DESCENDING.name(ir): True}
-    parts = {PRECISION.name(site_of(op)): "bf16x6" for op in ir.walk() if parts_of_product(ir, op, target)}
+    offered = {
+        PRECISION.name(site_of(op)): parts_of_product(ir, op, target) for op in ir.walk() if op.kind is OpKind.DOT
+    }
+    parts = {name: "bf16x6" if "bf16x6" in found else found[0] for name, found in offered.items() if found}
     return wanted | parts | _boxes(ir, target)
 
 

@@ -99,9 +99,9 @@ def gather(e: Context, op: Op) -> None:
 
 
 def _opaque(e: Context, index: Value) -> str:
-    """The places of a gather, as if they were loaded. Where LLVM knows how they are computed, as of a tile that is rolled
-    by the remainder of a size, ptxas makes wrong code of one warp's shuffles: a transducer's loss of 81 states was off
-    by 170, and right without ptxas's optimisation (Triton 3.6, H100, 2026-11-26)."""
+    """The places of a gather, as if they were loaded. Where LLVM knows how they are computed, as of a tile that is
+    rolled by the remainder of a size, ptxas makes wrong code of one warp's shuffles: a transducer's loss of 81 states
+    was off by 170, and right without ptxas's optimisation (Triton 3.6, H100, 2026-11-26)."""
     places = e.as_dtype(index, "int32")
     maker = e.plan.ir.definitions.get(index)
     if e.target.vendor != "nvidia" or (maker is not None and maker.kind is OpKind.LOAD):

@@ -24,6 +24,9 @@ from .knobs import PRECISION
 
 # elements that a sum has at least: the fewest of an instruction, and where the error is no larger than multiply-adds'
 LEAST_SUMMED = {"tf32x3": 128, "bf16x6": 16}
+# columns of a whole result: of 16, after another product and summed over 64 or more, ptxas makes wrong code, which
+# reads elsewhere too (Triton 3.6, H100, 2026-11-26; right without its optimisation, and of tf32 parts)
+LEAST_COLUMNS = {"tf32x3": 1, "bf16x6": 32}
 
 
 def parts_of_product(ir: KernelIR, op: Op, target: Target) -> tuple[str, ...]:
@@ -37,7 +40,11 @@ def parts_of_product(ir: KernelIR, op: Op, target: Target) -> tuple[str, ...]:
         length = tile_length(ir, inner.tile)
     else:
         length = ir.hint(inner.extent) if inner.extent.symbols() <= ir.hints.keys() else 0
-    return tuple(parts for parts, least in LEAST_SUMMED.items() if length >= least)
+    last = op.values[1].dims[-1]
+    is_whole = last.tile is None and last.extent.symbols() <= ir.hints.keys()
+    columns = ir.hint(last.extent) if is_whole else max(LEAST_COLUMNS.values())
+    fitting = (parts for parts, least in LEAST_SUMMED.items() if length >= least)
+    return tuple(parts for parts in fitting if columns >= LEAST_COLUMNS[parts])
 
 
 def precision_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:

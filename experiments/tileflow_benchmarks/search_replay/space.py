@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tileflow.config import Config, ConfigSpace, Constraint
@@ -65,7 +65,7 @@ class RecordedSpace(ConfigSpace):
         """Return the config as it is: recorded configs are normalised."""
         return config
 
-    def repair(self, config: Config) -> Config:
+    def repair(self, config: Config, most: Mapping[str, int] | None = None) -> Config:
         """Return the nearest recorded config, and count it where it is another."""
         if config in self._recorded:
             return config

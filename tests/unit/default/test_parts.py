@@ -67,6 +67,19 @@ def test_short_sums_have_no_tf32() -> None:
     assert [offered(k) for k in (8, 64, 128)] == [[], [("ieee", "bf16x6")], [("ieee", "tf32x3", "bf16x6")]]
 
 
+def test_few_columns_after_another_product_are_in_parts_of_tf32() -> None:
+    """Of 16, ptxas made wrong code of six bfloat16 products: infinities, and reads elsewhere (H100, 2026-11-26)."""
+    apply = ALL["kernel_apply"].kernel
+
+    def precisions(columns: int) -> list[Any]:
+        x, y, v = (torch.empty(n, c, device="meta") for n, c in ((512, 32), (1024, 32), (1024, columns)))
+        found = apply.lower((x, y, v, 8.0), H200).default
+        return [found[f"product:dot#{n}.precision"] for n in range(2)]
+
+    assert precisions(16) == ["bf16x6", "tf32x3"]
+    assert precisions(64) == ["bf16x6", "bf16x6"]
+
+
 def test_long_arithmetic_on_scores_is_pipelined() -> None:
     """A tanh of each score, under a causal mask: 2295 us of warps with roles of their own, 1076 pipelined (H200)."""
     schedules = {}
