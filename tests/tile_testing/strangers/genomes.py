@@ -183,7 +183,7 @@ def linkage_ref(g: Any) -> Any:
     s, q = x.sum(1), (x * x).sum(1)
     cov = n * (x @ x.T) - s[:, None] * s
     var = n * q - s * s
-    return cov**2 / (var[:, None] * var).clamp(min=1e-9)
+    return (cov**2 / (var[:, None] * var).clamp(min=1e-9)).float()
 
 
 @stranger(
@@ -229,7 +229,7 @@ def trim_ref(quality: Any, length: Any, least: Any) -> Any:
     first = torch.where(tail == top[:, None], i, n).amin(1)
     end = torch.where(top > 0, first, length).int()
     wrong = 10.0 ** (-quality.double() / 10)
-    return end, torch.where(i < end[:, None], wrong, 0.0).sum(1)
+    return end, torch.where(i < end[:, None], wrong, 0.0).sum(1).float()
 
 
 @stranger(make_qualities, trim_ref, {"r": 13, "n": 21}, {"r": 1 << 21, "n": 151})

@@ -127,7 +127,7 @@ def pages_ref(q: Any, low: Any, high: Any, table: Any, pages: Any) -> Any:
     h = low.size(1)
     out = []
     for i, n in enumerate(pages.tolist()):
-        x, mine = q[i].unflatten(0, (h, 1, -1)), table[i].long()
+        x, mine = q[i].float().unflatten(0, (h, 1, -1)), table[i].long()
         bound = torch.maximum(x * low[mine].transpose(0, 1)[:, :, None], x * high[mine].transpose(0, 1)[:, :, None])
         score = bound.sum(-1).amax(-1)
         out.append(torch.where(torch.arange(mine.numel()) < n, score, float("-inf")))
@@ -288,7 +288,7 @@ def merge_states(
 
 
 def swiglu_ref(x: Any, bias: Any, alpha: Any = 1.702, limit: Any = 7.0) -> Any:
-    y = x + bias
+    y = x.float() + bias.float()
     gate, up = y[..., ::2].clamp(max=limit), y[..., 1::2].clamp(-limit, limit)
     h = (gate * torch.sigmoid(alpha * gate) * (up + 1)).unflatten(-1, (-1, 128))
     scale = h.abs().amax(-1).clamp(min=1e-6) / 448

@@ -20,7 +20,7 @@ from .stranger import randn, stranger
 def mu_law_ref(codes: Any, coefficient: Any = 0.97) -> Any:
     y = codes.double() / 127.5 - 1
     x = torch.sign(y) * (256.0 ** y.abs() - 1) / 255
-    return x - coefficient * F.pad(x, (1, 0))[:, :-1]
+    return (x - coefficient * F.pad(x, (1, 0))[:, :-1]).float()
 
 
 @stranger(

@@ -15,9 +15,9 @@ from .stranger import randn, stranger
 
 
 def smooth_ref(x: Any, w: Any, alpha: Any) -> Any:
-    top = x.abs().amax(0).clamp(min=1e-5)
-    scale = top**alpha / w.abs().amax(1).clamp(min=1e-5) ** (1 - alpha)
-    return scale, (w * scale[:, None]).to(w.dtype)
+    top, weights = x.abs().amax(0).float().clamp(min=1e-5), w.float()
+    scale = top**alpha / weights.abs().amax(1).clamp(min=1e-5) ** (1 - alpha)
+    return scale, (weights * scale[:, None]).to(w.dtype)
 
 
 @stranger(
