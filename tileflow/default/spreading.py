@@ -9,6 +9,7 @@ from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
 from ..ir.graph import KernelIR, Tile
+from ..ir.kinds import OpKind
 from ..passes.spread import spreadable
 from ..space.knobs import NUM_WARPS, SPREAD
 from ..space.names import loop_site
@@ -27,7 +28,9 @@ def spread_config(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) ->
     count = max(prod(_turns(ir, name, sizes) for name in ir.grid), 1)
     if count >= target.sm_count:
         return {}
-    lacking = -(-BUSY_WARPS * target.sm_count // (count * int(chosen[NUM_WARPS.name(ir)])))
+    has_product = any(op.kind is OpKind.DOT for op in ir.walk())  # whose operands leave room for no other program
+    busy = target.sm_count if has_product else BUSY_WARPS * target.sm_count // int(chosen[NUM_WARPS.name(ir)])
+    lacking = -(-busy // count)
     wanted: dict[str, Choice] = {}
     for name in sorted(spreadable(ir), key=lambda name: not _is_known(ir.tiles[name])):
         programs = min(pow2(lacking), pow2(_turns(ir, name, sizes)), max(SPREAD.choices))

@@ -27,7 +27,6 @@ from tileflow.config import Choice
 from tileflow.emit.gluon.computed_kernel import ComputedKernel
 from tileflow.emit.gluon.operand_layouts import Lanes, of_operand
 from tileflow.emit.source import TritonSource
-from tileflow.explain import explain
 from tileflow.lowered import Lowered
 from tileflow.schedule.memory import BARRIER_BYTES, buffer_bytes, shared_bytes
 from tileflow.schedule.types import Schedule, Take, steps_of
@@ -254,10 +253,12 @@ def test_the_constraint_counts_the_memory_that_the_schedule_has(choices: dict[st
 
 
 def test_blocks_are_of_sizes_that_a_config_settles() -> None:
-    """A block that is a number of the module's is a run-time number in dynamic mode, of which no box is made."""
+    """A block that is a number of the module's, which slices take as well, is a guarded constant in dynamic mode."""
     lowered = int4_scaled.lower(meta_of(int4_scaled), H200, mode="dynamic")
-    assert "schedule" not in [k.name for k in lowered.space.knobs]
-    assert "that a config settles" in explain(lowered)
+    specialised = lowered.space.adapt({**lowered.default.to_dict(), "schedule": "warp_specialised"})
+    assert specialised["schedule"] == "warp_specialised"
+    for source in lowered.emit(specialised):
+        assert "(64 == GROUP)" in str(source.guards) and compile_source(source, H200).code[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
