@@ -14,7 +14,7 @@ from ..ir.analysis import likely_length
 from ..ir.attributes import AccessAttrs, AxisAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, TileIndex, walk
 from ..ir.kinds import OpKind
-from ..ir.types import Value, itemsize
+from ..ir.types import itemsize
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .sizes import block_symbols, pow2, programs
@@ -59,7 +59,7 @@ def own_rows_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     turns of 1048576 paths 1764 us by eight warps over 1024 rows, 668 over 256; 256 turns of 65536 rows of bytes 96 us
     by two warps over 128, 73 by four. Empty for others."""
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
-    if not all(_is_long(ir, TileAttrs.of(op).tile) for op in loops):
+    if not all(is_long(ir, TileAttrs.of(op).tile) for op in loops):
         return {}
     turns = [op for loop in loops for op in walk(loop.regions[0])]
     loads = [op for op in turns if op.kind is OpKind.LOAD and op.output.dims]
@@ -75,8 +75,8 @@ def own_rows_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     return {symbol: warps * target.warp_size, NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 1}
 
 
-def _is_long(ir: KernelIR, tile: str) -> bool:
-    """Whether a loop goes step by step, and far."""
+def is_long(ir: KernelIR, tile: str) -> bool:
+    """Whether a loop goes step by step, and has so many turns that these decide how long a program takes."""
     return ir.tiles[tile].block.constant == 1 and likely_length(ir, tile) >= LEAST_TURNS
 
 
@@ -98,8 +98,4 @@ def _along_memory(ir: KernelIR, loads: Sequence[Op]) -> set[str]:
 
 def _loads(ir: KernelIR, symbol: str) -> list[Op]:
     """The loads whose tile has a block."""
-
-    def has(value: Value) -> bool:
-        return symbol in block_symbols(ir, value)
-
-    return [op for op in ir.walk() if op.kind is OpKind.LOAD and has(op.output)]
+    return [op for op in ir.walk() if op.kind is OpKind.LOAD and symbol in block_symbols(ir, op.output)]

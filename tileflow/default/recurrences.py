@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..config import Choice
-from ..ir.analysis import likely_length
 from ..ir.attributes import AccessAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, TileIndex, walk
 from ..ir.kinds import OpKind
@@ -21,10 +20,9 @@ from ..ir.opdef import Trait
 from ..ir.types import Dim, Value, itemsize
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
-from .lanes import own_rows_config
+from .lanes import is_long, own_rows_config
 from .sizes import pow2, programs
 
-LEAST_TURNS = 16
 LANE_ELEMENTS = 32  # of the largest tile
 OWN_LANE_ELEMENTS = 64  # where that is the author's own size
 STAGES = 6
@@ -121,7 +119,7 @@ def _warps_that_load_ahead(
 
 def _is_recurrence(ir: KernelIR, loop: Op) -> bool:
     name = TileAttrs.of(loop).tile
-    if ir.tiles[name].block.constant != 1 or likely_length(ir, name) < LEAST_TURNS:
+    if not is_long(ir, name):
         return False
     (turn,) = loop.regions
     if not loads_ahead(turn, name):

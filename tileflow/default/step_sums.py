@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from math import prod
 
 from ..config import Choice
-from ..ir.analysis import likely_length
 from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
@@ -19,7 +18,8 @@ from ..ir.op_table import OPS
 from ..ir.opdef import Trait
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
-from .recurrences import LEAST_TURNS, is_sum, loads_ahead
+from .lanes import is_long
+from .recurrences import is_sum, loads_ahead
 from .sizes import block_symbols, pow2, programs
 
 LANE_ELEMENTS = 4
@@ -43,7 +43,7 @@ def step_sum_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -> 
 def _sums_lanes(ir: KernelIR, loop: Op) -> bool:
     name = TileAttrs.of(loop).tile
     (turn,) = loop.regions
-    if ir.tiles[name].block.constant != 1 or likely_length(ir, name) < LEAST_TURNS or not loads_ahead(turn, name):
+    if not is_long(ir, name) or not loads_ahead(turn, name):
         return False
     if any(op.kind is OpKind.FOR or OPS[op.kind].traits & Trait.COLLECTIVE for op in walk(turn)):
         return False

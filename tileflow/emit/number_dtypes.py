@@ -2,7 +2,7 @@
 
 In float32 ``1 - beta`` of a ``beta`` near 1 keeps few digits, and powers multiply an error. So sums, differences and
 powers of numbers alone are computed in float64, with all that leads to them; a result is rounded where it meets a tile.
-Products and quotients keep their digits, and stay in float32, which few GPUs compute much faster than doubles but some.
+Products and quotients keep their digits, and stay in float32: many GPUs compute doubles at a fraction of its rate.
 """
 
 from __future__ import annotations
