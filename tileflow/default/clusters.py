@@ -35,7 +35,7 @@ def cluster_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     row = clustered_row(ir)
     if not isinstance(row, Row) or cluster_refusal(ir, target):
         return {}
-    length = ir.hint(row.extent)
+    length = ir.hint(row.dim.extent)
     lanes = pow2(length)
     loaded = {op.output.type.dtype for op in ir.walk() if op.kind is OpKind.LOAD and op.output.dims}
     if len(loaded) != 1 or lanes not in LANES or length < FULL * lanes:

@@ -37,6 +37,7 @@ from ..space.knobs import (
 )
 from ..space.precisions import parts_of_product
 from ..target import Target
+from .as_loops import as_loops
 from .operands import comes_by_element, contiguous_along, needs_box
 from .sizes import pow2, programs, symbol, times
 from .specialised import specialised_config
@@ -89,12 +90,13 @@ PART_LENGTH = 512  # least numbers that a part of the inner dimension sums over
 def product_config(ir: KernelIR, target: Target, pipelined: bool = False, unaligned: bool = False) -> dict[str, Choice]:
     """The knobs of a region with products that should not have their plain defaults. ``unaligned``: of a variant that
     assumes nothing of where rows begin and end."""
-    dots = [op for op in ir.walk() if op.kind is OpKind.DOT]
     wanted = chunk_sizes(ir, target.sm_count, {})
+    looped = as_loops(ir)
+    dots = [op for op in looped.walk() if op.kind is OpKind.DOT]
     chained = _chained(dots)
-    wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target, unaligned) | _plane(ir, dots[0])
+    wanted |= _chain(looped, chained, target) if chained else _lone(looped, dots[0], target, unaligned)
     wanted |= _parts_of_inner(ir, wanted, target)
-    wanted |= _warps_for_sums(ir, dots, wanted, target) or _warps_of_few_rows(ir, dots, target)
+    wanted |= _warps_for_sums(looped, dots, wanted, target) or _warps_of_few_rows(looped, dots, target)
     return wanted if pipelined else wanted | specialised_config(ir, wanted, target)
 
 
@@ -233,6 +235,11 @@ def _elements(value: Value, sizes: Mapping[str, int]) -> int:
 def _boxes(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """Descriptors wherever the target has a copy engine."""
     return {k.name: "descriptor" for k in access_knobs(ir, target) if definition(k.name) in (LOAD_ACCESS, STORE_ACCESS)}
+
+
+def _lone(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, Choice]:
+    """A region whose first product none takes columns of."""
+    return _single(ir, op, target, unaligned) | _plane(ir, op)
 
 
 def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, Choice]:

@@ -16,7 +16,8 @@ from ..ir.graph import KernelIR, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES
 from ..ir.pressure import live_tiles
-from ..ir.types import Value, itemsize
+from ..ir.types import Dim, Value, itemsize
+from ..passes.folds import folded
 from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
@@ -173,22 +174,29 @@ def _rows(ir: KernelIR, live: int) -> dict[str, int]:
     """How much of each whole dimension is held at once: 0 for all of it, as far as registers hold that. What a row
     that is only stored does at once all lives at once, and a loop over it reads nothing again."""
     wanted: dict[str, int] = {}
-    for site, extent in rollable(ir).items():
-        beside = _beside(ir, extent)
-        size, kept = pow2(ir.hint(extent)), LIVE_ELEMENTS // (2 if ROW.matches(site) else 1)
-        fits = beside * size <= ONE_PIECE or beside >= size  # of two whole dimensions the longer one is rolled
+    for site, dim in rollable(ir).items():
+        beside = _beside(ir, dim)
+        size, kept = pow2(ir.hint(dim.extent)), LIVE_ELEMENTS // (2 if ROW.matches(site) else 1)
+        # of two whole dimensions the longer one is rolled, of two as long the one that is farther apart in memory
+        is_other = beside > size or (beside == size and _is_last(ir, dim))
+        fits = beside * size <= ONE_PIECE or is_other
         wanted[site] = 0 if fits and size * live <= kept else max(LOOP_BLOCK // beside, 1)
         if size > JOINED_PIECE and _is_read_once(ir, site):
             wanted[site] = max(JOINED_BLOCK // beside, 1)
     return wanted
 
 
-def _beside(ir: KernelIR, extent: Expr) -> int:
+def _is_last(ir: KernelIR, dim: Dim) -> bool:
+    """Whether loads have a dimension as their last."""
+    return any(op.output.dims[-1:] == (dim,) for op in ir.walk() if op.kind is OpKind.LOAD)
+
+
+def _beside(ir: KernelIR, dim: Dim) -> int:
     """The most elements of a register tile for each that it has along a whole dimension, blocks aside."""
     found = [1]
     for op in ir.walk():
-        for dims in (v.dims for v in op.outputs if any(d.extent == extent for d in v.dims)):
-            whole = [d.extent for d in dims if d.extent != extent and d.extent.symbols() <= ir.hints.keys()]
+        for dims in (v.dims for v in op.outputs if dim in v.dims):
+            whole = [d.extent for d in dims if d != dim and d.extent.symbols() <= ir.hints.keys()]
             found.append(prod(pow2(ir.hint(e)) for e in whole))
     return max(found)
 
@@ -199,10 +207,10 @@ def _is_read_once(ir: KernelIR, site: str) -> bool:
     exponentials of 4096 x 32768 numbers took 102 us so and take 68 (bfloat16, H200, by hand, 2026-11-26)."""
     if _loops(roll(ir, site)) != _loops(ir) + 1:
         return False
-    follows, extent = set[Value](), rollable(ir)[site]
+    follows, dim = set[Value](), rollable(ir)[site]
     for op in ir.walk():
         follows_one = not follows.isdisjoint(op.values)
-        reduces = op.kind is OpKind.REDUCE and op.values[0].dims[AxisAttrs.of(op).axis].extent == extent
+        reduces = folded(op) == dim
         if reduces and follows_one:
             return True
         if reduces or follows_one:
@@ -217,12 +225,12 @@ def _loops(ir: KernelIR) -> int:
 def _whole(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     """Elements of the largest register tile over dimensions that no block size changes; ``wanted``: how much of those
     that loops may be made for is held at once."""
-    blocks = {extent: int(wanted[site]) for site, extent in rollable(ir).items()}
+    blocks = {dim: int(wanted[site]) for site, dim in rollable(ir).items()}
     sizes = [1]
     for op in ir.walk():
         for value in op.outputs:
-            whole = [d.extent for d in value.dims if d.extent.symbols() <= ir.hints.keys()]
-            sizes.append(prod(blocks.get(e) or pow2(ir.hint(e)) for e in whole))
+            whole = [d for d in value.dims if d.extent.symbols() <= ir.hints.keys()]
+            sizes.append(prod(blocks.get(d) or pow2(ir.hint(d.extent)) for d in whole))
     return max(sizes)
 
 

@@ -316,7 +316,7 @@ def _divided(ir: KernelIR, config: Config) -> tuple[int, Expr | None]:
             got=f"{CTAS.name(ir)}={ctas}",
             hint="choose 1",
         )
-    return ctas, row.extent
+    return ctas, row.dim.extent
 
 
 def sizes_of(config: Config) -> dict[str, int]:

@@ -31,6 +31,7 @@ def eager_blocks(regions: Sequence[KernelIR]) -> dict[str, int]:
 def _of_region(ir: KernelIR, known: dict[str, int]) -> dict[str, int]:
     values = {tuple(d.extent for d in v.dims if d != ONE) for op in ir.walk() for v in op.outputs}
     reshaped = _reshaped(ir)
+    known = {**known, **{b.name: b.high for b in ir.blocks if b.is_cut}}
     longest = {b.name: (_divisor if b.name in reshaped else _longest)(ir, b.name) for b in ir.blocks}
     limits = {b.name: max(min(b.high, longest[b.name]), b.low) for b in ir.blocks if b.name not in known}
     sizes = {b.name: known.get(b.name, max(b.low, min(_LEAST, limits.get(b.name, _LEAST)))) for b in ir.blocks}

@@ -187,6 +187,9 @@ class Tile:
         return tuple(v for v in (self.begin, self.end, self.lengths) if isinstance(v, Value))
 
 
+CUT = "cut:"
+
+
 @dataclass(frozen=True, slots=True)
 class BlockSymbol:
     """A block size to be chosen: the knob ``name``, between ``low`` and ``high`` (both inclusive)."""
@@ -194,6 +197,11 @@ class BlockSymbol:
     name: str
     low: int
     high: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the loop is the compiler's, over a dimension that the author's text takes whole."""
+        return self.name.startswith(CUT)
 
 
 @dataclass(frozen=True)

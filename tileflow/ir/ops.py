@@ -87,6 +87,7 @@ POINTWISE: dict[str, Pointwise] = {
                          double="1.0 / (1.0 + tl.exp(-{0}))", flops=9, float_only=True),
     "relu": Pointwise("tl.where({0} < 0, 0.0, {0})", torch.relu, integer="tl.maximum({0}, 0)"),
     # rounding
+    "positive": Pointwise("{0}", torch.positive, flops=0),  # as it is, in the dtype that its operands are computed in
     "floor": Pointwise("tl.floor({0})", torch.floor, integer="{0}"),
     "ceil": Pointwise("tl.ceil({0})", torch.ceil, integer="{0}"),
     "trunc": Pointwise("tl.where({0} < 0, tl.ceil({0}), tl.floor({0}))", torch.trunc, integer="{0}", flops=3),

@@ -55,12 +55,14 @@ class Dim:
 
     ``tile`` decides the mask: the loop whose lanes these are, or None (every lane up to ``extent`` is valid).
     ``step``: where a reshape merged the tile's dimension with others, how many neighbours share one of its lanes: lane
-    ``j`` of this dimension is lane ``j // step % block`` of the tile.
+    ``j`` of this dimension is lane ``j // step % block`` of the tile. ``number``: which of the dimensions without a
+    tile it is that are as long and have nothing else to do with one another.
     """
 
     extent: Expr
     tile: str | None = None
     step: Expr = _ONE
+    number: int = 0
 
     def bare(self) -> Dim:
         """The same extent with no mask identity."""
@@ -69,7 +71,7 @@ class Dim:
     def __str__(self) -> str:
         if self.tile and (self.step.constant != 1 or self.extent.op == "prod"):
             return f"{self.tile}:{self.extent}/{self.step}"
-        return f"{self.tile}" if self.tile else str(self.extent)
+        return f"{self.tile}" if self.tile else str(self.extent) + "'" * self.number
 
 
 ONE = Dim(Expr.of(1))

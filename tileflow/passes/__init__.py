@@ -10,6 +10,7 @@ from ..errors import InternalError
 from ..ir.graph import KernelIR
 from ..ir.verify import verify
 from .await_dot import await_dots
+from .cut_products import cut_products
 from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
@@ -21,6 +22,7 @@ from .spread import spread
 from .strength import reduce_strength
 from .structural_choice import StructuralChoice
 from .subtile import subtile
+from .tell_apart import tell_apart
 from .transpose import transpose
 from .turn_results import turn_results
 from .unify import unify_sizes
@@ -37,6 +39,8 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     convert_nibbles,
     keep_small_exponentials,
     remove_dead_code,
+    tell_apart,
+    cut_products,
 )
 
 

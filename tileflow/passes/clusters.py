@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..expr import Expr, is_knob
-from ..ir.attributes import AxisAttrs, ReduceAttrs
+from ..expr import is_knob
+from ..ir.attributes import ReduceAttrs
 from ..ir.graph import KernelIR, Op, once
 from ..ir.hazards import accesses_of
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
 from ..ir.types import Dim, is_float, itemsize
+from .folds import folded
 from .roll import ROW, rollable
 
 EXCHANGED = ("sum", "prod", "max", "min")
@@ -23,10 +24,10 @@ WORDS = ("float32", "float64", "int32", "int64")  # that one instruction stores
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``site``: the reduction that the dimension's knob is named after. ``extent``: its length."""
+    """``site``: the reduction that the dimension's knob is named after."""
 
     site: str
-    extent: Expr
+    dim: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +43,14 @@ def clustered_row(ir: KernelIR) -> Row | Whole:
     refused = _refused_op(ir)
     if refused:
         return Whole(refused)
-    sites = {site: extent for site, extent in rollable(ir).items() if not site.startswith(ROW)}
+    sites = {site: dim for site, dim in rollable(ir).items() if not site.startswith(ROW)}
     if len(sites) != 1:
         return Whole(f"one dimension that loads make is reduced in one piece, not {len(sites)}")
-    ((site, extent),) = sites.items()
-    if any(_reduced(op).extent != extent for op in ir.walk() if op.kind is OpKind.REDUCE):
+    ((site, dim),) = sites.items()
+    if any(folded(op) not in (dim, None) for op in ir.walk()):
         return Whole("one dimension is reduced, not several")
-    found = _shared_numbers(ir, extent)
-    return Whole(found) if found else Row(site, extent)
-
-
-def _reduced(op: Op) -> Dim:
-    (value,) = op.values
-    return value.dims[AxisAttrs.of(op).axis]
+    found = _shared_numbers(ir, dim)
+    return Whole(found) if found else Row(site, dim)
 
 
 def _refused_op(ir: KernelIR) -> str:
@@ -88,12 +84,12 @@ def _may_be_one(dim: Dim) -> bool:
     return dim.extent.constant == 1 or (dim.extent.op == "sym" and is_knob(str(dim.extent.args[0])))
 
 
-def _shared_numbers(ir: KernelIR, extent: Expr) -> str:
+def _shared_numbers(ir: KernelIR, dim: Dim) -> str:
     """Why a number of a row might be loaded by one block after another one has stored it; empty where none is. A caller
     may pass one tensor for two whose elements have one size and are loaded and stored at the same places
     (:mod:`tileflow.ir.overlap`); a program does so in that order, but the blocks of a cluster in none."""
     accesses = accesses_of(ir)
-    numbers = [a for op in ir.walk() for a in accesses(op) if all(d.extent != extent for d in a.dims)]
+    numbers = [a for op in ir.walk() for a in accesses(op) if dim not in a.dims]
     sizes = {tensor.path: itemsize(tensor.dtype) for tensor in ir.tensors}
     for store in (a for a in numbers if a.writes):
         for load in (a for a in numbers if not a.writes):

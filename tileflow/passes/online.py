@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from ..expr import Expr
 from ..ir.attributes import Attrs, AxisAttrs, PointwiseAttrs, ReduceAttrs, ReshapeAttrs
-from ..ir.graph import Op, Operand
+from ..ir.graph import Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value, is_float, itemsize
+from .folds import Carried, Ops, Taken, lanes_of, masked
 from .rewrite import Fresh
 
 _WIDEST_LOAD = 16  # bytes that a thread reads at once
@@ -72,6 +73,39 @@ def _base(value: Value, makers: Mapping[Value, Op]) -> Value:
 
 def _widens(narrow: str, wide: str) -> bool:
     return is_float(narrow) and is_float(wide) and itemsize(narrow) < itemsize(wide)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineFold:
+    """A maximum and the ``sums`` that are found along with it: lanes of the maximum, then of each sum, which are
+    reduced once their shift is known."""
+
+    op: Op
+    sums: tuple[OnlineSum, ...]
+
+    def start(self, at: Ops, tile: Tile) -> Carried:
+        """Lanes of neutral values, as many as neighbours share."""
+        block = Dim(tile.block // self.sums[0].shared)
+        ops = (self.op, *(s.total for s in self.sums))
+        return tuple(lanes_of(at, op, block, ReduceAttrs.of(op).fn) for op in ops)
+
+    def turn(self, at: Ops, tile: Tile, carried: Carried, taken: Taken) -> Carried:
+        """The running maximum and sums of exponentials, with this block added."""
+        peak, *totals = carried
+        x = masked(at, self.op, taken, "max")
+        found = [
+            Lanes(at.fresh, at.ops, total, s).absorb(peak, total, x) for s, total in zip(self.sums, totals, strict=True)
+        ]
+        return found[0][0], *(total for _, total in found)
+
+    def finish(self, at: Ops, carried: Carried) -> None:
+        """The maximum; each sum waits for its shift (:meth:`settle`)."""
+        at.again(self.op, carried[0])
+
+    def settle(self, at: Ops, carried: Carried, its: OnlineSum, shift: Operand) -> None:
+        """The sum over all lanes, relative to the shift that its readers expect."""
+        peak, total = carried[0], carried[1 + self.sums.index(its)]
+        at.again(its.total, Lanes(at.fresh, at.ops, total, its).lane_sums(peak, total, shift))
 
 
 class Lanes:

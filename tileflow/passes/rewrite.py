@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ..ir.graph import Block, KernelIR, Op, Operand
-from ..ir.types import TileType, Value
+from ..ir.attributes import AccessAttrs
+from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex
+from ..ir.types import Dim, TileType, Value
 
 
 class Fresh:
@@ -50,3 +51,39 @@ def rename(operand: Operand, renamed: dict[Value, Operand]) -> Operand:
 def with_body(ir: KernelIR, body: Block) -> KernelIR:
     """``ir`` with another body; all else is kept."""
     return replace(ir, body=body)
+
+
+@dataclass(frozen=True, slots=True)
+class Redimension:
+    """A region with other dimensions of its values, op by op. ``of``: the new dimension of a value's axis. ``taken``:
+    that of a slice, which an op takes of a tensor."""
+
+    of: Callable[[Value, int], Dim]
+    taken: Callable[[Op, SliceIndex], Dim]
+
+    def block(self, block: Block) -> Block:
+        """A block and all that are in it."""
+        return Block(
+            tuple(self._value(p) for p in block.params),
+            tuple(self._op(op) for op in block.ops),
+            tuple(self._operand(r) for r in block.results),
+        )
+
+    def _op(self, op: Op) -> Op:
+        attrs = op.attrs
+        if isinstance(attrs, AccessAttrs):
+            items = (replace(i, dim=self.taken(op, i)) if isinstance(i, SliceIndex) else i for i in attrs.index)
+            attrs = replace(attrs, index=tuple(items))
+        return op.with_(
+            inputs=tuple(self._operand(v) for v in op.inputs),
+            outputs=tuple(self._value(v) for v in op.outputs),
+            regions=tuple(self.block(r) for r in op.regions),
+            attrs=attrs,
+        )
+
+    def _operand(self, operand: Operand) -> Operand:
+        return self._value(operand) if isinstance(operand, Value) else operand
+
+    def _value(self, value: Value) -> Value:
+        dims = tuple(self.of(value, axis) for axis in range(len(value.dims)))
+        return Value(value.id, replace(value.type, dims=dims), value.loc)

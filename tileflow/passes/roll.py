@@ -9,57 +9,52 @@ the one before (:mod:`online`). A row that is stored and nowhere reduced is one 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from ..expr import Expr, is_knob
-from ..ir.attributes import (
-    NO_ATTRS,
-    AccessAttrs,
-    AxisAttrs,
-    LoopAttrs,
-    PointwiseAttrs,
-    ReduceAttrs,
-    WhereMaskAttrs,
-    site_of,
-)
+from ..ir.analysis import in_full_precision
+from ..ir.attributes import NO_ATTRS, AccessAttrs, ArangeAttrs, LoopAttrs, SizeAttrs, TileAttrs, site_of
 from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
-from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
-from .online import Lanes, OnlineSum, online_sums
-from .rewrite import Fresh, rename, with_body
+from .folds import Carried, Fold, Ops, fold_of, folded
+from .online import OnlineFold, OnlineSum, online_sums
+from .rewrite import Fresh, with_body
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
 _ELEMENTWISE = having(Trait.BY_BLOCKS)
 _BROADCASTS = having(Trait.BROADCASTS)
 ROW = "row:"
+PRODUCT = "reduce:"  # before the site of a product, whose inner dimension it sums over
+LEAST = 128  # elements above which the dimensions of products and consecutive ints may be loops
+LEAST_PRECISE = 32  # of products in full precision: the matrix units take operands of more elements in no parts
 
 
 @once
-def rollable(ir: KernelIR) -> dict[str, Expr]:
+def rollable(ir: KernelIR) -> dict[str, Dim]:
     """The dimensions that can be rolled: the site of the first reduction over each, of one that none is over that of
-    the first store, and its extent."""
-    found: dict[str, Expr] = {}
+    the first product that sums over it, or else of the first store."""
+    found: dict[str, Dim] = {}
     blocks = _blocks(ir.body)
-    for kind in (OpKind.REDUCE, OpKind.STORE):
+    for kind in (OpKind.REDUCE, OpKind.DOT, OpKind.STORE):
         for block in blocks:
             for site, dim in _rolled_by(op for op in block.ops if op.kind is kind):
-                if dim.extent in found.values() or not _can_roll(ir, block, dim):
+                if dim in found.values() or not _can_roll(ir, block, dim):
                     continue
-                if kind is OpKind.REDUCE or _everywhere(ir, blocks, dim):
-                    found[site] = dim.extent
+                if kind is not OpKind.STORE or _everywhere(ir, blocks, dim):
+                    found[site] = dim
     return found
 
 
 def _rolled_by(ops: Iterable[Op]) -> Iterator[tuple[str, Dim]]:
-    """The whole dimensions that loops can be made for: those that the reductions and the stores among ``ops`` are over,
-    with the sites that name them."""
+    """The whole dimensions that loops can be made for: those that the reductions, the products and the stores among
+    ``ops`` are over, with the sites that name them."""
     for op in ops:
-        if op.kind is OpKind.REDUCE and _is_whole(_reduced(op)):
-            yield site_of(op), _reduced(op)
+        dim = folded(op)
+        if dim is not None and _is_whole(dim):
+            yield f"{PRODUCT if op.kind is OpKind.DOT else ''}{site_of(op)}", dim
         elif op.kind is OpKind.STORE and isinstance(op.inputs[0], Value):
             dims = op.inputs[0].dims
             yield from ((row_site(site_of(op), axis), dim) for axis, dim in enumerate(dims) if _is_whole(dim))
@@ -88,7 +83,8 @@ def roll_all(ir: KernelIR, sites: Iterable[str]) -> KernelIR | None:
     possible = rollable(ir)
     for site in wanted:
         if site in possible:
-            rolled = roll_all(roll(ir, site), [other for other in wanted if other != site])
+            others = [other for other in wanted if other != site]
+            rolled = roll_all(roll(ir, site, others), others)
             if rolled is not None:
                 return rolled
     return None
@@ -97,26 +93,51 @@ def roll_all(ir: KernelIR, sites: Iterable[str]) -> KernelIR | None:
 @once
 def apart(ir: KernelIR) -> tuple[tuple[str, str], ...]:
     """The pairs of reductions that cannot be loops both: in each of one's loops the other is needed in one piece."""
-    extents = rollable(ir)
-    together = {frozenset(d.extent for d in v.dims) for op in ir.walk() for v in op.outputs}
+    dims = rollable(ir)
+    together = {frozenset(v.dims) for op in ir.walk() for v in op.outputs}
     return tuple(
         (one, other)
-        for one, other in itertools.combinations(extents, 2)
-        if any({extents[one], extents[other]} <= dims for dims in together) and roll_all(ir, (one, other)) is None
+        for one, other in itertools.combinations(dims, 2)
+        if any({dims[one], dims[other]} <= met for met in together) and roll_all(ir, (one, other)) is None
     )
 
 
-def roll(ir: KernelIR, site: str) -> KernelIR:
-    """The region with the dimension of ``site`` as loops over blocks of the knob ``site``: in every block of operations
-    that reduces or stores it, since registers would hold all of it in the others."""
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The names of a dimension's loops: the first has ``tile``, further ones a number behind it. ``block``: the size of
+    their blocks."""
+
+    tile: str
+    block: Expr
+
+    def of(self, number: int) -> str:
+        """The tile of the loop of that number."""
+        return f"{self.tile}.{number}" if number else self.tile
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered(Naming):
+    """Names of loops that are knobs' choice: all have a number."""
+
+    def of(self, number: int) -> str:
+        return f"{self.tile}.{number}"
+
+
+def roll(ir: KernelIR, site: str, later: Collection[str] = (), naming: Naming | None = None) -> KernelIR:
+    """The region with the dimension of ``site`` as loops over blocks of the knob ``site``, or of what ``naming`` says:
+    in every block of operations that reduces or stores it, since registers would hold all of it in the others.
+    ``later``: the sites that will be rolled next; each turn reads what it needs of their dimensions itself, so that its
+    own loops can."""
+    naming = naming or _Numbered(site, Expr.sym(site))
     tiles = dict(ir.tiles)
     fresh = Fresh(ir)
-    dim = next(dim for name, dim in _rolled_by(ir.walk()) if name == site)
+    dims = dict(reversed([*_rolled_by(ir.walk())]))
+    dim, inner = dims[site], frozenset(dims[name] for name in later if name in dims)
     is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
 
     def visit(block: Block) -> Block:
         if any(its == dim for _, its in _rolled_by(block.ops)) and _can_roll(ir, block, dim):
-            return _Roller(block, dim, site, tiles, fresh, is_wide).run()
+            return _Roller(block, dim, inner, naming, tiles, fresh, is_wide).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
         return Block(block.params, ops, block.results)
 
@@ -132,13 +153,6 @@ def _is_whole(dim: Dim) -> bool:
     return dim.tile is None and dim.extent.constant != 1 and not any(map(is_knob, dim.extent.symbols()))
 
 
-def _reduced(op: Op) -> Dim:
-    """The dimension that a reduction is over."""
-    (value,) = op.inputs
-    assert isinstance(value, Value)
-    return value.dims[AxisAttrs.of(op).axis]
-
-
 def _has(value: Operand, dim: Dim) -> bool:
     return isinstance(value, Value) and dim in value.dims
 
@@ -151,21 +165,30 @@ def _can_roll(ir: KernelIR, block: Block, dim: Dim) -> bool:
     for op in block.ops:
         if any(_has(v, dim) and v not in defined for v in op.inputs):
             return False
-        touched = [v for v in (*op.inputs, *op.outputs) if _has(v, dim)]
-        if not touched:
-            if any(_has(v, dim) for r in op.regions for inner in r.ops for v in (*inner.inputs, *inner.outputs)):
+        if any(_has(v, dim) for v in (*op.inputs, *op.outputs)):
+            if not _takes_blocks(ir, op, dim):
                 return False
-            continue
-        if any(isinstance(v, Value) and v.dims.count(dim) > 1 for v in touched):
+        elif any(_has(v, dim) for r in op.regions for inner in walk(r) for v in (*inner.inputs, *inner.outputs)):
             return False
-        if op.kind is OpKind.REDUCE:
-            (value,) = op.inputs
-            assert isinstance(value, Value)
-            if value.dims[AxisAttrs.of(op).axis] == dim and ReduceAttrs.of(op).fn not in _COMBINE:
-                return False
-        elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim) or not _meets_itself(op, dim):
-            return False
-    # what is written may not be read again by a later phase, nor updated in another order
+    return _writes_once(ir, block)
+
+
+def _takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:
+    """Whether an op that has a dimension can do with blocks of it, one after the other."""
+    if any(v.dims.count(dim) > 1 for v in (*op.values, *op.outputs)):
+        return False
+    match op.kind:
+        case OpKind.REDUCE:
+            return folded(op) != dim or fold_of(op) is not None
+        case OpKind.ARANGE:
+            return ir.hint(dim.extent) > LEAST
+        case OpKind.DOT:
+            return ir.hint(dim.extent) > least_of_product(op) and _multiplies_by_blocks(op, dim)
+    return op.kind in _ELEMENTWISE and _from_memory(op, dim) and _meets_itself(op, dim)
+
+
+def _writes_once(ir: KernelIR, block: Block) -> bool:
+    """Whether no later phase reads what one wrote, and none updates in another order."""
     stored = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.STORE]
     updated = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.ATOMIC]
     if any(len(ir.sharing(tensor) & {*stored, *updated}) > 1 for tensor in {*stored, *updated}):
@@ -186,6 +209,20 @@ def _meets_itself(op: Op, dim: Dim) -> bool:
     return all(dim not in met or {*met} <= {dim, ONE} for met in aligned)
 
 
+def least_of_product(op: Op) -> int:
+    """Elements up to which a product has the whole of each dimension at once."""
+    return LEAST_PRECISE if in_full_precision(op) else LEAST
+
+
+def _multiplies_by_blocks(op: Op, dim: Dim) -> bool:
+    """Whether a product takes blocks of a dimension: both sides have it as the inner one, or one side as its rows or
+    columns. Where only a guard says that the inner sizes are the same, they stay in one piece."""
+    a, b = op.values[:2]
+    if dim in (a.dims[-1], b.dims[-2]):
+        return a.dims[-1] == b.dims[-2] and dim not in op.output.dims
+    return dim in (a.dims[-2], b.dims[-1])
+
+
 def _from_memory(op: Op, dim: Dim) -> bool:
     """Loads and stores take the dimension by a slice that starts at 0."""
     if op.kind not in (OpKind.LOAD, OpKind.STORE):
@@ -198,14 +235,22 @@ def _from_memory(op: Op, dim: Dim) -> bool:
 class _Roller:
     """Rewrites one block."""
 
-    def __init__(self, block: Block, dim: Dim, site: str, tiles: dict[str, Tile], fresh: Fresh, is_wide: bool) -> None:
-        self.is_wide = is_wide
-        self.block, self.dim, self.site, self.tiles, self.fresh = block, dim, site, tiles, fresh
+    def __init__(
+        self,
+        block: Block,
+        dim: Dim,
+        inner: frozenset[Dim],
+        naming: Naming,
+        tiles: dict[str, Tile],
+        fresh: Fresh,
+        is_wide: bool,
+    ) -> None:
+        self.inner, self.is_wide = inner, is_wide
+        self.block, self.dim, self.naming, self.tiles, self.fresh = block, dim, naming, tiles, fresh
         self.definitions = {v: op for op in block.ops for v in op.outputs}
         self.phases: dict[Value, int] = {}
-        self.renamed: dict[Value, Operand] = {}
         self.online: dict[Value, OnlineSum] = {}  # by what is summed
-        self.running: dict[Value, Value] = {}  # by reduction: its accumulator after the loop
+        self.carried: dict[Value, tuple[Fold, Carried]] = {}  # out of the loop, by what is folded
         self.ops: list[Op] = []
 
     def run(self) -> Block:
@@ -217,11 +262,11 @@ class _Roller:
                 if op.outputs and op.outputs[0] in self.online:
                     self._settle(self.online[op.output])
                 elif not any(_has(v, self.dim) for v in (*op.inputs, *op.outputs)):
-                    self.ops.append(self._renamed(op))
+                    self.ops.append(op)
             roots = [op for op in here if self._is_root(op)]
             if roots:
                 self._loop(phase, roots)
-        return Block(self.block.params, tuple(self.ops), tuple(rename(v, self.renamed) for v in self.block.results))
+        return Block(self.block.params, tuple(self.ops), self.block.results)
 
     def _phases(self) -> list[int]:
         """The phase of each op of the block."""
@@ -235,7 +280,7 @@ class _Roller:
 
     def _joined(self, phases: list[int]) -> dict[Value, OnlineSum]:
         """The sums whose phase, the one after their maximum's, does nothing else."""
-        reductions = [op for op in self.block.ops if self._reduces(op)]
+        reductions = [op for op in self.block.ops if op.kind is OpKind.REDUCE and folded(op) == self.dim]
         sums = {s.total.output: s for s in online_sums(reductions, self.definitions)}
         sums = {v: s for v, s in sums.items() if not _has(s.shift, self.dim)}
         phase_of = {id(op): phase for op, phase in zip(self.block.ops, phases, strict=True)}
@@ -253,120 +298,100 @@ class _Roller:
         return self._reduces(op) and op.output not in self.online
 
     def _reduces(self, op: Op) -> bool:
-        if op.kind is not OpKind.REDUCE:
-            return False
-        (value,) = op.inputs
-        assert isinstance(value, Value)
-        return bool(value.dims[AxisAttrs.of(op).axis] == self.dim)
-
-    def _renamed(self, op: Op) -> Op:
-        return op.with_(inputs=tuple(rename(v, self.renamed) for v in op.inputs))
+        return folded(op) == self.dim
 
     def _loop(self, phase: int, roots: list[Op]) -> None:
-        """One loop: the reductions of this phase as accumulators, its stores, and what they need of the dimension."""
-        number = sum(tile.startswith(f"{self.site}.") for tile in self.tiles)
-        name = f"{self.site}.{number}"
-        self.tiles[name] = Tile(name, Expr.sym(self.site), Expr.of(0), self.dim.extent, False, self.is_wide)
-        body = _Body(self, self.tiles[name].dim)
-        reductions = [op for op in roots if self._reduces(op)]
-        sums = [s for op in reductions for s in self.online.values() if s.peak is op]
-        entry = [self._accumulator(op) for op in (*reductions, *(s.total for s in sums))]
-        params = tuple(self.fresh.value(v.type, v) for v in entry)
-        of = dict(zip((*(op.output for op in reductions), *(s.total.output for s in sums)), params, strict=True))
-        results = {op.output: body.accumulate(op, of[op.output]) for op in reductions if op.output not in self._peaks}
-        for s in sums:
-            peak, total = s.peak.output, s.total.output
-            results[peak], results[total] = body.absorb(s, of[peak], of[total])
+        """One loop: what folds the dimension up in this phase, its stores, and what they need of the dimension."""
+        name = next(name for name in map(self.naming.of, itertools.count()) if name not in self.tiles)
+        tile = Tile(name, self.naming.block, Expr.of(0), self.dim.extent, False, self.is_wide)
+        self.tiles[name] = tile
+        body = _Body(self, tile)
+        folds = [self._fold(op) for op in roots if op.kind is not OpKind.STORE]
+        entry = [fold.start(Ops(self.fresh, self.ops, fold.op), tile) for fold in folds]
+        params = [tuple(self.fresh.value(v.type, v) for v in group) for group in entry]
+        turns = [
+            fold.turn(Ops(self.fresh, body.ops, fold.op), tile, group, body.value)
+            for fold, group in zip(folds, params, strict=True)
+        ]
         stores = [op for op in roots if op.kind is OpKind.STORE]
         for op in stores:
             body.value(op.inputs[0])  # the loads of all of them first: behind a store they would wait for it
         for op in stores:
             body.clone(op)
-        outputs = tuple(self.fresh.value(v.type, v) for v in entry)
-        loop = Block(params, tuple(body.ops), tuple(results[v] for v in of))
-        self.ops.append(Op(OpKind.FOR, tuple(entry), outputs, LoopAttrs(name, 0), (loop,), roots[0].loc))
-        self.running |= dict(zip(of, outputs, strict=True))
-        for op in reductions:
-            self.ops.append(op.with_(inputs=(self.running[op.output],)))
+        outputs = [tuple(self.fresh.value(v.type, v) for v in group) for group in entry]
+        block = Block(_flat(params), tuple(body.ops), _flat(turns))
+        self.ops.append(Op(OpKind.FOR, _flat(entry), _flat(outputs), LoopAttrs(name, 0), (block,), roots[0].loc))
+        for fold, group in zip(folds, outputs, strict=True):
+            fold.finish(Ops(self.fresh, self.ops, fold.op), group)
+            self.carried[fold.op.output] = fold, group
 
-    @property
-    def _peaks(self) -> set[Value]:
-        """The maxima that a sum is found along with."""
-        return {s.peak.output for s in self.online.values()}
+    def _fold(self, op: Op) -> Fold:
+        """How an op of this phase is carried, with the sums that are found along with it."""
+        sums = tuple(s for s in self.online.values() if s.peak is op)
+        fold = OnlineFold(op, sums) if sums else fold_of(op)
+        assert fold is not None  # _can_roll
+        return fold
 
     def _settle(self, s: OnlineSum) -> None:
-        """Emit, behind the loop, the sum over all lanes, relative to the shift that its readers expect."""
-        peak, total = self.running[s.peak.output], self.running[s.total.output]
-        lanes = Lanes(self.fresh, self.ops, total, s).lane_sums(peak, total, rename(s.shift, self.renamed))
-        self.ops.append(s.total.with_(inputs=(lanes,)))
+        """Emit, behind the loop, a sum that was found along with a maximum."""
+        fold, carried = self.carried[s.peak.output]
+        assert isinstance(fold, OnlineFold)
+        fold.settle(Ops(self.fresh, self.ops, s.total), carried, s, s.shift)
 
-    def _accumulator(self, op: Op) -> Value:
-        """A block of neutral values: half types accumulate in float32, as the reduction itself would."""
-        (value,) = op.inputs
-        assert isinstance(value, Value)
-        bare = Dim(Expr.sym(self.site))
-        shared = [s.shared for s in self.online.values() if op.output in (s.peak.output, s.total.output)]
-        if shared:
-            bare = Dim(Expr.sym(self.site) // shared[0])
-        dims = tuple(bare if d == self.dim else d for d in value.dims)
-        dtype = "float32" if value.type.dtype in ("float16", "bfloat16") else value.type.dtype
-        out = self.fresh.value(TileType(dtype, dims), value)
-        self.ops.append(Op(OpKind.FULL, (neutral(ReduceAttrs.of(op).fn, dtype),), (out,), NO_ATTRS, (), op.loc))
-        return out
+
+def _flat(groups: Iterable[tuple[Value, ...]]) -> tuple[Value, ...]:
+    return tuple(itertools.chain.from_iterable(groups))
 
 
 class _Body:
     """The body of one rolled loop: ops of the dimension cloned over a tile of it, each once."""
 
-    def __init__(self, roller: _Roller, dim: Dim) -> None:
-        self.roller, self.dim = roller, dim
+    def __init__(self, roller: _Roller, tile: Tile) -> None:
+        self.roller, self.tile, self.dim = roller, tile, tile.dim
         self.ops: list[Op] = []
         self.cloned: dict[Value, Operand] = {}
 
     def value(self, operand: Operand) -> Operand:
-        if not _has(operand, self.roller.dim):
-            return rename(operand, self.roller.renamed)
-        assert isinstance(operand, Value)
+        if not isinstance(operand, Value) or not (_has(operand, self.roller.dim) or self._is_read_again(operand)):
+            return operand
         if operand not in self.cloned:
             self.clone(self.roller.definitions[operand])
         return self.cloned[operand]
+
+    def _is_read_again(self, value: Value) -> bool:
+        """Whether a turn makes something itself that is the same in each, since loops of its own are over that."""
+        op = self.roller.definitions.get(value)
+        may_be = op is not None and op.kind in (*_ELEMENTWISE, OpKind.ARANGE)
+        return may_be and not self.roller.inner.isdisjoint(value.dims)
 
     def clone(self, op: Op) -> None:
         inputs = tuple(self.value(v) for v in op.inputs)
         outputs = tuple(self.roller.fresh.value(self._type(v.type), v) for v in op.outputs)
         attrs = op.attrs
         if isinstance(attrs, AccessAttrs):
-            attrs = replace(attrs, index=tuple(self._item(i) for i in attrs.index))
-        self.ops.append(op.with_(inputs=inputs, outputs=outputs, attrs=attrs))
+            own = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
+            attrs = replace(attrs, index=tuple(self._item(i, own) for i in attrs.index))
+        if isinstance(attrs, ArangeAttrs) and _has(op.output, self.roller.dim):
+            self._number(op, outputs[0], attrs.start)
+        else:
+            self.ops.append(op.with_(inputs=inputs, outputs=outputs, attrs=attrs))
         self.cloned.update(zip(op.outputs, outputs, strict=True))
 
-    def accumulate(self, op: Op, total: Value) -> Value:
-        masked = self._masked(op)
-        out = self.roller.fresh.value(total.type, masked)
-        attrs = PointwiseAttrs(_COMBINE[ReduceAttrs.of(op).fn], total.type.dtype)
-        self.ops.append(Op(OpKind.POINTWISE, (total, masked), (out,), attrs, (), op.loc))
-        return out
-
-    def absorb(self, s: OnlineSum, peak: Value, total: Value) -> tuple[Value, Value]:
-        """The running maximum and sum of exponentials, with this block added."""
-        return Lanes(self.roller.fresh, self.ops, total, s).absorb(peak, total, self._masked(s.peak))
-
-    def _masked(self, op: Op) -> Value:
-        """What a reduction takes of this block."""
-        value = self.value(op.inputs[0])
-        assert isinstance(value, Value)
-        masked = self.roller.fresh.value(value.type, value)
-        fill = neutral(ReduceAttrs.of(op).fn, value.type.dtype)
-        self.ops.append(
-            Op(OpKind.WHERE_MASK, (value, fill), (masked,), WhereMaskAttrs((AxisAttrs.of(op).axis,)), (), op.loc)
-        )
-        return masked
+    def _number(self, op: Op, out: Value, start: Expr) -> None:
+        """Consecutive ints over this block of them."""
+        tile = self.tile
+        at = Ops(self.roller.fresh, self.ops, op)
+        index = at.emit(OpKind.TILE_INDEX, (), TileType(tile.index_dtype, out.dims), TileAttrs(tile.name))
+        if start.constant != 0:
+            first = at.emit(OpKind.SIZE, (), TileType(tile.index_dtype, ()), SizeAttrs(start))
+            index = at.compute("add", index, first, like=index)
+        self.ops.append(Op(OpKind.CAST, (index,), (out,), NO_ATTRS, (), op.loc))
 
     def _type(self, type_: TileType) -> TileType:
         return replace(type_, dims=tuple(self.dim if d == self.roller.dim else d for d in type_.dims))
 
-    def _item(self, item: IndexItem) -> IndexItem:
-        if isinstance(item, SliceIndex) and item.dim == self.roller.dim:
+    def _item(self, item: IndexItem, dims: tuple[Dim, ...]) -> IndexItem:
+        if isinstance(item, SliceIndex) and dims[item.axis] == self.roller.dim:
             assert self.dim.tile is not None
             return TileIndex(self.dim.tile, item.axis)
         return item

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from ..config import Knob
-from ..expr import Expr
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
-from ..ir.types import Value, itemsize
+from ..ir.types import Dim, Value, itemsize
 from .extents import block_of
-from .knobs import BLOCK, REDUCTION, ROW
+from .knobs import BLOCK, CUT, REDUCTION, ROW
 from .names import powers
 
 MAX_BLOCK = 1 << 14
 MIN_REDUCTION_BLOCK = 128
+MIN_PRODUCT_BLOCK = 32  # of a dimension of products, which are small blocks of each operand
 
 
 def block_knobs(ir: KernelIR) -> list[Knob]:
@@ -27,17 +28,31 @@ def block_knobs(ir: KernelIR) -> list[Knob]:
         low = max(block.low, floors.get(block.name, 1))
         choices = powers(low, min(max(block.high, low), MAX_BLOCK))
         middle = choices[min(len(choices) - 1, 5)]
-        knobs.append(BLOCK.named(block.name, choices, middle))
+        knobs.append((CUT if block.is_cut else BLOCK).named(block.name, choices, middle))
     return knobs
 
 
-def reduction_knob(ir: KernelIR, site: str, extent: Expr) -> Knob:
+def reduction_knob(ir: KernelIR, site: str, dim: Dim) -> Knob:
     """Of a dimension that is reduced, or only stored. 0: in one piece. Else the block of a loop."""
     knob = ROW if ROW.matches(site) else REDUCTION
-    size = ir.hint(extent)
-    blocks = [b for b in powers(MIN_REDUCTION_BLOCK, MAX_BLOCK) if b < size]
+    size = ir.hint(dim.extent)
+    blocks = [b for b in powers(_least_block(ir, dim), MAX_BLOCK) if b < size]
     one_by_one = [1] if size > 1 and _is_of_pairs(ir, site) else []
     return knob.named(site, (0, *reversed(blocks), *one_by_one), knob.default)
+
+
+def _least_block(ir: KernelIR, dim: Dim) -> int:
+    """The shortest block of a dimension: of products, whose operands are blocks of both; of a box, which has others
+    beside it."""
+    if any(dim in v.dims for op in ir.walk() if op.kind is OpKind.DOT for v in (*op.values, op.output)):
+        return MIN_PRODUCT_BLOCK
+    loads = (op.output.dims for op in ir.walk() if op.kind is OpKind.LOAD and dim in op.output.dims)
+    beside = (prod(ir.hint(d.extent) for d in dims if d != dim and _is_whole(ir, d)) for dims in loads)
+    return max(MIN_REDUCTION_BLOCK // max(beside, default=1), 1)
+
+
+def _is_whole(ir: KernelIR, dim: Dim) -> bool:
+    return dim.tile is None and dim.extent.symbols() <= ir.hints.keys()
 
 
 def _is_of_pairs(ir: KernelIR, site: str) -> bool:

@@ -9,6 +9,7 @@ from ..config import ConfigSpace, Constraint, Direction, Knob
 from ..expr import TRUE, Expr, all_of
 from ..frontend.lower import HostKnob
 from ..ir.graph import KernelIR
+from ..ir.types import Dim
 from ..passes.roll import rollable
 from ..target import Target
 from .access import access_constraints, access_knobs, subtile_knobs
@@ -89,10 +90,10 @@ def _distinct(found: Iterable[Constraint]) -> Iterable[Constraint]:
 
 
 def _region_knobs(
-    ir: KernelIR, rolled: dict[str, Expr], extents: Extents, target: Target, taken: Mapping[str, Knob]
+    ir: KernelIR, rolled: dict[str, Dim], extents: Extents, target: Target, taken: Mapping[str, Knob]
 ) -> list[Knob]:
     knobs = [k for k in block_knobs(ir) if k.name not in taken]
-    knobs += [reduction_knob(ir, site, extent) for site, extent in rolled.items()]
+    knobs += [reduction_knob(ir, site, dim) for site, dim in rolled.items()]
     loops = loops_of(ir, rolled)
     knobs += with_cluster_knob(ir, target, list(grid_knobs(ir, loops, target)))
     knobs += access_knobs(ir, target)

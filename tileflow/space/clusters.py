@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..config import Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR
+from ..ir.types import Dim
 from ..passes.clusters import Row, Whole, clustered_row
 from ..target import Target
 from .knobs import CTAS, NUM_WARPS, PERSISTENT
@@ -26,7 +27,7 @@ def cluster_refusal(ir: KernelIR, target: Target) -> str:
     row = clustered_row(ir)
     if isinstance(row, Whole):
         return row.reason
-    if ir.hint(row.extent) < LEAST_ROW:
+    if ir.hint(row.dim.extent) < LEAST_ROW:
         return f"a block holds the whole of rows shorter than {LEAST_ROW}"
     if _one_row(ir).constant == 0:
         return "a program has several rows, and the number that blocks of a cluster exchange is one row's"
@@ -43,9 +44,9 @@ def with_cluster_knob(ir: KernelIR, target: Target, knobs: list[Knob]) -> list[K
     return [*knobs, CTAS.of(ir, Expr.sym(_row(ir).site).eq(0))]
 
 
-def cluster_parts(ir: KernelIR, target: Target) -> Mapping[Expr, Expr]:
-    """By the extent that is divided, the number of its parts: empty where the region has no knob."""
-    return {} if cluster_refusal(ir, target) else {_row(ir).extent: CTAS.symbol(ir)}
+def cluster_parts(ir: KernelIR, target: Target) -> Mapping[Dim, Expr]:
+    """By the dimension that is divided, the number of its parts: empty where the region has no knob."""
+    return {} if cluster_refusal(ir, target) else {_row(ir).dim: CTAS.symbol(ir)}
 
 
 def cluster_constraints(ir: KernelIR, target: Target) -> Iterator[Constraint]:
@@ -53,7 +54,7 @@ def cluster_constraints(ir: KernelIR, target: Target) -> Iterator[Constraint]:
     if cluster_refusal(ir, target):
         return
     ctas, back = CTAS.symbol(ir), ((CTAS.name(ir), _DOWN),)
-    lanes = 1 << (ir.hint(_row(ir).extent) - 1).bit_length()
+    lanes = 1 << (ir.hint(_row(ir).dim.extent) - 1).bit_length()
     alone = ctas.eq(1)
     yield Constraint(
         f"one row a program of {CTAS.name(ir)}",

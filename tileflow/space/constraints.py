@@ -177,10 +177,11 @@ def _fewer_stages(ir: KernelIR, site: str, knobs: dict[str, Knob]) -> list[tuple
 
 
 def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
-    """A pipelined loop without products keeps what it loads ahead in shared memory: all stages but the one at work."""
+    """A pipelined loop keeps what it loads ahead in shared memory: all stages but the one at work, and that one too
+    where products read it there."""
     found = []
-    for site, size in _streams(ir, extents):
-        needed = size * (stages_of(ir, site, knobs) - 1)
+    for site, size, at_work in _streams(ir, extents):
+        needed = size * (stages_of(ir, site, knobs) - 1 + at_work)
         steps = [*_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
         found.append(
             Constraint(
@@ -193,20 +194,20 @@ def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
     return found
 
 
-def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr]]:
-    """Bytes that an iteration loads: of each loop without products, and of each reduction that may be looped."""
+def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr, int]]:
+    """Bytes that an iteration loads: of each loop without products, and of each dimension that may be looped; 1 where
+    products may read them from there."""
     found = []
     for op in ir.walk():
         if op.kind is OpKind.FOR and not any(inner.kind in (*PRODUCTS, OpKind.FOR) for inner in op.regions[0].ops):
             loads = [inner.output for inner in op.regions[0].ops if inner.kind is OpKind.LOAD]
-            found.append((loop_site(ir, TileAttrs.of(op).tile), _bytes(loads, extents)))
-    for extent, site in extents.sites.items():
-        whole = [
-            op.output for op in ir.walk() if op.kind is OpKind.LOAD and any(d.extent == extent for d in op.output.dims)
-        ]
+            found.append((loop_site(ir, TileAttrs.of(op).tile), _bytes(loads, extents), 0))
+    for dim, site in extents.sites.items():
+        whole = [op.output for op in ir.walk() if op.kind is OpKind.LOAD and dim in op.output.dims]
         # in one piece there is no loop
-        found.append((rolled_site(site), _bytes(whole, extents) * Expr.sym(site).ne(0)))
-    return [(site, size) for site, size in found if size != Expr.of(0)]
+        at_work = any(op.kind in PRODUCTS and any(dim in v.dims for v in op.values) for op in ir.walk())
+        found.append((rolled_site(site), _bytes(whole, extents) * Expr.sym(site).ne(0), int(at_work)))
+    return [stream for stream in found if stream[1] != Expr.of(0)]
 
 
 def _bytes(values: list[Value], extents: Extents) -> Expr:

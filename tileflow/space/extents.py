@@ -20,15 +20,15 @@ def block_of(extent: Expr) -> tuple[str, int]:
 
 
 class Extents:
-    """Extents of one region's dimensions. ``rolled``: the sites of reductions that may be looped, by extent. ``parts``:
-    of the dimensions that the blocks of a cluster divide, how many blocks do."""
+    """Extents of one region's dimensions. ``rolled``: those that may be loops, by site. ``parts``: of those that the
+    blocks of a cluster divide, how many blocks do."""
 
     def __init__(
-        self, ir: KernelIR, rolled: Mapping[str, Expr], parts: Mapping[Expr, Expr] = MappingProxyType({})
+        self, ir: KernelIR, rolled: Mapping[str, Dim], parts: Mapping[Dim, Expr] = MappingProxyType({})
     ) -> None:
         self._ir = ir
         self._parts = parts
-        self.sites = {extent: site for site, extent in rolled.items()}
+        self.sites = {dim: site for site, dim in rolled.items()}
 
     def of(self, dim: Dim) -> Expr:
         """Lanes of a dimension: a block symbol, a power of two, or the block of a reduction where it is looped."""
@@ -36,11 +36,11 @@ class Extents:
         if all(map(is_knob, extent.symbols())) and extent.symbols():
             return extent
         whole = 1 << max(self._ir.hint(extent) - 1, 0).bit_length()
-        site = self.sites.get(extent)
+        site = self.sites.get(dim)
         if site is None:
             return Expr.of(whole)
         knob = Expr.sym(site)
-        return knob + knob.eq(0) * (Expr.of(whole) // self._parts.get(extent, Expr.of(1)))
+        return knob + knob.eq(0) * (Expr.of(whole) // self._parts.get(dim, Expr.of(1)))
 
     def elements(self, dims: tuple[Dim, ...]) -> Expr:
         """Elements of a register tile."""

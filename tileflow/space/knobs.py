@@ -22,6 +22,13 @@ BLOCK = SizeKnob("block", (), default=1, role="block",
         "registers and shared memory cap them; 192: rows that three consumer groups share",
 )  # fmt: skip
 
+CUT = SizeKnob("cut", (), default=1, role="block",
+    shown="powers of two",
+    where="a whole dimension of products that the compiler cuts into blocks; the name is the product's whose inner one "
+          "it is, or the store's, with the axis",
+    why="as of a tile loop: a program has so many of the columns, a turn so many of what products sum over",
+)  # fmt: skip
+
 REDUCTION = SizeKnob("reduce", (), default=0, role="reduction",
     shown="0, 16384 ... 128",
     where="a reduction over a whole dimension",
@@ -323,6 +330,7 @@ PING_PONG = LaunchKnob(
 TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
     "Sizes": (
         BLOCK,
+        CUT,
         REDUCTION,
         ROW,
         TUNABLE,

@@ -15,7 +15,8 @@ from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
-from ..ir.types import Value
+from ..ir.types import Dim, Value
+from ..passes.folds import folded
 from ..passes.spread import spreadable
 from ..passes.transpose import transposable
 from ..target import Target
@@ -33,7 +34,7 @@ from .knobs import (
     WARP_SPECIALIZE,
     access_of,
 )
-from .names import loop_site, rolled_site
+from .names import is_block, loop_site, rolled_site
 
 MOST_STATIC_TURNS = 8
 WARP_GROUP = 4  # warps that multiply together, on Hopper and Blackwell
@@ -62,7 +63,7 @@ class Loop:
         return [op for op in self.ops if op.kind is OpKind.LOAD and op.output.dims]
 
 
-def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
+def loops_of(ir: KernelIR, rolled: Mapping[str, Dim]) -> list[Loop]:
     """The region's innermost loops, and those that its reductions may become."""
     found = []
     for op in ir.walk():
@@ -74,16 +75,16 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
                 exact = not (length.symbols() | tile.block.symbols()) & ir.hints.keys()
                 turns = _of_blocks_alone(length.substitute(ir.hints).cdiv(tile.block.substitute(ir.hints)))
             found.append(Loop(loop_site(ir, tile.name), tuple(walk(op.regions[0])), TRUE, turns, exact))
-    for site, extent in rolled.items():
-        ops = tuple(op for op in ir.walk() if any(d.extent == extent for v in op.outputs for d in v.dims))
-        turns = Expr.of(ir.hint(extent)).cdiv(Expr.sym(site).max(1))
+    for site, dim in rolled.items():
+        ops = tuple(op for op in ir.walk() if any(dim in v.dims for v in op.outputs) or folded(op) == dim)
+        turns = Expr.of(ir.hint(dim.extent)).cdiv(Expr.sym(site).max(1))
         found.append(Loop(rolled_site(site), ops, Expr.sym(site).ne(0), turns, False))
     return found
 
 
 def _of_blocks_alone(turns: Expr) -> Expr | None:
     """``turns`` where only block sizes are open."""
-    return turns if all(s.startswith("block:") for s in turns.symbols()) else None
+    return turns if all(map(is_block, turns.symbols())) else None
 
 
 def spread_knobs(ir: KernelIR) -> Iterator[Knob]:

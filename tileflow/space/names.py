@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..ir.graph import KernelIR
+from ..ir.graph import CUT, KernelIR
 from ..passes.roll import ROW
 
 _REDUCTION = "reduce:"
@@ -20,6 +20,11 @@ def region_of(knob: str) -> int:
     """The region that a knob of this name belongs to; 0 for those that host code asks for, which belong to all."""
     found = _REGION.search(knob)
     return int(found[1]) if found else 0
+
+
+def is_block(symbol: str) -> bool:
+    """Whether a symbol is the size of a loop's blocks, the author's or the compiler's."""
+    return symbol.startswith(("block:", CUT))
 
 
 def loop_site(ir: KernelIR, tile: str) -> str:

@@ -11,6 +11,7 @@ from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..schedule.types import ROWS_OF_A_GROUP
+from .names import is_block
 
 _FEW = 2  # consumer groups
 MASKS = 16  # registers of a thread for the masks of a partial block
@@ -24,7 +25,7 @@ def schedule_constraint(name: str, check: Expr, repair: Repair, reason: str) -> 
 
 def block_steps(size: Expr, direction: Direction) -> Repair:
     """The repair that moves a size in one direction, by the block sizes that it is made of."""
-    return tuple((name, direction) for name in sorted(size.symbols()) if name.startswith("block:"))
+    return tuple((name, direction) for name in sorted(size.symbols()) if is_block(name))
 
 
 def rows_of_groups(rows: Expr, groups: Sequence[int]) -> Iterator[Constraint]:

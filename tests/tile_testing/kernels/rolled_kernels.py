@@ -58,3 +58,80 @@ def stored_beside_a_sum(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         sums[tile, :] = row.sum(2)
         out[tile, :, :] = row - row.mean(2, keepdim=True)
     return out, sums
+
+
+@tileflow.kernel
+def projected(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """A product of whole rows by columns, added to what there is."""
+    out = torch.empty(x.size(0), w.size(1), dtype=x.dtype, device=x.device)
+    for t, n in tfl.tile([x.size(0), w.size(1)]):
+        out[t, n] = torch.relu(x[t, :] @ w[:, n] + bias[n])
+    return out
+
+
+@tileflow.kernel
+def projected_whole(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """A product of whole rows by a whole matrix, and the softmax of each row of it."""
+    out = torch.empty(x.size(0), w.size(1), dtype=x.dtype, device=x.device)
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = torch.softmax(torch.addmm(bias[:], x[t, :], w[:, :]).float(), -1).to(x.dtype)
+    return out
+
+
+@tileflow.kernel
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention to all keys at once."""
+    out = torch.empty_like(q)
+    for t in tfl.tile(q.size(0)):
+        scores = torch.softmax((q[t, :] @ k[:, :].T).float(), -1)
+        out[t, :] = (scores.to(v.dtype) @ v[:, :]).to(q.dtype)
+    return out
+
+
+@tileflow.kernel
+def multiplied_in_batches(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Whole matrices of a batch, quantised on one side."""
+    out = torch.empty(x.size(0), x.size(1), y.size(2), dtype=x.dtype, device=x.device)
+    for b in tfl.tile(x.size(0), block_size=1):
+        out[b, :, :] = torch.bmm(x[b, :, :], y[b, :, :].to(x.dtype) * 0.5)
+    return out
+
+
+@tileflow.kernel
+def placed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The largest element of each row, its place, and the place of the least."""
+    most, where, least = (torch.empty(x.size(0), dtype=d, device=x.device) for d in (x.dtype, torch.int64, torch.int64))
+    for tile in tfl.tile(x.size(0)):
+        most[tile], where[tile] = x[tile, :].max(1)
+        least[tile] = x[tile, :].argmin(1)
+    return most, where, least
+
+
+@tileflow.kernel
+def placed_in_columns(x: torch.Tensor) -> torch.Tensor:
+    """The place of the largest element of each column of each box, and of its rows."""
+    out = torch.empty(x.size(0), x.size(2), dtype=torch.int64, device=x.device)
+    for tile in tfl.tile(x.size(0), block_size=1):
+        out[tile, :] = x[tile, :, :].argmax(1)
+    return out
+
+
+@tileflow.kernel
+def numbered(x: torch.Tensor, label: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each row where its label is, and all of it by its places."""
+    found, out = torch.empty_like(x[:, 0]), torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        places = tfl.arange(x.size(1))
+        row = x[tile, :]
+        found[tile] = torch.where(places == label[tile][:, None], row, 0.0).sum(1)
+        out[tile, :] = row * (places + 3)
+    return found, out
+
+
+@tileflow.kernel
+def averaged(x: torch.Tensor) -> torch.Tensor:
+    """The mean over both dimensions of each box."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile, :, :].mean((1, 2))
+    return out

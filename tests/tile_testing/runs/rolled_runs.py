@@ -1,30 +1,66 @@
-"""Kernels of :mod:`..kernels.rolled_kernels` with each set of their reductions as loops, in the interpreter."""
+"""Kernels of :mod:`..kernels.rolled_kernels` with each set of their dimensions as loops, in the interpreter."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from tileflow.measure.check import check_call
 from tileflow.measure.check import reference_of as make_reference
-from tileflow.passes.roll import rollable
 from tileflow.target import target
 
 from ..kernels import rolled_kernels
 
+SIZES = {0, 64, 128}  # of dimensions that no author's loop cuts; 0: in one piece
+
 
 def check(name: str, shape: tuple[int, ...]) -> dict[tuple[int, ...], str]:
-    """What is wrong under each choice of the reductions' knobs that the space has; empty where nothing is."""
+    """:func:`check_all` of one float32 tensor."""
+    return check_all(name, [shape], ["float32"])
+
+
+def check_all(name: str, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> dict[tuple[int, ...], str]:
+    """What is wrong under each choice of the dimensions' knobs that the space has; empty where nothing is. ``dtypes``:
+    of the arguments, the last one of all further ones."""
     kernel = getattr(rolled_kernels, name)
-    args = (torch.randn(shape, generator=torch.Generator().manual_seed(0)),)
+    every = (*dtypes, *dtypes[-1:] * len(shapes))
+    return _under_each(kernel, tuple(_argument(n, *its) for n, its in enumerate(zip(shapes, every, strict=False))))
+
+
+def check_places(dtype: str) -> dict[tuple[int, ...], str]:
+    """The same of places of extrema, in rows of nothing but an infinity, with several NaN, and with many equals."""
+    x = _argument(0, (4, 300), dtype)
+    if x.is_floating_point():
+        x[0] = float("-inf")
+        x[1, [7, 200]] = float("nan")
+        x[2] = x[2].round()
+    else:
+        x[0] = torch.iinfo(x.dtype).min
+        x[1] = torch.iinfo(x.dtype).max
+    return _under_each(rolled_kernels.placed, (x,))
+
+
+def _argument(seed: int, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
+    generator, its = torch.Generator().manual_seed(seed), getattr(torch, dtype)
+    if its.is_floating_point:
+        return torch.randn(shape, generator=generator).to(its)
+    return torch.randint(0, 100, shape, generator=generator, dtype=its)
+
+
+def _under_each(kernel: Any, args: tuple[torch.Tensor, ...]) -> dict[tuple[int, ...], str]:
     reference = make_reference(kernel, args)
     lowered = kernel.lower(args, target("nvidia-h200"))
-    sites = list(rollable(lowered.regions[0]))
+    knobs = [k for k in lowered.space.knobs if k.role in ("block", "reduction") and "#" in k.name]
     found = {}
-    for wanted in itertools.product((0, 128), repeat=len(sites)):
-        config = lowered.space.adapt(lowered.default.to_dict() | dict(zip(sites, wanted, strict=True)))
-        chosen = tuple(int(config[site]) for site in sites)
-        if chosen not in found:
-            found[chosen] = check_call(kernel.compile(lowered, config, "cpu"), args, reference).reason
+    for wanted in itertools.product(*(k.choices for k in knobs)):
+        if {c for c in wanted if isinstance(c, int)} <= SIZES:
+            config = lowered.space.adapt(
+                lowered.default.to_dict() | {k.name: c for k, c in zip(knobs, wanted, strict=True)}
+            )
+            chosen = tuple(int(config[k.name]) for k in knobs)
+            if chosen not in found:
+                found[chosen] = check_call(kernel.compile(lowered, config, "cpu"), args, reference).reason
     return found

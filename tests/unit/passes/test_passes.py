@@ -268,9 +268,14 @@ def test_what_a_loop_carries() -> None:
 
 
 def test_what_is_not_rolled() -> None:
-    def argmax(x):
+    def written_and_read(x):
         for tile in tfl.tile(x.size(0)):
             x[tile, 0] = x[tile, :].argmax(1).float()
+
+    def summed_up(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, :].cumsum(1)
 
     def stored_and_read(x):
         for tile in tfl.tile(x.size(0)):
@@ -294,12 +299,7 @@ def test_what_is_not_rolled() -> None:
         for tile in tfl.tile(x.size(0)):
             out[tile, 1:] = x[tile, 1:] * 2
 
-    def numbered(x):
-        out = torch.empty_like(x)
-        for tile in tfl.tile(x.size(0)):
-            out[tile, :] = x[tile, :] + tfl.arange(x.size(1))
-
-    for function in (argmax, stored_and_read, one_column, carried, shifted, numbered):
+    for function in (written_and_read, summed_up, stored_and_read, one_column, carried, shifted):
         assert rollable(region(function)) == {}
 
 
@@ -322,6 +322,42 @@ def test_a_row_that_is_only_stored_is_a_loop_too() -> None:
     for columns in (1 << 16, 1 << 20):  # registers hold no more than 65536 elements, of which two rows live at once
         it = lower(doubled_and_halved, meta(100, columns))
         assert it.default[site] == 4096 and it.space.is_valid(it.default)
+
+
+def test_dimensions_of_one_length_are_loops_of_their_own() -> None:
+    """A square box, a square matrix: as one dimension neither was a loop."""
+
+    def averaged(x):
+        out = torch.empty_like(x[:, 0, 0])
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = x[tile, :, :].mean((1, 2))
+        return out
+
+    def normed(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0), block_size=1):
+            out[tile, :, :] = torch.softmax(torch.bmm(x[tile, :, :], x[tile, :, :]), -1)
+        return out
+
+    x = meta(8, 512, 512)
+    for function in (averaged, normed):
+        found = rollable(region(function, x))
+        assert len(set(found.values())) == len(found) >= 2
+        it = lower(function, x)
+        assert it.space.is_valid(it.default)
+
+
+def test_dimensions_that_meet_are_one_whatever_their_names() -> None:
+    """Rows of two tensors that are added up lane by lane, and rows that never meet, are one loop each phase."""
+
+    def both(x, y):
+        out = torch.empty_like(x[:, 0])
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = (x[tile, :] * y[tile, :]).sum(1) + x[tile, :].amax(1) + y[tile, :].amin(1)
+        return out
+
+    (dim,) = rollable(region(both, meta(100, 3000), meta(100, 3000))).values()
+    assert dim.number == 0 and len(loops(masked(both, meta(100, 3000), meta(100, 3000), looped=True))) == 1
 
 
 def test_a_box_that_is_only_stored_is_two_loops() -> None:

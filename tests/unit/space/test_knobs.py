@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import torch
 from tile_testing.compiler_gallery import GALLERY, kernel, meta
+from tile_testing.kernels.rolled_kernels import projected
 from tile_testing.knob_configs import base, choices
 
 from tileflow.config import Choice
@@ -193,4 +195,8 @@ def test_each_knob_of_the_gallery_is_a_defined_one() -> None:
     softmax = kernel("examples.softmax:softmax")  # of rows that a cluster may hold
     long_rows = softmax.lower(softmax.inputs(device="meta", m=64, n=65536), target("nvidia-h200"))
     found |= {definition(knob.name) for knob in long_rows.space.knobs}
+    rows = tuple(
+        torch.empty(shape, device="meta") for shape in ((64, 512), (512, 64), (64,))
+    )  # of products, in one piece
+    found |= {definition(knob.name) for knob in projected.lower(rows, target("nvidia-h200")).space.knobs}
     assert found | {TUNABLE} == set(KNOBS)
