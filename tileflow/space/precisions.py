@@ -12,14 +12,16 @@ Numbers of 3.39e38 and more round to infinity in the shorter types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ..config import Knob
+from ..config import Constraint, Knob
+from ..expr import Expr
 from ..ir.analysis import in_full_precision, tile_length
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..target import Target
+from .extents import Extents
 from .knobs import PRECISION
 
 # elements that a sum has at least: the fewest of an instruction, and where the error is no larger than multiply-adds'
@@ -45,6 +47,22 @@ def parts_of_product(ir: KernelIR, op: Op, target: Target) -> tuple[str, ...]:
     columns = ir.hint(last.extent) if is_whole else max(LEAST_COLUMNS.values())
     fitting = (parts for parts, least in LEAST_SUMMED.items() if length >= least)
     return tuple(parts for parts in fitting if columns >= LEAST_COLUMNS[parts])
+
+
+def columns_fit(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> Iterator[Constraint]:
+    """Parts that results of few columns have not, where a block size says how many there are."""
+    for op in ir.walk():
+        name = PRECISION.name(site_of(op)) if op.kind is OpKind.DOT else ""
+        for parts, least in LEAST_COLUMNS.items() if name in knobs else ():
+            columns = extents.of(op.values[1].dims[-1])
+            fits = PRECISION.symbol(site_of(op)).ne(PRECISION.encoded(parts)).or_(Expr.of(least).le(columns))
+            if parts in knobs[name].choices and columns.constant is None:
+                yield Constraint(
+                    f"columns of {site_of(op)} in {parts}",
+                    fits,
+                    ((name, "down"),),
+                    f"a product in the parts {parts} has at least {least} columns: of fewer ptxas makes wrong code",
+                )
 
 
 def precision_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:

@@ -171,6 +171,17 @@ def test_products_without_matrix_units_count_in_each_turn_that_is_written_out() 
     assert it.space.repair(unrolled)["loop:tile_k.unroll"] < 4
 
 
+def test_results_of_few_columns_have_no_bfloat16_parts() -> None:
+    """Of 16 columns after another product ptxas made wrong code: infinities, addresses elsewhere."""
+    name = "examples.matmul:matmul"
+    it = kernel(name).lower(meta(name, (4096, 4096, 4096), "float32"), H200)
+    parts = {"product:dot#0.precision": "bf16x6", "block:tile_k": 32}
+    assert not it.space.violations(it.default.with_({**parts, "block:tile_n": 32}))
+    narrow = it.default.with_({**parts, "block:tile_n": 16})
+    assert any("at least 32 columns" in c.reason for c in it.space.violations(narrow))
+    assert it.space.is_valid(it.space.repair(narrow))
+
+
 def test_products_have_floors() -> None:
     """The matrix units' smallest shapes, also where a size is 1."""
     space = lowered("examples.matmul:matmul", (1, 1, 1)).space
