@@ -127,8 +127,23 @@ def _registers(size: int) -> int:
 
 @register_torch("kthvalue")
 def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The ``k``-th smallest element along ``dim``, counted from 1, and its place."""
-    return named("kthvalue", *_at(t, x, k - 1, dim, keepdim))
+    """The ``k``-th smallest element along ``dim``, counted from 1, and its place. ``k``: an int, also of the kernel's."""
+    axis = axis_of(t, dim, x.ndim)
+    if isinstance(k, int) and not 1 <= k <= (size := size_of(t, x, axis, "kthvalue", hint=_WHOLE)):
+        raise TraceError(
+            "kthvalue takes a k from 1 to the number of elements",
+            got=f"{k} of {size}",
+            where=t.location(),
+            hint="the smallest is the first: k=1; a k of each call's own: min(max(k, 1), n)",
+        )
+    if not isinstance(k, int) and not (isinstance(k, TileValue) and not k.ndim and not is_float(k.value.type.dtype)):
+        raise TraceError(
+            "kthvalue takes one int as k",
+            got=f"a tile of {k.ndim} dimensions, {k.dtype}" if isinstance(k, TileValue) else type(k).__name__,
+            where=t.location(),
+            hint="convert it: int(k); another k for each row: x.sort(dim)[0].gather(dim, k[:, None] - 1)",
+        )
+    return named("kthvalue", *_at(t, x, k - 1, axis, keepdim))
 
 
 @register_torch("median")
@@ -149,10 +164,9 @@ def _at(t: Tracer, x: TileValue, position: Any, dim: int, keepdim: bool) -> tupl
     """The element at a position of the sorted dimension, and its place in ``x``."""
     axis = axis_of(t, dim, x.ndim)
     packed = _back(t, _places(t, x, axis, descending=False), axis)
-    if isinstance(position, int):
-        position = t.full(
-            (*packed.value.dims[:axis], *t.dims_of([1]), *packed.value.dims[axis + 1 :]), position, "int32"
-        )
+    if isinstance(position, int) or not position.ndim:
+        first: Any = t.full((*packed.value.dims[:axis], *t.dims_of([1]), *packed.value.dims[axis + 1 :]), 0, "int32")
+        position = t.cast(first + position, "int32")
     places = gather(t, packed, axis, position)
     values = gather(t, x, axis, places)
     return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
