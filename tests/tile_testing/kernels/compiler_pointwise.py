@@ -28,6 +28,7 @@ UNARY: tuple[str, ...] = (
     "a.masked_fill(a == 3, 7)", "torch.zeros_like(a)", "torch.ones_like(a)", "torch.full_like(a, 3)",
     "torch.zeros_like(a, dtype=torch.float32)", "a ** 0", "a ** 1", "a ** 2", "a ** 5", "abs(a) ** 0.5",
     "abs(a) ** -0.5", "2 ** (a & 7)", "a ** 3", "a ** 2.0", "a * a + 1", "torch.round(a / 3, decimals=1)",
+    "torch.round(a, decimals=-1)", "torch.round(a, decimals=400)", "torch.round(a, decimals=-400)",
     "1 / a", "2 - a", "a.logical_not()", "a.arctan()", "torch.logit(a, 0.1)", "a.copysign(-1.0)",
     "a.float_power(2)", "torch.ldexp(a, torch.full_like(a, 3))",
     "a // 3", "a // -3", "a % 3", "a % -3", "torch.fmod(a, 3)", "a // 0.1", "a % 0.1", "0.1 // a", "1 % a",
