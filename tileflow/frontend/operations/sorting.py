@@ -127,7 +127,7 @@ def _registers(size: int) -> int:
 
 @register_torch("kthvalue")
 def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The ``k``-th smallest element along ``dim``, counted from 1, and its place. ``k``: an int, also of the kernel's."""
+    """The ``k``-th smallest element along ``dim``, counted from 1, and its place. ``k``: an int, or the kernel's."""
     axis = axis_of(t, dim, x.ndim)
     if isinstance(k, int) and not 1 <= k <= (size := size_of(t, x, axis, "kthvalue", hint=_WHOLE)):
         raise TraceError(
