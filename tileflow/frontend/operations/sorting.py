@@ -19,6 +19,7 @@ from ..intervals import interval
 from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
+from .extents import known
 from .reductions import any_
 from .reshape import axis_of
 from .slices import part, size_of
@@ -129,10 +130,14 @@ def _registers(size: int) -> int:
 def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The ``k``-th smallest element along ``dim``, counted from 1, and its place. ``k``: an int, or the kernel's."""
     axis = axis_of(t, dim, x.ndim)
-    if isinstance(k, int) and not 1 <= k <= (size := size_of(t, x, axis, "kthvalue", hint=_WHOLE)):
+    along = x.value.dims[axis]
+    size = (
+        known(t, along.extent).constant if along.tile is None else None
+    )  # a loop's tile has as many as its config says
+    if isinstance(k, int) and (k < 1 or (size is not None and k > size)):
         raise TraceError(
             "kthvalue takes a k from 1 to the number of elements",
-            got=f"{k} of {size}",
+            got=f"{k} of {along.extent if size is None else size}",
             where=t.location(),
             hint="the smallest is the first: k=1; a k of each call's own: min(max(k, 1), n)",
         )
