@@ -6,6 +6,7 @@ torch; what comes back is 0.0.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .extents import known
-from .reductions import any_
+from .reductions import any_, reduce
 from .reshape import axis_of
 from .slices import part, size_of
 from .statistics import lanes
@@ -163,6 +164,53 @@ def median(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> 
         middle = t.pointwise("where", any_(t, t.pointwise("isnan", x), axis, True), size - 1, middle)
     found = _at(t, x, middle, axis, keepdim)
     return found[0] if dim is None else named("median", *found)
+
+
+@register_torch("nanmedian")
+def nanmedian(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of two middle elements among those that are no NaN."""
+    if not x.is_floating_point():
+        return median(t, x, dim, keepdim)
+    if dim is None and x.ndim != 1:
+        raise TraceError("nanmedian takes a dim", got="None", where=t.location(), hint="x.flatten().nanmedian()")
+    axis = axis_of(t, 0 if dim is None else dim, x.ndim)
+    size_of(t, x, axis, "nanmedian")
+    numbers: Any = reduce(t, "sum", t.cast(x == x, "int32"), axis, True)
+    found = _at(t, x, t.pointwise("maximum", numbers - 1, 0) // 2, axis, keepdim)
+    return found[0] if dim is None else named("nanmedian", *found)
+
+
+_BETWEEN = ("linear", "lower", "higher", "nearest", "midpoint")
+
+
+@register_torch("quantile")
+def quantile(
+    t: Tracer, x: Any, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Any:
+    """What a share ``q`` of the elements along ``dim`` lies below: between two of them as ``interpolation`` says. NaN
+    where there is one."""
+    if not isinstance(q, (int, float)) or not 0 <= q <= 1 or interpolation not in _BETWEEN:
+        raise TraceError(
+            f"quantile takes a number from 0 to 1, and an interpolation of {', '.join(_BETWEEN)}",
+            got=f"{q!r}, {interpolation!r}"[:200],
+            where=t.location(),
+            hint="several by several calls: torch.quantile(x, 0.25, dim), torch.quantile(x, 0.75, dim)",
+        )
+    if dim is None and x.ndim != 1:
+        raise TraceError("quantile takes a dim", got="None", where=t.location(), hint="torch.quantile(x.flatten(), q)")
+    axis = axis_of(t, 0 if dim is None else dim, x.ndim)
+    last = size_of(t, x, axis, "quantile") - 1
+    place = q * last
+    low, high = math.floor(place), math.ceil(place)
+    if interpolation == "nearest":
+        low = high = round(place)
+    low, high = (high if interpolation == "higher" else low), (low if interpolation == "lower" else high)
+    ordered = sort(t, x, axis)[0]
+    below, above = (part(t, ordered, axis, slice(n, n + 1)) for n in (low, high))
+    weight = 0.5 if interpolation == "midpoint" else place - low
+    found: Any = below if low == high else below + (above - below) * weight
+    found = t.pointwise("where", any_(t, t.pointwise("isnan", x), axis, True), math.nan, found)
+    return found if keepdim else found.squeeze(axis)
 
 
 def _at(t: Tracer, x: TileValue, position: Any, dim: int, keepdim: bool) -> tuple[TileValue, TileValue]:
