@@ -22,6 +22,7 @@ from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
 from .counted_turns import counted_turns, exhaust
+from .few_turns import few_turns
 from .trace import Tracer
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
@@ -79,7 +80,7 @@ class TileLoop:
         """The same turns from the last to the first: again a loop of the kernel, unless they are few or count by a
         size."""
         start, stop, step = self.given or (0, 0, None)
-        if not isinstance(step, int) or is_short(*map(_expected, (start, stop)), step):
+        if not isinstance(step, int) or is_short(_expected(start), _expected(stop), step):
             return reversed(self.turns())
         distance = (stop - start) if step > 0 else (start - stop)
         count = (distance + (abs(step) - 1)) // abs(step)
@@ -161,6 +162,16 @@ class Control:
             loop = partial(self._device_loop, it, targets)
             return ChangedContainers(self.tracer, *seen).carry(body, names, values, loop)
         self.has_chosen = True
+        if counted is not None and len(counted.numbers) > 1:
+            numbers = counted.numbers
+            loop = partial(self._device_loop, scalar_loop(numbers.start, numbers.stop, numbers.step), targets)
+            carried = ChangedContainers(self.tracer, *seen)
+            as_loop = partial(carried.carry, counted.over(body), names, values, loop)
+            values = few_turns(
+                self.tracer, counted, body, values, names, ChangedContainers(self.tracer, *seen), as_loop
+            )
+            exhaust(it)
+            return values
         for item in self._iterate(it):
             values = body(item, *values)
         return values
