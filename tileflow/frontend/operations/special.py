@@ -406,12 +406,12 @@ def erfinv(t: Tracer, x: Any) -> Any:
     """The inverse of ``erf``: by polynomials, and in float64 two of Newton's steps after them."""
     x = floating(t, x)
     w: Any = -t.pointwise("log", (1 - x) * (1 + x))
-    found: Any = x * _where(
-        t, w < 5, _polynomial(w - 2.5, _ERFINV), _polynomial(t.pointwise("sqrt", w) - 3, _ERFINV_FAR)
-    )
+    far = t.pointwise("sqrt", t.pointwise("maximum", w, 5)) - 3  # the maximum, so that no gradient is infinite at 0
+    found: Any = x * _where(t, w < 5, _polynomial(w - 2.5, _ERFINV), _polynomial(far, _ERFINV_FAR))
     if x.value.type.dtype == "float64":
         for _ in range(2):
             slope = t.pointwise("exp", -found * found) * (2 / math.sqrt(math.pi))
             found = found - (t.pointwise("erf", found) - x) / slope
     size: Any = t.pointwise("abs", x)
-    return _where(t, size == 1, x * math.inf, found)
+    endless = t.cast(_where(t, x > 0, math.inf, -math.inf), x.value.type.dtype)
+    return _where(t, size == 1, endless, found)

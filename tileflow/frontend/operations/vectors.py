@@ -15,10 +15,10 @@ from ..values import TensorRef, TileValue
 from .einsum import einsum
 from .factories import arange
 from .matmul import vector_dot
-from .packing import stack
+from .packing import stack, unbind
 from .reductions import norm, reduce
 from .reshape import axis_of, value_of
-from .slices import index_select, roll, size_of
+from .slices import index_select, size_of
 from .views import unsqueeze
 
 # ---- products -------------------------------------------------------------------------------------------------------
@@ -35,7 +35,8 @@ def cross(t: Tracer, a: Any, b: Any, dim: int | None = None) -> Any:
     a, b = t.expand(a, dims), t.expand(b, dims)
     if size_of(t, a, axis, "cross") != 3:
         raise ShapeError("a cross product is of vectors of 3", got=show(dims), where=t.location(), hint="name the dim")
-    return roll(t, a, -1, axis) * roll(t, b, -2, axis) - roll(t, a, -2, axis) * roll(t, b, -1, axis)
+    (a0, a1, a2), (b0, b1, b2) = (unbind(t, x, axis) for x in (a, b))
+    return stack(t, [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis)
 
 
 def _cross_of_last(t: Tracer, a: Any, b: Any, *, dim: int = -1) -> Any:
