@@ -6,6 +6,7 @@ Production calls need only the runtime and the host/device split; the compiler i
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import importlib.util
 import logging
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from .library import Operators
     from .lowered import Lowered
     from .operators import Rule
+
+# the last one is for tests and other dialects
+TUNE_OPTIONS = ("budget_s", "tables", "out", "device_class", "strategy", "seed", "by_value", "tools")
 
 _log = logging.getLogger("tileflow")
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
@@ -466,6 +470,7 @@ class Kernel:
         """
         given = {name: value for name, value in options.items() if name in self.host.signature.parameters}
         rest = {name: value for name, value in options.items() if name not in given}
+        _refuse_unknown_options(rest, f"{self.name}.tune", self.host.signature.parameters)
         (row,) = tune([(self, args, given)], **rest)
         return row
 
@@ -480,9 +485,11 @@ def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
     ``budget_s=60.0``: seconds for each. ``tables``: the folder for the rows, the user's own where not given (see
     :mod:`tileflow.runtime.user_tables`). ``out``: where to keep the journal and a report as well. ``device_class``: of
     another card than the tensors': the cost model stands in for one that is not at hand. ``strategy``, ``seed``: of the
-    search. Returns a row for each call, None where no config works. The search is in the ``tune`` extra
+    search. ``by_value=False``: whether workers are given floats as they are, also where they take more than 64 MiB.
+    Returns a row for each call, None where no config works. The search is in the ``tune`` extra
     (``pip install tileflow[tune]``), which this package does not import. Raises CallError and SpecError.
     """
+    _refuse_unknown_options(options, "tileflow.tune")
     try:
         if "tools" not in options:  # whose workers have begun
             importlib.import_module("tileflow_experiments.begin").begin()
@@ -491,6 +498,21 @@ def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
         raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
     rows: list[Any] = search.tune_calls(list(calls), **options)
     return rows
+
+
+def _refuse_unknown_options(options: Iterable[str], where: str, parameters: Iterable[str] = ()) -> None:
+    """Raises CallError for an option that :func:`tune` lacks. ``parameters``: keywords that are the call's."""
+    for name in options:
+        if name not in TUNE_OPTIONS:
+            near = difflib.get_close_matches(name, (*TUNE_OPTIONS, *parameters), n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            own = f"; arguments of the call: {', '.join(parameters)}" if parameters else ""
+            raise CallError(
+                "a keyword of tune must be one of its options" + (", or a parameter of the kernel" if own else ""),
+                got=f"{name}=",
+                where=where,
+                hint=f"{hint}options: {', '.join(o for o in TUNE_OPTIONS if o != 'tools')}{own}",
+            )
 
 
 def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:

@@ -31,6 +31,7 @@ import torch
 from tileflow.api import Kernel, load_kernel
 from tileflow.errors import CallError, HostDataError, SpecError
 from tileflow.lowered import Lowered
+from tileflow.measure.inputs import leaves
 from tileflow.runtime.ambient import float32_precision
 from tileflow.runtime.argtree import bind_call, tensors
 from tileflow.runtime.describe import check_memory
@@ -65,15 +66,17 @@ class _Header:
 class SharedCall(AbstractContextManager["SharedCall"]):
     """A call's arguments as they are now, for the workers of this host, while it is open.
 
-    ``reference``: the text by which :func:`load` finds it, as long as this process lives. Raises CallError for
-    arguments that no kernel takes or that have no by-value form.
+    ``by_value``: whether workers get floats as they are, however many (see :mod:`.shared_tensors`). ``drawn``: the
+    names of the arguments that they get drawn anew. ``reference``: the text by which :func:`load` finds it, as long as
+    this process lives. Raises CallError for arguments that no kernel takes or that have no by-value form.
     """
 
-    def __init__(self, kernel: Kernel, args: Sequence[Any], device: torch.device) -> None:
+    def __init__(self, kernel: Kernel, args: Sequence[Any], device: torch.device, by_value: bool = False) -> None:
         check_memory(kernel.name, bind_call(kernel.host.signature, kernel.name, tuple(args), {}))
         self.kernel = kernel
         pickler = _pickled(kernel, tuple(args), device)
-        packer = Packer(pickler.tensors, device)
+        packer = Packer(pickler.tensors, device, by_value)
+        self.drawn = _drawn(kernel, args, pickler.tensors, packer.layout)
         token = secrets.token_hex(8)
         header = pickle.dumps(
             _Header(
@@ -109,6 +112,15 @@ class SharedCall(AbstractContextManager["SharedCall"]):
 
     def __exit__(self, *ending: object) -> None:
         self.close()
+
+
+def _drawn(kernel: Kernel, args: Sequence[Any], stored: Sequence[torch.Tensor], layout: Layout) -> tuple[str, ...]:
+    """Return the names of the tensors whose values are drawn, those of the kernel's own after the arguments'."""
+    drawn = {id(tensor) for tensor, view in zip(stored, layout.views, strict=True) if view.sample is not None}
+    named = zip(kernel.host.signature.parameters, args, strict=False)
+    found = {id(leaf): path for name, value in named for path, leaf in leaves(value, name) if id(leaf) in drawn}
+    own = len(drawn) - len(found)
+    return (*found.values(), *([f"{own} that the kernel itself holds"] if own else []))
 
 
 def _begin(header: int) -> int:

@@ -2,7 +2,8 @@
 
 What is stored are *spans*: the bytes of one storage from the first to the last that a tensor of the call covers.
 Integers, booleans and small spans of floats are stored by value. A large span of floats is drawn anew in every process
-from a sample of its values, so that the shares of zeros, infinities and NaN, signs and ranges are the caller's.
+from a sample of its values, so that the shares of zeros, infinities and NaN, signs and ranges are the caller's; unless
+the caller asks for its values.
 """
 
 from __future__ import annotations
@@ -66,9 +67,12 @@ class _Group:
 
 
 class Packer:
-    """Lays ``tensors`` out, then writes their values. ``device``: the call's; tensors elsewhere stay on the CPU."""
+    """Lays ``tensors`` out, then writes their values. ``device``: the call's; tensors elsewhere stay on the CPU.
 
-    def __init__(self, tensors: Sequence[torch.Tensor], device: torch.device) -> None:
+    ``by_value``: whether large spans of floats are stored too.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor], device: torch.device, by_value: bool = False) -> None:
         self._tensors = [tensor.detach() for tensor in tensors]
         self._chunks: list[tuple[int, torch.Tensor]] = []  # bytes, and where they go
         self._end = 0
@@ -77,7 +81,7 @@ class Packer:
         for group in _groups(self._tensors):
             first = self._tensors[group.members[0]]
             drawn = all(map(_is_drawable, (self._tensors[i] for i in group.members)))
-            drawn = drawn and group.end - group.begin > BY_VALUE_BYTES
+            drawn = drawn and not by_value and group.end - group.begin > BY_VALUE_BYTES
             base = group.begin - group.begin % ALIGNMENT
             place = None if drawn else self._put(_bytes(first, group), group.begin - base)
             spans.append(Span(group.end - base, place, first.device == device))

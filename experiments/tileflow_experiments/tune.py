@@ -41,10 +41,11 @@ from . import closing, sweep
 from . import journal as journals
 from .begin import on_ray
 from .progress import Progress
-from .records import StudyKey, how_they_ended
+from .records import StudyKey, TrialRecord, how_they_ended
 from .spec import KernelSpec, SweepSpec, parse
 from .sweep import Outputs
 from .tuning_task import TuningTask
+from .verify import WRONG
 from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
@@ -63,6 +64,7 @@ def tune_calls(
     device_class: str | None = None,
     strategy: str = "default",
     seed: int = 0,
+    by_value: bool = False,
     tools: Tools | None = None,
 ) -> list[Entry | None]:
     """Tune the calls as :func:`tileflow.tune` does. ``tools``: what trials run on; workers of this machine where
@@ -81,7 +83,9 @@ def tune_calls(
     spec = replace(spec, kernels=kernels, seeds=_seeds(wanted, place))
     outputs.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        shared = {key: stack.enter_context(SharedCall(c.kernel, c.args, c.device)) for key, c in studies.items()}
+        shared = {
+            key: stack.enter_context(SharedCall(c.kernel, c.args, c.device, by_value)) for key, c in studies.items()
+        }
         chatter = stack.enter_context(_chatter_in(outputs.folder / "tune.log"))
         used = replace(
             tools or Tools(_on_this_machine),
@@ -94,7 +98,8 @@ def tune_calls(
     rows = _rows(outputs)
     kept = {version: _keep(table, place, outputs) for version, table in rows.items()}
     found = [_row_of(call, device, rows) for call in wanted]
-    print(_closing_table(wanted, found, kept, device, outputs, stopped), flush=True)
+    drawn = {key: call.drawn for key, call in shared.items()}
+    print(_closing_table(wanted, found, kept, device, outputs, stopped, drawn), flush=True)
     return found
 
 
@@ -283,8 +288,10 @@ def _closing_table(
     device: str,
     outputs: Outputs,
     stopped: str,
+    drawn: Mapping[StudyKey, Sequence[str]],
 ) -> str:
-    """Return a table of what each call's search found, then where the rows are."""
+    """Return a table of what each call's search found, then where the rows are. ``drawn``: each call's arguments whose
+    values were drawn."""
     folded = journals.fold(journals.read(outputs.journal))
     reasons = journals.stopped(folded.events)
     outcomes = []
@@ -293,9 +300,22 @@ def _closing_table(
         ended = "" if row else how_they_ended(folded.trials.get(key, ()))
         outcomes.append(closing.Outcome(call.kernel.__name__, call.problem.key, row, reasons.get(key.id, ""), ended))
     text = closing.table(outcomes, folded)
+    for call, row in zip(calls, rows, strict=True):
+        key = call.study(device)
+        text += [] if row else _of_drawn_values(call, drawn[key], folded.trials.get(key, ()))
     text += [f"row{'s' if len(calls) > 1 else ''} in {path}" for path in dict.fromkeys(kept.values())]
     if stopped:
         text.append(f"stopped before its end: {stopped}")
     if stopped or not kept:
         text.append(f"what was logged is in {outputs.folder / 'tune.log'}")
     return "\n".join(text)
+
+
+def _of_drawn_values(call: _Call, drawn: Sequence[str], trials: Sequence[TrialRecord]) -> list[str]:
+    """Return what to do where results were wrong of values that are not the call's own: a line, or none."""
+    if not drawn or not any(record.result.outcome.status in WRONG for record in trials):
+        return []
+    return [
+        f"{call.kernel.__name__}: trials had other values of {', '.join(drawn)} than yours, drawn from theirs since "
+        "they take more than 64 MiB; where results need values that belong together: tune(..., by_value=True)"
+    ]

@@ -39,6 +39,22 @@ def test_a_count_that_is_rounded_up(interpreter: Interpreter) -> None:
     assert [int(out[0]) for out in found] == [-(-n // 4) + (n - 7) // 4 + (3 - n) % 4 for n in sizes]
 
 
+@pytest.mark.parametrize(("end", "step"), [(7, 2), (-7, -2)])
+def test_a_count_by_a_step_of_either_sign(interpreter: Interpreter, end: int, step: int) -> None:
+    """``tl.cdiv`` of two negative ints was one too many: -6 by -2 had 4 numbers."""
+    ends = [n if step > 0 else -n for n in (5, 6, 7, 8)]
+    calls = [(X, n, step) for n in ends]
+    found = interpreter("runs.portable_runs:run", KERNELS, "counted_by_a_step", (X, end, step), calls)
+    assert [int(out[0]) for out in found] == [1000 * len(range(0, n, step)) + sum(range(0, n, step)) for n in ends]
+
+
+def test_a_place_in_the_order_that_a_loop_counts(interpreter: Interpreter) -> None:
+    """The shapes of a gather were to blame, where ``k`` was an int of the kernel's."""
+    x = torch.randn(7, 13, generator=torch.Generator().manual_seed(2))
+    (out,) = interpreter("runs.interpreted:run_all", [_call("kth_of_rows", (x, 5), "dynamic")])
+    assert torch.equal(out, x.sort(dim=1)[0][:, :5])
+
+
 def _call(name: str, args: tuple[Any, ...], mode: str) -> Any:
     from tile_testing.runs.interpreted import Call
 

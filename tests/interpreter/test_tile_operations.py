@@ -50,6 +50,44 @@ LETTERS = (
     "a.view(-1, 4, 4).triu(1)", "torch.tril(a.view(-1, 4, 4), diagonal=-1)",
     "torch.diagonal(a.view(-1, 4, 4), dim1=1, dim2=2)",
 )  # fmt: skip
+VECTORS = (
+    "torch.cross(a[:, :3], b[:, :3], dim=1)", "torch.linalg.cross(a[:, :3], b[:, 3:6])",
+    "a.view(-1, 4, 4)[:, :, 1:].cross(b.view(-1, 4, 4)[:, :, :3], dim=-1)", "torch.linalg.vecdot(a, b)",
+    "torch.linalg.vecdot(a.view(-1, 4, 4), b.view(-1, 4, 4), dim=1)", "torch.inner(a, torch.arange(16) / 5.0)",
+    "torch.tensordot(a.view(-1, 4, 4), (torch.arange(16) / 5.0).view(4, 4), dims=1)",
+    "torch.tensordot(a.view(-1, 4, 4), (torch.arange(16) / 5.0).view(4, 4), dims=([2, 1], [0, 1]))",
+    "torch.cdist(a.view(-1, 4, 4), b.view(-1, 4, 4))", "torch.cdist(a.view(-1, 4, 4), b.view(-1, 4, 4)[:, :2], p=1.0)",
+    "F.pairwise_distance(a, b)", "F.pairwise_distance(a, b, p=1.0, keepdim=True)",
+    "torch.linalg.matrix_norm(a.view(-1, 4, 4))", "F.one_hot(a.abs().long(), 5)", "torch.linalg.vander(a[:, :3], N=4)",
+    "torch.linalg.diagonal(a.view(-1, 4, 4))", "torch.diag_embed(a[:, :4])",
+    "F.embedding(a[:, 0].abs().long(), torch.arange(64).view(4, 16) / 5.0)",
+)  # fmt: skip
+BORDERS = (
+    "F.pad(a, (1, 2))", "F.pad(a, (0, 3), value=2.0)", "F.pad(a, (-1, 2))", "F.pad(a, [-2, -3])",
+    "F.pad(a.view(-1, 4, 4), (1, 0, 0, 2))", "F.pad(a, (2, 2), mode='reflect')", "F.pad(a, (3, 15), mode='reflect')",
+    "F.pad(a.view(-1, 1, 16), (3, 18), mode='replicate')", "F.pad(a, (4, 1), 'circular')",
+    "F.pad(a.int(), (1, 1), value=7)", "a.view(-1, 4, 4).rot90(1, (1, 2))", "torch.rot90(a.view(-1, 2, 8), 3, [1, 2])",
+    "torch.rot90(a.view(-1, 4, 4), -2, (2, 1))", "torch.diff(a, prepend=b[:, :2], dim=1)",
+    "torch.diff(a, n=2, append=b[:, :1])", "torch.hstack([a, b])", "torch.column_stack([a[:, 0], b])",
+    "torch.dstack([a, b])", "torch.hsplit(a, 2)", "torch.tensor_split(a, 3, dim=1)", "a.tensor_split((3, -5), 1)",
+    "a.view(-1, 2, 2, 4).dsplit(2)",
+)  # fmt: skip
+INTEGRALS = (
+    "torch.trapezoid(a, dim=1)", "torch.trapezoid(a, b, dim=1)", "torch.trapezoid(a, dx=0.5)",
+    "torch.trapz(a.view(-1, 4, 4), torch.arange(4) ** 2 / 5.0, dim=1)", "torch.cumulative_trapezoid(a, dim=1)",
+    "torch.cumulative_trapezoid(a, b)", "torch.quantile(a, 0.3, dim=1)", "a.quantile(0.5, dim=-1, keepdim=True)",
+    "torch.quantile(a, 0.26, dim=1, interpolation='lower')", "torch.quantile(a, 0.26, dim=1, interpolation='higher')",
+    "torch.quantile(a, 0.3, dim=1, interpolation='nearest')", "torch.quantile(a, 1.0, dim=1)",
+    "torch.quantile(a, 0.3, dim=1, interpolation='midpoint')", "torch.quantile(a.log(), 0.3, dim=1)",
+    "a.log().nanmedian(1)", "torch.nanmedian(a / 0 * 0, dim=1, keepdim=True)[0]",
+    "F.kl_div(a, b.sigmoid(), reduction='none')", "F.kl_div(a, b, reduction='none', log_target=True)",
+    "F.binary_cross_entropy(a.sigmoid(), b.sigmoid(), reduction='none')",
+    "F.binary_cross_entropy(a.sigmoid().round(), b.sigmoid(), weight=b, reduction='none')",
+    "F.binary_cross_entropy_with_logits(a * 60, b.sigmoid(), reduction='none')",
+    "F.binary_cross_entropy_with_logits(a, b.sigmoid(), pos_weight=torch.arange(16) / 5.0, reduction='none')",
+    "F.soft_margin_loss(a, b.sign(), reduction='none')", "F.poisson_nll_loss(a, b.abs(), reduction='none')",
+    "F.poisson_nll_loss(a.abs(), 3 * b.abs(), log_input=False, full=True, reduction='none')",
+)  # fmt: skip
 STATISTICS = (
     "torch.aminmax(a, dim=1, keepdim=True)", "torch.count_nonzero(a > 0, dim=1)", "a.nansum(1)", "a.log().nanmean(1)",
     "torch.std_mean(a, dim=1)", "torch.linalg.vector_norm(a, dim=-1)", "torch.linalg.norm(a, ord=1, dim=1)",
@@ -67,7 +105,8 @@ SPELLINGS = (
 )  # fmt: skip
 GROUPS = {
     "padded": (PADDED, 36), "slices": (SLICES, 16), "sorts": (SORTS, 16), "sorts of a tail": (SORTS, 13),
-    "letters": (LETTERS, 16),
+    "letters": (LETTERS, 16), "vectors": (VECTORS, 16), "borders": (BORDERS, 16), "integrals": (INTEGRALS, 16),
+    "integrals of a tail": (INTEGRALS[:3] + INTEGRALS[4:15], 13),
     "statistics": (STATISTICS, 13), "spellings": (SPELLINGS, 13), "slices of a tail": (SLICES[8:9] + SLICES[11:17], 16),
 }  # fmt: skip
 HEAD = "import torch\nimport torch.nn.functional as F\nimport tileflow\nimport tileflow.language as tfl\n\n\n"
@@ -122,7 +161,12 @@ REFUSED = {
     "a.add_(b)": "assign it", "a.sum().item()": "use it as it is", "a.cpu()": "store",
     "F.dropout(a, 0.5)": "tfl.rand", "a.double().sort(1)": r"\.float\(\)", "torch.einsum('...k->...', a)": "name every",
     "a.nonzero()": "known before", "a[::-1]": "index",
-    "a[:, ::-1]": "flip", "a[a > 0]": "extra_mask=mask",
+    "a[:, ::-1]": "flip", "a[a > 0]": "extra_mask=mask", "F.pad(a, (0, 0, 1, 1))": "load more of the tensor",
+    "F.pad(a, (17, 0), mode='circular')": "in several steps", "torch.quantile(a, 2.0, dim=1)": "from 0 to 1",
+    "F.one_hot(a.long())[:, :, 0]": "number of classes", "F.embedding(a.long(), b, max_norm=1.0)": "scale the rows",
+    "F.embedding(a.long(), b)": "1-D tile of ints", "torch.tensor_split(a, 17, 1)[0]": "fewer parts",
+    "torch.hsplit(a, 3)[0]": "tensor_split", "torch.linalg.matrix_norm(a, ord=1)": "amax",
+    "torch.cross(a, b, dim=1)": "name the dim", "torch.diag_embed(a, 1)[:, 0, :16]": "F.pad",
 }  # fmt: skip
 
 

@@ -43,6 +43,7 @@ _TRITON = {
 _FLOORED = {
     "floordiv": "({0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0))))",
     "mod": "({0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0))",
+    "cdiv": "({0} // {1} + (({0} % {1} != 0) & (({0} < 0) == ({1} < 0))))",
 }
 # What the text of grids, modules and tiles is written with.
 PART = "cta"  # the variable of a block's number in its cluster
@@ -178,7 +179,9 @@ class KernelPlan:
         if e.op not in _TRITON:
             raise InternalError("a size in a kernel is arithmetic", got=str(e), hint="please report this")
         is_settled = e.symbols() <= self.numbers.keys()  # Triton computes with constants as Python does
-        is_floored = e.op in _FLOORED and not is_settled and not all(map(is_nonnegative, e.args))
+        # of a count, 0 or less is none: a rounding up needs a sign for its divisor alone
+        signed = e.args[1:] if e.op == "cdiv" else e.args
+        is_floored = e.op in _FLOORED and not is_settled and not all(map(is_nonnegative, signed))
         form = _FLOORED[e.op] if is_floored else _TRITON[e.op]
         return form.format(*(self.text(a, wide) for a in e.args))
 

@@ -124,6 +124,18 @@ class ChangedContainers:
         self._restore()
         self._give(tuple(self._changed), values)
 
+    # ---- trials ---------------------------------------------------------------------------------
+
+    def parts(self) -> dict[_Part, Any]:
+        """What the containers hold now."""
+        return {
+            (i, key): item for i, one in self._containers.items() for key, item in (_parts(one.value) or {}).items()
+        }
+
+    def restore(self) -> None:
+        """Let the containers hold what they held when they were found."""
+        self._restore()
+
     # ---- both -----------------------------------------------------------------------------------
 
     def _names(self, parts: Iterable[_Part]) -> Names:

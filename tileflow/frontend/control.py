@@ -21,6 +21,8 @@ from .calls import call
 from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
+from .counted_turns import counted_turns, exhaust
+from .few_turns import few_turns
 from .trace import Tracer
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
@@ -74,8 +76,15 @@ class TileLoop:
     def __iter__(self) -> Iterator[int]:
         return iter(self.turns())
 
-    def __reversed__(self) -> Iterator[int]:
-        return reversed(self.turns())
+    def __reversed__(self) -> TileLoop | Iterator[int]:
+        """The same turns from the last to the first: again a loop of the kernel, unless they are few or count by a
+        size."""
+        start, stop, step = self.given or (0, 0, None)
+        if not isinstance(step, int) or is_short(_expected(start), _expected(stop), step):
+            return reversed(self.turns())
+        distance = (stop - start) if step > 0 else (start - stop)
+        count = (distance + (abs(step) - 1)) // abs(step)
+        return scalar_loop(start + (count - 1) * step, start - step, -step)
 
     def __len__(self) -> int:
         return len(self.turns())
@@ -94,6 +103,19 @@ def scalar_loop(start: Any, stop: Any, step: Any) -> TileLoop:
     distance, stride = (start - stop, -step) if is_down else (stop - start, step)
     count = (distance + (stride - 1)) // stride
     return TileLoop((0,), (count,), (None,), several=False, scalar=True, start=start, step=step, given=given)
+
+
+def is_short(start: int | None, stop: int | None, step: int) -> bool:
+    """Whether a range, as far as its ends are known, has so few turns that they are written out."""
+    return start is not None and stop is not None and len(range(start, stop, step)) <= UNROLLED
+
+
+def _expected(bound: Any) -> int | None:
+    """The number of a size in the call that is traced, None for what the kernel or the config decides."""
+    if not isinstance(bound, SymInt):
+        return bound if isinstance(bound, int) else None
+    hints = bound.tracer.hints
+    return bound.expr.evaluate(hints) if bound.expr.symbols() <= hints.keys() else None
 
 
 class Control:
@@ -129,12 +151,27 @@ class Control:
         """A loop: unrolled over a Python iterable, an op over tiles. Returns the carried values after it.
 
         ``seen``: what the body reads besides, names and values."""
-        if isinstance(it, range) and len(it) > UNROLLED:
-            it = scalar_loop(it.start, it.stop, it.step)
+        counted = counted_turns(it)
+        if counted is not None and len(counted.numbers) > UNROLLED:
+            exhaust(it)
+            it, body = (
+                scalar_loop(counted.numbers.start, counted.numbers.stop, counted.numbers.step),
+                counted.over(body),
+            )
         if isinstance(it, TileLoop):
             loop = partial(self._device_loop, it, targets)
             return ChangedContainers(self.tracer, *seen).carry(body, names, values, loop)
         self.has_chosen = True
+        if counted is not None and len(counted.numbers) > 1:
+            numbers = counted.numbers
+            loop = partial(self._device_loop, scalar_loop(numbers.start, numbers.stop, numbers.step), targets)
+            carried = ChangedContainers(self.tracer, *seen)
+            as_loop = partial(carried.carry, counted.over(body), names, values, loop)
+            values = few_turns(
+                self.tracer, counted, body, values, names, ChangedContainers(self.tracer, *seen), as_loop
+            )
+            exhaust(it)
+            return values
         for item in self._iterate(it):
             values = body(item, *values)
         return values

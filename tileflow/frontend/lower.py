@@ -437,9 +437,22 @@ class _RegionTrace:
                 "programs that run in parallel do not overwrite each other's results",
                 where=op.loc,
                 got=f"a value for each {tile} stored to one element of {getattr(op.attrs, 'tensor', '')}",
-                hint=f"add by tfl.atomic_add, index by {tile}.id, or make the loop over {tile} an inner one; where any "
-                f"of them will do, let one store: tfl.store(out, index, value, extra_mask={tile}.id == 0)",
+                hint=f"add by {_as_atomic(op.loc)}, index by {tile}.id, or make the loop over {tile} an inner one; "
+                f"where any of them will do, let one store: tfl.store(out, index, value, extra_mask={tile}.id == 0)",
             )
+
+
+def _as_atomic(where: Location | None) -> str:
+    """How to write the author's ``out[index] += value`` as an atomic; the function's name where the line is not one."""
+    try:
+        (line,) = ast.parse("" if where is None else where.text.strip()).body
+    except (SyntaxError, ValueError):  # part of a statement of several lines, or none
+        return "tfl.atomic_add"
+    match line:
+        case ast.AugAssign(ast.Subscript(tensor, index), ast.Add(), value):
+            if not any(isinstance(part, ast.Slice) for part in ast.walk(index)):
+                return f"tfl.atomic_add({ast.unparse(tensor)}, {ast.unparse(index)}, {ast.unparse(value)})"
+    return "tfl.atomic_add"
 
 
 def _shape_symbols(ops: Iterable[Op]) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -32,6 +33,16 @@ from .torch_registry import handler_for
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a trace had when it was made: see :meth:`Tracer.checkpoint`."""
+
+    mark: tuple[tuple[int, int], dict[str, int]]
+    depth: int
+    forced: Location | None
+    tables: tuple[dict[Any, Any], ...]
 
 
 class Tracer:
@@ -116,6 +127,24 @@ class Tracer:
         """Go back to a place of the same scope: what was recorded since is dropped, its names are given again."""
         self.builder.rewind(mark[0])
         self.names.restore(mark[1])
+
+    def checkpoint(self) -> Checkpoint:
+        """All that the trace has, to come back to by :meth:`restore` out of whatever it was in the middle of."""
+        own = (self.tiles, self.blocks, self.guards, self.value_names, self.overwritten)
+        return Checkpoint(self.mark(), len(self.scopes), self._forced, tuple(dict(d) for d in own))
+
+    def restore(self, to: Checkpoint) -> None:
+        """Be where the trace was, as if nothing had been recorded since."""
+        depth = len(self.scopes) - to.depth
+        del self.scopes[to.depth :]
+        for _ in range(depth):
+            self.builder.pop()
+        self.rewind(to.mark)
+        self.at(to.forced)
+        own: tuple[dict[Any, Any], ...] = (self.tiles, self.blocks, self.guards, self.value_names, self.overwritten)
+        for now, before in zip(own, to.tables, strict=True):
+            now.clear()
+            now.update(before)
 
     def wrap(self, value: Value) -> TileValue:
         """``value`` as device code sees it, of the scope that is open now."""

@@ -79,7 +79,12 @@ _STATISTICS = frozenset({"mean", "var", "std", "var_mean", "logsumexp", "norm"})
 _TRANSPOSED = (torch.Tensor.T.__get__, torch.Tensor.mT.__get__)  # type: ignore[attr-defined]
 _PRODUCTS = frozenset({"matmul", "__matmul__", "mm", "bmm", "dot"})
 _RESHAPES = frozenset({"reshape", "flatten", "ravel", "unflatten"})
-_LOST = _RESHAPES | frozenset({"view", "cat", "stack", "split", "chunk", "flip", "gather", "sort", "unbind"})
+_LOST = _RESHAPES | frozenset(
+    {"view", "cat", "stack", "split", "chunk", "flip", "gather", "sort", "unbind", "cosine_similarity", "count_nonzero",
+     "cdist", "inner", "tensordot", "pairwise_distance", "linalg_vecdot", "linalg_diagonal", "linalg_vander",
+     "linalg_matrix_norm", "diag_embed", "one_hot", "embedding", "rot90", "quantile", "nanmedian", "median",
+     "trapezoid", "trapz"}
+)  # fmt: skip
 
 
 def _least(dtype: torch.dtype) -> Any:

@@ -19,6 +19,28 @@ from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of,
 from .rules import ONCE, OUTER_CONSTANTS, named_twice, once_hint
 
 
+class DeviceBool(int):
+    """A comparison of an int that a kernel computes: a bool of Python, and to torch's functions a tensor."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = {name: _as_tensor(value) for name, value in (kwargs or {}).items()}
+        return func(*map(_as_tensor, args), **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_as_tensor(self), name)  # (i > 0).float()
+
+    def __repr__(self) -> str:
+        return str(bool(self))
+
+    def __invert__(self) -> DeviceBool:
+        return DeviceBool(not self)
+
+
+def _as_tensor(value: Any) -> Any:
+    return torch.tensor(bool(value)) if isinstance(value, DeviceBool) else value
+
+
 class DeviceInt(int):
     """An int that a kernel computes, or a block size: slices that it bounds are as long as they say."""
 
@@ -35,8 +57,32 @@ def _operator(name: str) -> Any:
     return apply
 
 
+def _logical(name: str) -> Any:
+    plain = getattr(int, name)
+
+    def apply(self: DeviceBool, other: Any) -> Any:
+        value = plain(self, other)
+        return DeviceBool(value) if isinstance(other, (bool, DeviceBool)) else value
+
+    return apply
+
+
+def _comparison(name: str) -> Any:
+    plain = getattr(int, name)
+
+    def apply(self: DeviceInt, other: Any) -> Any:
+        value = plain(self, other)
+        return value if value is NotImplemented else DeviceBool(value)
+
+    return apply
+
+
 for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv", "mod", "rmod", "neg"):
     setattr(DeviceInt, f"__{_name}__", _operator(f"__{_name}__"))
+for _name in ("and", "rand", "or", "ror", "xor", "rxor"):
+    setattr(DeviceBool, f"__{_name}__", _logical(f"__{_name}__"))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(DeviceInt, f"__{_name}__", _comparison(f"__{_name}__"))
 
 
 def lanes_by(size: Any) -> Lanes | None:

@@ -7,7 +7,8 @@ _UNARY_FUNCTIONS = (
     "erf", "tanh", "sigmoid", "relu", "floor", "ceil", "trunc", "round", "sign", "isnan", "isinf", "isfinite",
     "logical_not", "bitwise_not", "square", "negative", "absolute", "fix", "sinh", "cosh", "asin", "acos", "atan",
     "asinh", "acosh", "atanh", "log10", "erfc", "frac", "signbit", "sgn", "positive", "nan_to_num", "isposinf",
-    "isneginf", "deg2rad", "rad2deg", "sinc", "special.erfcx", "special.ndtr", "special.entr",
+    "isneginf", "deg2rad", "rad2deg", "sinc", "special.erfcx", "special.ndtr", "special.entr", "lgamma", "digamma",
+    "erfinv", "special.log_ndtr",
 )  # fmt: skip
 _ACTIVATIONS = (
     # at infinity torch's own gelu of float32 is NaN on some processors
@@ -28,6 +29,7 @@ UNARY: tuple[str, ...] = (
     "a.masked_fill(a == 3, 7)", "torch.zeros_like(a)", "torch.ones_like(a)", "torch.full_like(a, 3)",
     "torch.zeros_like(a, dtype=torch.float32)", "a ** 0", "a ** 1", "a ** 2", "a ** 5", "abs(a) ** 0.5",
     "abs(a) ** -0.5", "2 ** (a & 7)", "a ** 3", "a ** 2.0", "a * a + 1", "torch.round(a / 3, decimals=1)",
+    "torch.round(a, decimals=-1)", "torch.round(a, decimals=400)", "torch.round(a, decimals=-400)",
     "1 / a", "2 - a", "a.logical_not()", "a.arctan()", "torch.logit(a, 0.1)", "a.copysign(-1.0)",
     "a.float_power(2)", "torch.ldexp(a, torch.full_like(a, 3))",
     "a // 3", "a // -3", "a % 3", "a % -3", "torch.fmod(a, 3)", "a // 0.1", "a % 0.1", "0.1 // a", "1 % a",
@@ -44,7 +46,7 @@ _BINARY_FUNCTIONS = (
     "add", "sub", "mul", "div", "minimum", "maximum", "fmod", "remainder", "floor_divide", "true_divide", "eq", "ne",
     "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
     "float_power", "atan2", "hypot", "copysign", "heaviside", "logaddexp", "logaddexp2", "xlogy", "isclose", "less",
-    "greater_equal", "not_equal",
+    "greater_equal", "not_equal", "fmax", "fmin",
 )  # fmt: skip
 
 BINARY: tuple[str, ...] = (
@@ -64,7 +66,7 @@ POWERS = ("a ** abs(b)", "a ** b", "torch.pow(abs(a), b)", "abs(a) ** 1.7", "2.0
 MODULAR = ("%", "//", "fmod", "remainder", "floor_divide", "rounding_mode='floor'")
 # sums of several terms: exact but for the rounding of the largest
 SUMS = ("lerp", "addc", "alpha=", "logaddexp", "tanhshrink", "softshrink", "F.gelu", "cos(", "sin(", "tan(",
-        "a * a + 1", "ndtr", "softplus", "mish", "a ** b", "pow")  # fmt: skip
+        "a * a + 1", "ndtr", "softplus", "mish", "a ** b", "pow", "gamma")  # fmt: skip
 
 TERNARY: tuple[str, ...] = (
     "torch.where(a > b, a, b)", "torch.where(a != b, b, a * 2)", "torch.addcmul(a, a, b)", "torch.clamp(a, min=b)",

@@ -643,3 +643,78 @@ def items_that_a_branch_changes(x: torch.Tensor, flag: torch.Tensor) -> torch.Te
             turns += 1
         out[0, tile_m, :], out[1, tile_m, :], out[2, tile_m, :] = kept[0], kept[1], x[tile_m, :] * kept[2]
     return out
+
+
+def _decayed(x: torch.Tensor, order: list[tuple[int, float]]) -> torch.Tensor:
+    """Sums of rows one after the other, each at its row; with what each row counts."""
+    out, total = torch.zeros_like(x), torch.zeros_like(x[0])
+    for i, weight in order:
+        total = total * 0.5 + x[i] * weight
+        out[i] = total
+    return out
+
+
+@case(torch.cat([X, X + 1, X]), wanted=lambda x: _decayed(x, [(i, 1) for i in range(x.size(0) - 1, -1, -1)]), tile=8)
+@tileflow.kernel
+def backwards_over_a_size(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(1)):
+        total = tfl.zeros([tile])
+        for i in reversed(range(x.size(0))):
+            total = total * 0.5 + x[i, tile]
+            out[i, tile] = total
+    return out
+
+
+@case(torch.cat([X, X + 1, X]), 38, wanted=lambda x, n: _decayed(x, [(i, 1) for i in range(1, n, 3)][::-1]), tile=8)
+@tileflow.kernel
+def backwards_by_a_step(x: torch.Tensor, end: int) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for tile in tfl.tile(x.size(1)):
+        total = tfl.zeros([tile])
+        for i in reversed(range(1, end, 3)):
+            total = total * 0.5 + x[i, tile]
+            out[i, tile] = total
+    return out
+
+
+LENGTHS = torch.tensor([0, 1, 2, 13, 5, 7])
+
+
+@case(
+    X[:, : len(LENGTHS)].contiguous(),
+    LENGTHS,
+    wanted=lambda x, n: torch.stack([_decayed(x[:, k], [(i, 1) for i in range(m)][::-1]) for k, m in enumerate(n)], 1),
+)
+@tileflow.kernel
+def backwards_from_a_loaded_length(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for k in tfl.grid(x.size(1)):
+        total = 0.0
+        for i in reversed(range(lengths[k])):
+            total = total * 0.5 + x[i, k]
+            out[i, k] = total
+    return out
+
+
+@case(
+    torch.cat([X, X + 1, X]),
+    wanted=lambda x: (
+        _decayed(x, [(i, k) for k, i in enumerate(reversed(range(3, 38)), 7)])
+        + _decayed(x, [(i, k + j) for (k, i), j in zip(enumerate(range(2, 30)), reversed(range(50)), strict=False)])
+    ),
+    tile=8,
+)
+@tileflow.kernel
+def counted_and_in_pairs(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for tile in tfl.tile(x.size(1)):
+        total = tfl.zeros([tile])
+        for k, i in enumerate(reversed(range(3, 38)), 7):
+            total = total * 0.5 + x[i, tile] * k
+            out[i, tile] = total
+        total = tfl.zeros([tile])
+        for (k, i), j in zip(enumerate(range(2, 30)), reversed(range(50)), strict=False):
+            total = total * 0.5 + x[i, tile] * (k + j)
+            out[i, tile] = out[i, tile] + total
+    return out

@@ -49,6 +49,15 @@ def mixed_functions(x: Tensor, y: Tensor) -> Tensor:
     return out
 
 
+@example(lambda x, y: torch.erfinv(torch.tanh(x) * 0.9) + torch.fmax(x, y), (5, 7), (5, 7))
+def inverse_of_erf(x: Tensor, y: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.shape):
+        a, b = x[tile], y[tile]
+        out[tile] = torch.erfinv(torch.tanh(a) * 0.9) + torch.fmax(a, b)
+    return out
+
+
 @example(lambda x, scale, bias: x * scale + bias[:, None], (5, 7), (7,), (5,))
 def broadcast_both_ways(x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     out = torch.empty_like(x)

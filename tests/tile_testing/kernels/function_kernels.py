@@ -167,3 +167,34 @@ def masked_operand_of_a_product(x: torch.Tensor, y: torch.Tensor) -> torch.Tenso
             acc = torch.addmm(acc, torch.exp(x[tile_m, tile_k]), y[tile_k, tile_n], alpha=2)
         out[tile_m, tile_n] = acc
     return out
+
+
+@case(rand(9, 11), ints(9, 13, seed=4), wanted=lambda x, i: F.embedding(i, x) + F.one_hot(i, 11), tile=4)
+@tileflow.kernel
+def rows_of_a_table(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(index.size(0), x.size(1), dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(index.size(0)):
+        out[tile, :] = F.embedding(index[tile], x) + F.one_hot(index[tile], x.size(1))
+    return out
+
+
+@case(X, rand(13, 37, seed=5), wanted=lambda x, y: F.kl_div(x, y.sigmoid(), reduction="batchmean") + F.l1_loss(x, y))
+@tileflow.kernel
+def averaged_losses(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(1, dtype=x.dtype, device=x.device)
+    for i in tfl.grid(1):
+        p, q = x[:, :], y[:, :]
+        out[i] = F.kl_div(p, q.sigmoid(), reduction="batchmean") + F.l1_loss(p, q)
+    return out[0]
+
+
+@case(
+    rand(4, 4), rand(4, seed=6), wanted=lambda x, v: torch.diag(torch.vander(v)) + torch.vstack([v, x])[1] * v.inner(v)
+)
+@tileflow.kernel
+def small_matrices(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(v)
+    for _ in tfl.grid(1):
+        row = v[:]
+        out[:] = torch.diag(torch.vander(row)) + torch.vstack([row, x[:, :]])[1, :] * row.inner(row)
+    return out

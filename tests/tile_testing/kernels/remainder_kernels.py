@@ -84,3 +84,22 @@ def turns_rounded_up(x):
             acc += 1
         out[t] = x[t] + acc + (x.size(0) - 7) // 4 + (3 - x.size(0)) % 4
     return out
+
+
+@tileflow.kernel
+def counted_by_a_step(x: torch.Tensor, end: int, step: int) -> torch.Tensor:
+    """How many numbers an arange has, and their sum, by a step of either sign."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        numbers = tfl.arange(0, end, step)
+        out[tile] = 1000 * torch.ones_like(numbers).sum() + numbers.sum()
+    return out
+
+
+@tileflow.kernel
+def kth_of_rows(x: torch.Tensor, k: int) -> torch.Tensor:
+    out = torch.empty(x.size(0), k, dtype=x.dtype)
+    for tile in tfl.tile(x.size(0)):
+        for i in tfl.grid(k):
+            out[tile, i] = torch.kthvalue(x[tile, :], i + 1).values
+    return out

@@ -327,7 +327,7 @@ def sum_over_the_grid(s, x):
         s[()] = s[()] + x[tile, 0].sum()  # <-
 
 
-@mistake(TraceError, (*OVERWRITES, "one element of v"), "v[0]", V, X)
+@mistake(TraceError, (*OVERWRITES, "one element of v", "by tfl.atomic_add(v, 0, x[tile, 0].sum())"), "v[0]", V, X)
 def sum_into_an_element(v, x):
     for tile in tfl.tile(64):
         v[0] += x[tile, 0].sum()  # <-

@@ -512,3 +512,24 @@ def isin_of_a_part(x):
     for tile in tfl.tile(x.size(0)):
         for tile_n in tfl.tile(x.size(1)):
             x[tile, :] = torch.isin(x[tile, :], x[tile, tile_n])  # <-
+
+
+KTH = "kthvalue takes a k from 1 to the number of elements"
+
+
+@mistake(TraceError, (KTH, "but got 0 of 96", "k=1"), "torch.kthvalue")
+def kthvalue_of_0(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = torch.kthvalue(x[tile, :], 0)[0]  # <-
+
+
+@mistake(TraceError, (KTH, "but got 97 of 96"), "torch.kthvalue")
+def kthvalue_beyond(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = torch.kthvalue(x[tile, :], 97, dim=-1)[0]  # <-
+
+
+@mistake(TraceError, ("kthvalue takes one int as k", "1 dimensions, torch.int32", "gather"), "torch.kthvalue")
+def kthvalue_of_a_tile(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = torch.kthvalue(x[tile, :], tile.index + 1)[0]  # <-

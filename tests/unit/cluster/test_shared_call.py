@@ -86,6 +86,16 @@ def test_integers_and_small_floats_are_there_by_value_and_large_floats_are_drawn
     assert not torch.equal(ours_large, large)
 
 
+def test_large_floats_are_by_value_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_tensors, "BY_VALUE_BYTES", 1 << 12)
+    x, large = torch.ones(4), torch.randn(5000)
+    with SharedCall(copied, (x, {"w": [large]}), CPU, by_value=True) as shared:
+        assert shared.drawn == ()
+        assert torch.equal(load(shared.reference).inputs()[1]["w"][0], large)
+    with SharedCall(copied, (x, {"w": [large]}), CPU) as shared:
+        assert shared.drawn == ("others['w'][0]",)
+
+
 def test_drawn_values_are_the_tensors_own_in_their_own_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_tensors, "BY_VALUE_BYTES", 1 << 12)
     large = torch.rand(300, 200).to(torch.bfloat16)  # no negative one, which a normal distribution would have

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import runpy
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing import ROOT
-from tileflow_cluster import pipeline
+from tileflow_cluster import pipeline, shared_tensors
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.pipeline import ModelDevice
 from tileflow_cluster.protocol import KernelRef, TrialRequest
@@ -26,6 +27,7 @@ from tileflow_experiments.work import Tools
 import tileflow
 import tileflow.language as tfl
 from tileflow import runtime
+from tileflow.api import TUNE_OPTIONS
 from tileflow.compat import helion
 from tileflow.config import Config
 from tileflow.errors import CallError, ClusterError, KernelError, SpecError
@@ -229,6 +231,33 @@ def test_what_cannot_be_tuned_is_said() -> None:
     with pytest.raises(SpecError, match="a device class"):
         kernel.tune(x, device_class="gpu")
     assert tileflow.tune([], **QUICK) == []
+
+
+def test_an_option_that_tune_lacks_is_refused_by_name_with_the_one_near_it() -> None:
+    kernel, x = scaling(2.0), torch.randn(4, 8)
+    with pytest.raises(
+        CallError, match=r"got budget=(.|\n)*scaled\.tune(.|\n)*did you mean budget_s\?(.|\n)*: x, out$"
+    ):
+        kernel.tune(x, budget=5)
+    with pytest.raises(CallError, match=r"got stratgy=(.|\n)*at tileflow\.tune(.|\n)*did you mean strategy\?"):
+        tileflow.tune([(kernel, (x,))], stratgy="random")
+    taken = inspect.signature(tune.tune_calls).parameters
+    assert [*taken] == ["calls", *TUNE_OPTIONS]
+
+
+def test_wrong_results_of_drawn_values_say_how_to_tune_with_ones_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kernel that diverges for values that do not belong together got no row, and no word why."""
+    monkeypatch.setattr(shared_tensors, "BY_VALUE_BYTES", 1 << 12)
+    monkeypatch.setattr(pipeline.ModelDevice, "run", lambda *_: Outcome(Status.NONFINITE))
+    kernel, x = scaling(2.0), torch.randn(64, 128)
+    assert kernel.tune(x, **QUICK) is None
+    said = capsys.readouterr().out
+    assert "no config works" in said and "nonfinite" in said
+    assert re.search(r"^scaled: trials had other values of x than yours.*tune\(\.\.\., by_value=True\)$", said, re.M)
+    assert kernel.tune(x, by_value=True, **QUICK) is None
+    assert "other values" not in capsys.readouterr().out
 
 
 def test_a_kernel_that_cannot_be_lowered_raises_and_says_the_place() -> None:

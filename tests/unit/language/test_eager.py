@@ -330,3 +330,40 @@ def test_unsigned_ints_of_64_bits_say_what_to_write() -> None:
 
     with pytest.raises(TraceError, match=r"(?s)no such operation of uint64 on a CPU.*x\.view\(torch\.int64\)"):
         doubled.run_eagerly(torch.ones(3, dtype=torch.uint64))
+
+
+@tileflow.kernel
+def compared(x: torch.Tensor) -> torch.Tensor:
+    """Comparisons of scalars of the kernel wherever torch takes a tensor."""
+    out = torch.empty_like(x)
+    for i in tfl.grid(x.size(0)):
+        inner = (i > 1) & (i < 4)
+        y = torch.where(inner, x[i, :], 0.0) + torch.where(~inner, 1.0, 2.0) + (i >= 3).float()
+        if i > 2 and i != 5:
+            y = y + 100
+        out[i, :] = torch.where((x[i, :] > 0) & (i > 2), y, -y) * (i == 4) + torch.logical_or(x[i, :] > 0, i > 2)
+    return out
+
+
+def test_a_comparison_of_a_scalar_of_the_kernel_is_a_condition_of_torchs() -> None:
+    """torch.where took it for a bool of Python, which it refuses."""
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(3))
+    i = torch.arange(6)[:, None]
+    inner = (i > 1) & (i < 4)
+    y = torch.where(inner, x, 0.0) + torch.where(~inner, 1.0, 2.0) + (i >= 3).float()
+    y = torch.where((i > 2) & (i != 5), y + 100, y)
+    wanted = torch.where((x > 0) & (i > 2), y, -y) * (i == 4) + torch.logical_or(x > 0, i > 2)
+    assert torch.equal(compared.run_eagerly(x), wanted)
+
+
+def test_a_comparison_of_a_scalar_of_the_kernel_is_a_bool_of_pythons_too() -> None:
+    @tileflow.kernel
+    def facts_of(x: torch.Tensor) -> torch.Tensor:
+        for i in tfl.grid(x.size(0)):
+            note(i > 1, not i > 1, {i: 7}[int(i)], f"{i > 1}", (i > 1) is None, ~(i > 1) == (i <= 1), [8, 9][i > 1])
+            x[i] = 1.0
+        return x
+
+    facts_of.run_eagerly(torch.empty(3))
+    wanted = [(b, not b, 7, str(b), False, True, 8 + b) for b in (False, False, True)]
+    assert wanted == SEEN

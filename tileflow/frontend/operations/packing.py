@@ -80,6 +80,34 @@ def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
     return _cat_by_lanes(t, values, axis, [s.constant or 0 for s in sizes if s is not None])
 
 
+@register_torch("hstack")
+def hstack(t: Tracer, tensors: Any) -> TileValue:
+    """Tiles side by side along dimension 1; vectors one after the other."""
+    return cat(t, tensors, 0 if len(value_of(t, _sequence(t, tensors)[0]).dims) == 1 else 1)
+
+
+@register_torch("vstack", "row_stack")
+def vstack(t: Tracer, tensors: Any) -> TileValue:
+    """Tiles below each other along dimension 0, vectors as rows."""
+    tiles = [t.wrap(value_of(t, x)) for x in _sequence(t, tensors)]
+    return cat(t, [unsqueeze(t, x, 0) if x.ndim == 1 else x for x in tiles], 0)
+
+
+@register_torch("column_stack")
+def column_stack(t: Tracer, tensors: Any) -> TileValue:
+    """Tiles side by side along dimension 1, vectors as columns."""
+    tiles = [t.wrap(value_of(t, x)) for x in _sequence(t, tensors)]
+    return cat(t, [unsqueeze(t, x, 1) if x.ndim == 1 else x for x in tiles], 1)
+
+
+@register_torch("dstack")
+def dstack(t: Tracer, tensors: Any) -> TileValue:
+    """Tiles behind each other along dimension 2, which matrices lack."""
+    tiles = [t.wrap(value_of(t, x)) for x in _sequence(t, tensors)]
+    tiles = [unsqueeze(t, x, 0) if x.ndim == 1 else x for x in tiles]
+    return stack(t, tiles, 2) if tiles[0].ndim == 2 else cat(t, tiles, 2)
+
+
 def _is_joined(d: Dim, count: int) -> bool:
     """Whether registers are joined: no lanes are padded, or none between two parts."""
     size = d.extent.constant
@@ -184,6 +212,69 @@ def torch_split(t: Tracer, x: Any, split_size_or_sections: Any, dim: int = 0) ->
             hint="load the parts from the tensor by slices",
         )
     return _parts(t, value, axis, [size.constant or 0 for size in found])
+
+
+@register_torch("tensor_split")
+def tensor_split(t: Tracer, x: Any, indices_or_sections: Any, dim: int = 0) -> tuple[TileValue, ...]:
+    """A dimension cut before each of the places that are given, or into so many parts, the first ones longer by 1."""
+    value = value_of(t, x)
+    axis = axis_of(t, dim, len(value.dims))
+    whole, where = known(t, value.dims[axis].extent), indices_or_sections
+    if whole.constant is None or value.dims[axis].tile is not None:
+        raise ShapeError(
+            "tensor_split takes a dimension of a constant size",
+            got=show(value.dims),
+            where=t.location(),
+            hint="load the parts from the tensor by slices; torch.chunk cuts a loop's tile",
+        )
+    size = whole.constant
+    if isinstance(where, (list, tuple)):
+        ends = [min(max(int(n) + (size if n < 0 else 0), 0), size) for n in where]
+        sizes = [b - a for a, b in zip((0, *ends), (*ends, size), strict=True)]
+    else:
+        sizes = [size // int(where) + (n < size % int(where)) for n in range(int(where))]
+    if min(sizes, default=0) < 1:
+        raise ShapeError(
+            "the parts of a tile have elements", got=f"{size} cut to {sizes}", where=t.location(), hint="fewer parts"
+        )
+    return torch_split(t, x, sizes, axis)
+
+
+@register_torch("hsplit")
+def hsplit(t: Tracer, x: Any, indices_or_sections: Any) -> tuple[TileValue, ...]:
+    """``tensor_split`` of dimension 1, of a vector's only one."""
+    return _split_evenly(t, x, indices_or_sections, 0 if len(value_of(t, x).dims) == 1 else 1)
+
+
+@register_torch("vsplit")
+def vsplit(t: Tracer, x: Any, indices_or_sections: Any) -> tuple[TileValue, ...]:
+    """``tensor_split`` of dimension 0."""
+    return _split_evenly(t, x, indices_or_sections, 0)
+
+
+@register_torch("dsplit")
+def dsplit(t: Tracer, x: Any, indices_or_sections: Any) -> tuple[TileValue, ...]:
+    """``tensor_split`` of dimension 2."""
+    return _split_evenly(t, x, indices_or_sections, 2)
+
+
+def _split_evenly(t: Tracer, x: Any, where: Any, axis: int) -> tuple[TileValue, ...]:
+    return chunk(t, x, where, axis) if _divides(t, x, where, axis) else tensor_split(t, x, where, axis)
+
+
+def _divides(t: Tracer, x: Any, parts: Any, axis: int) -> bool:
+    """Whether a dimension is cut into a number of equal parts. Raises ShapeError where the number leaves a rest."""
+    if not isinstance(parts, int):
+        return False
+    extent = value_of(t, x).dims[axis].extent
+    if known(t, extent).quotient(parts) is None and known(t, extent).constant is not None:
+        raise ShapeError(
+            "equal parts make up a dimension",
+            got=f"{extent} in {parts}",
+            where=t.location(),
+            hint="torch.tensor_split(x, parts, dim) makes the first ones longer",
+        )
+    return True
 
 
 def _in_steps(size: int, step: int) -> list[int]:

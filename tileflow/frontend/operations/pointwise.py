@@ -192,10 +192,10 @@ def square(t: Tracer, x: Any) -> Any:
 @register_torch("round")
 def round_(t: Tracer, x: Any, *, decimals: int = 0) -> Any:
     """``x`` rounded to the nearest number with so many decimals, halves to even."""
-    if decimals:
-        scale = 10.0**decimals
-        return t.pointwise("round", x * scale) / scale
-    return t.pointwise("round", x)
+    if not decimals:
+        return t.pointwise("round", x)
+    scale = float(f"1e{abs(decimals)}")  # infinite beyond 308, which makes NaN, as in torch
+    return t.pointwise("round", x * scale) / scale if decimals > 0 else t.pointwise("round", x / scale) * scale
 
 
 @register_torch("where")

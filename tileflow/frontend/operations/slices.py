@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
 from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, fills_registers
-from ..torch_registry import register_torch
+from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .along import run, taken
 from .extents import known
-from .packing import chunk, unbind
+from .packing import cat, chunk, unbind
 from .reshape import axis_of, reshape, to_dims, value_of
 from .tile_index import gather, pick
-from .views import movedim, unsqueeze
+from .views import movedim, transpose, unsqueeze
 
 _MOST_PARTS = 8  # cut by splits; narrower ones are gathered
 
@@ -139,6 +141,22 @@ def fliplr(t: Tracer, x: Any) -> Any:
     return flip(t, x, 1)
 
 
+@register_torch("flipud")
+def flipud(t: Tracer, x: Any) -> Any:
+    """The elements of dimension 0 in reverse order."""
+    return flip(t, x, 0)
+
+
+@register_torch("rot90")
+def rot90(t: Tracer, x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+    """The plane of two dimensions turned by ``k`` right angles, from the first towards the second."""
+    first, second = dims
+    if k % 4 == 2:
+        return flip(t, x, (first, second))
+    x = flip(t, x, second) if k % 4 == 1 else flip(t, x, first) if k % 4 == 3 else x
+    return transpose(t, x, first, second) if k % 2 else x
+
+
 @register_torch("roll")
 def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
     """The elements of each of ``dims`` moved by its shift, around the end; without ``dims`` of all of them in a row."""
@@ -203,9 +221,11 @@ def _repeated(t: Tracer, x: TileValue, axis: int, times: int) -> TileValue:
 
 
 @register_torch("diff")
-def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1) -> Any:
-    """The differences of neighbours along ``dim``, taken ``n`` times."""
+def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along ``dim``, with what is put before and after it, taken ``n`` times."""
     axis = axis_of(t, dim, x.ndim)
+    parts = [v for v in (prepend, x, append) if v is not None]
+    x = x if len(parts) == 1 else cat(t, parts, axis)
     for _ in range(n):
         size = size_of(t, x, axis, "diff")
         x = part(t, x, axis, slice(1, size)) - part(t, x, axis, slice(0, size - 1))
@@ -249,6 +269,34 @@ def diagonal(t: Tracer, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -
         )
     summed = tril(t, triu(t, x)).sum(-2)
     return t.cast(summed, x.value.type.dtype)
+
+
+def _diagonal_of_last(t: Tracer, x: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    return diagonal(t, x, offset, dim1, dim2)
+
+
+TABLE[torch.linalg.diagonal] = (_diagonal_of_last, "linalg.diagonal")
+
+
+@register_torch("diag_embed")
+def diag_embed(t: Tracer, x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Squares in two new dimensions, the last ones or those named, with the last dimension as main diagonal and 0
+    elsewhere."""
+    if offset:
+        raise ShapeError(
+            "diag_embed fills the main diagonal", got=f"offset={offset}", where=t.location(), hint="F.pad the result"
+        )
+    rows = unsqueeze(t, x, -1)
+    dim = x.value.dims[-1]
+    square = t.expand(rows, (*x.value.dims, dim.bare()))
+    found = t.cast(t.pointwise("where", _distance(t, square) == 0, square, 0), x.value.type.dtype)
+    return movedim(t, found, (-2, -1), (dim1, dim2))
+
+
+@register_torch("diag")
+def diag(t: Tracer, x: Any, diagonal: int = 0) -> Any:
+    """The square with a vector as its diagonal, or a square's diagonal."""
+    return diag_embed(t, x, diagonal) if x.ndim == 1 else _diagonal_of_last(t, x, offset=diagonal)
 
 
 @register_torch("trace")

@@ -6,6 +6,7 @@ torch; what comes back is 0.0.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ from ..intervals import interval
 from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .reductions import any_
+from .extents import known
+from .reductions import any_, reduce
 from .reshape import axis_of
 from .slices import part, size_of
 from .statistics import lanes
@@ -127,8 +129,27 @@ def _registers(size: int) -> int:
 
 @register_torch("kthvalue")
 def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The ``k``-th smallest element along ``dim``, counted from 1, and its place."""
-    return named("kthvalue", *_at(t, x, k - 1, dim, keepdim))
+    """The ``k``-th smallest element along ``dim``, counted from 1, and its place. ``k``: an int, or the kernel's."""
+    axis = axis_of(t, dim, x.ndim)
+    along = x.value.dims[axis]
+    size = (
+        known(t, along.extent).constant if along.tile is None else None
+    )  # a loop's tile has as many as its config says
+    if isinstance(k, int) and (k < 1 or (size is not None and k > size)):
+        raise TraceError(
+            "kthvalue takes a k from 1 to the number of elements",
+            got=f"{k} of {along.extent if size is None else size}",
+            where=t.location(),
+            hint="the smallest is the first: k=1; a k of each call's own: min(max(k, 1), n)",
+        )
+    if not isinstance(k, int) and not (isinstance(k, TileValue) and not k.ndim and not is_float(k.value.type.dtype)):
+        raise TraceError(
+            "kthvalue takes one int as k",
+            got=f"a tile of {k.ndim} dimensions, {k.dtype}" if isinstance(k, TileValue) else type(k).__name__,
+            where=t.location(),
+            hint="convert it: int(k); another k for each row: x.sort(dim)[0].gather(dim, k[:, None] - 1)",
+        )
+    return named("kthvalue", *_at(t, x, k - 1, axis, keepdim))
 
 
 @register_torch("median")
@@ -145,14 +166,60 @@ def median(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> 
     return found[0] if dim is None else named("median", *found)
 
 
+@register_torch("nanmedian")
+def nanmedian(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of two middle elements among those that are no NaN."""
+    if not x.is_floating_point():
+        return median(t, x, dim, keepdim)
+    if dim is None and x.ndim != 1:
+        raise TraceError("nanmedian takes a dim", got="None", where=t.location(), hint="x.flatten().nanmedian()")
+    axis = axis_of(t, 0 if dim is None else dim, x.ndim)
+    size_of(t, x, axis, "nanmedian")
+    numbers: Any = reduce(t, "sum", t.cast(x == x, "int32"), axis, True)
+    found = _at(t, x, t.pointwise("maximum", numbers - 1, 0) // 2, axis, keepdim)
+    return found[0] if dim is None else named("nanmedian", *found)
+
+
+_BETWEEN = ("linear", "lower", "higher", "nearest", "midpoint")
+
+
+@register_torch("quantile")
+def quantile(
+    t: Tracer, x: Any, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Any:
+    """What a share ``q`` of the elements along ``dim`` lies below: between two of them as ``interpolation`` says. NaN
+    where there is one."""
+    if not isinstance(q, (int, float)) or not 0 <= q <= 1 or interpolation not in _BETWEEN:
+        raise TraceError(
+            f"quantile takes a number from 0 to 1, and an interpolation of {', '.join(_BETWEEN)}",
+            got=f"{q!r}, {interpolation!r}"[:200],
+            where=t.location(),
+            hint="several by several calls: torch.quantile(x, 0.25, dim), torch.quantile(x, 0.75, dim)",
+        )
+    if dim is None and x.ndim != 1:
+        raise TraceError("quantile takes a dim", got="None", where=t.location(), hint="torch.quantile(x.flatten(), q)")
+    axis = axis_of(t, 0 if dim is None else dim, x.ndim)
+    last = size_of(t, x, axis, "quantile") - 1
+    place = q * last
+    low, high = math.floor(place), math.ceil(place)
+    if interpolation == "nearest":
+        low = high = round(place)
+    low, high = (high if interpolation == "higher" else low), (low if interpolation == "lower" else high)
+    ordered = sort(t, x, axis)[0]
+    below, above = (part(t, ordered, axis, slice(n, n + 1)) for n in (low, high))
+    weight = 0.5 if interpolation == "midpoint" else place - low
+    found: Any = below if low == high else below + (above - below) * weight
+    found = t.pointwise("where", any_(t, t.pointwise("isnan", x), axis, True), math.nan, found)
+    return found if keepdim else found.squeeze(axis)
+
+
 def _at(t: Tracer, x: TileValue, position: Any, dim: int, keepdim: bool) -> tuple[TileValue, TileValue]:
     """The element at a position of the sorted dimension, and its place in ``x``."""
     axis = axis_of(t, dim, x.ndim)
     packed = _back(t, _places(t, x, axis, descending=False), axis)
-    if isinstance(position, int):
-        position = t.full(
-            (*packed.value.dims[:axis], *t.dims_of([1]), *packed.value.dims[axis + 1 :]), position, "int32"
-        )
+    if isinstance(position, int) or not position.ndim:
+        first: Any = t.full((*packed.value.dims[:axis], *t.dims_of([1]), *packed.value.dims[axis + 1 :]), 0, "int32")
+        position = t.cast(first + position, "int32")
     places = gather(t, packed, axis, position)
     values = gather(t, x, axis, places)
     return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))

@@ -29,6 +29,16 @@ _ERFCX = (
     8.292658944823517e-06, -5.329000040363034e-07, -2.156905254629284e-06, 9.873320705881955e-07,
     3.104837683712632e-07, -3.070509697437664e-07, -1.6090565512918027e-08, 3.8900111164578584e-08,
 )  # fmt: skip
+# erfinv(x) / x as polynomials in w = -log(1 - x * x), less 2.5, and from 5 on in sqrt(w) - 3: Giles, Approximating the
+# erfinv function, 2012
+_ERFINV = (
+    1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+    3.43273939e-07, 2.81022636e-08,
+)  # fmt: skip
+_ERFINV_FAR = (
+    2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
+    0.000100950558, -0.000200214257,
+)  # fmt: skip
 _ATAN_TERMS = 10
 _LARGE = 1e9  # from where on 1 is nothing beside the square
 
@@ -151,6 +161,25 @@ def deg2rad(t: Tracer, x: Any) -> Any:
 def rad2deg(t: Tracer, x: Any) -> Any:
     """Radians as degrees."""
     return x * (180 / math.pi)
+
+
+@register_torch("fmax")
+def fmax(t: Tracer, a: Any, b: Any) -> Any:
+    """The larger one; of NaN and a number the number."""
+    return _of_numbers(t, "maximum", a, b)
+
+
+@register_torch("fmin")
+def fmin(t: Tracer, a: Any, b: Any) -> Any:
+    """The smaller one; of NaN and a number the number."""
+    return _of_numbers(t, "minimum", a, b)
+
+
+def _of_numbers(t: Tracer, fn: str, a: Any, b: Any) -> Any:
+    both = t.pointwise(fn, a, b)
+    if not both.is_floating_point():
+        return both
+    return _where(t, a != a, b, _where(t, b != b, a, both))
 
 
 # ---- logarithms -----------------------------------------------------------------------------------------------------
@@ -361,3 +390,28 @@ def _erfcx_of_positive(t: Tracer, x: Any) -> Any:
 def ndtr(t: Tracer, x: Any) -> Any:
     """The normal distribution's share below ``x``."""
     return 0.5 * erfc(t, floating(t, x) * -math.sqrt(0.5))
+
+
+@register_torch("log_ndtr")
+def log_ndtr(t: Tracer, x: Any) -> Any:
+    """The logarithm of ``ndtr``, also where that is too small for its dtype."""
+    x = floating(t, x)
+    scaled = x * math.sqrt(0.5)
+    low = t.pointwise("log", 0.5 * erfcx(t, -scaled)) - scaled * scaled
+    return _where(t, x < -1, low, t.pointwise("log1p", -0.5 * erfc(t, scaled)))
+
+
+@register_torch("erfinv")
+def erfinv(t: Tracer, x: Any) -> Any:
+    """The inverse of ``erf``: by polynomials, and in float64 two of Newton's steps after them."""
+    x = floating(t, x)
+    w: Any = -t.pointwise("log", (1 - x) * (1 + x))
+    far = t.pointwise("sqrt", t.pointwise("maximum", w, 5)) - 3  # the maximum, so that no gradient is infinite at 0
+    found: Any = x * _where(t, w < 5, _polynomial(w - 2.5, _ERFINV), _polynomial(far, _ERFINV_FAR))
+    if x.value.type.dtype == "float64":
+        for _ in range(2):
+            slope = t.pointwise("exp", -found * found) * (2 / math.sqrt(math.pi))
+            found = found - (t.pointwise("erf", found) - x) / slope
+    size: Any = t.pointwise("abs", x)
+    endless = t.cast(_where(t, x > 0, math.inf, -math.inf), x.value.type.dtype)
+    return _where(t, size == 1, endless, found)

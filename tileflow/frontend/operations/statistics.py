@@ -12,9 +12,10 @@ from ..promotion import dtype_name
 from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .reductions import amax, amin, count, norm, reduce, sum_, var_mean
+from .reductions import amax, amin, norm, reduce, sum_, var_mean
 from .reshape import axis_of
-from .scans import associative_scan
+from .scans import associative_scan, cumsum
+from .slices import diff, part, size_of
 from .special import floating, logaddexp
 from .views import unsqueeze
 
@@ -72,54 +73,30 @@ def dist(t: Tracer, a: Any, b: Any, p: Any = 2) -> Any:
     return norm(t, a - b, p)
 
 
-# ---- losses of each element -----------------------------------------------------------------------------------------
+# ---- integrals ------------------------------------------------------------------------------------------------------
 
 
-def _reduced(t: Tracer, loss: Any, reduction: str) -> Any:
-    if reduction == "none":
-        return loss
-    total = reduce(t, "sum", loss, None, False)
-    return total if reduction == "sum" else total / count(t, loss, None)
+@register_torch("trapezoid", "trapz")
+def trapezoid(t: Tracer, y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
+    """The integral along ``dim`` by trapezoids, of samples at ``x``, or ``dx`` apart."""
+    return reduce(t, "sum", _trapezoids(t, y, x, dx, dim), dim, False)
 
 
-@register_torch("mse_loss")
-def mse_loss(
-    t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
-) -> Any:
-    """The squared differences, averaged, summed or neither, as ``reduction`` says."""
-    return _reduced(t, (x - target) * (x - target), reduction)
+@register_torch("cumulative_trapezoid")
+def cumulative_trapezoid(t: Tracer, y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
+    """The running integral along ``dim`` by trapezoids."""
+    return cumsum(t, _trapezoids(t, y, x, dx, dim), dim)
 
 
-@register_torch("l1_loss")
-def l1_loss(
-    t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
-) -> Any:
-    """The absolute differences, averaged, summed or neither, as ``reduction`` says."""
-    return _reduced(t, t.pointwise("abs", x - target), reduction)
-
-
-@register_torch("smooth_l1_loss")
-def smooth_l1_loss(
-    t: Tracer,
-    x: Any,
-    target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Any:
-    """The absolute differences less ``beta / 2``; below ``beta``, half their squares divided by ``beta``. Averaged,
-    summed or neither."""
-    gap = t.pointwise("abs", x - target)
-    return _reduced(t, t.pointwise("where", gap < beta, 0.5 * gap * gap / beta, gap - 0.5 * beta), reduction)
-
-
-@register_torch("huber_loss")
-def huber_loss(t: Tracer, x: Any, target: Any, reduction: str = "mean", delta: float = 1.0, **unused: Any) -> Any:
-    """Half the squared differences up to ``delta``, and beyond it a line of slope ``delta``. Averaged, summed or
-    neither."""
-    gap = t.pointwise("abs", x - target)
-    return _reduced(t, t.pointwise("where", gap <= delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta)), reduction)
+def _trapezoids(t: Tracer, y: Any, x: Any, dx: Any, dim: int) -> Any:
+    axis = axis_of(t, dim, y.ndim)
+    size = size_of(t, y, axis, "trapezoid")
+    width = dx
+    if x is not None:
+        width = diff(t, x, 1, -1 if x.ndim == 1 else dim)
+        for _ in range(axis + 1, y.ndim if x.ndim == 1 else 0):
+            width = unsqueeze(t, width, -1)
+    return (part(t, y, axis, slice(1, size)) + part(t, y, axis, slice(0, size - 1))) * width / 2
 
 
 # ---- running extremes -----------------------------------------------------------------------------------------------
