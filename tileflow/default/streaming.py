@@ -21,6 +21,8 @@ from ..passes.folds import folded
 from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
+from .columns import tall_dims
+from .exchanges import exchange_config, lone_warp_config
 from .lanes import crossing_config, own_rows_config
 from .pairs import pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
@@ -95,7 +97,12 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     elif own_rows := own_rows_config(ir, target):
         wanted |= own_rows
     elif not chunked:
-        wanted |= _of_a_kind(ir, sizes, target)
+        own = _of_a_kind(ir, sizes, target)
+        is_looped = any(wanted[site] for site in rollable(ir))
+        others = bool(own or ragged or is_looped)
+        wanted |= own if others else exchange_config(ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
+    if not ragged:
+        wanted |= lone_warp_config(ir, sizes, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
 
@@ -174,6 +181,7 @@ def _rows(ir: KernelIR, live: int) -> dict[str, int]:
     """How much of each whole dimension is held at once: 0 for all of it, as far as registers hold that. What a row
     that is only stored does at once all lives at once, and a loop over it reads nothing again."""
     wanted: dict[str, int] = {}
+    tall = tall_dims(ir, live, LIVE_ELEMENTS)
     for site, dim in rollable(ir).items():
         beside = _beside(ir, dim)
         size, kept = pow2(ir.hint(dim.extent)), LIVE_ELEMENTS // (2 if ROW.matches(site) else 1)
@@ -181,6 +189,8 @@ def _rows(ir: KernelIR, live: int) -> dict[str, int]:
         is_other = beside > size or (beside == size and _is_last(ir, dim))
         fits = beside * size <= ONE_PIECE or is_other
         wanted[site] = 0 if fits and size * live <= kept else max(LOOP_BLOCK // beside, 1)
+        if dim in tall and size > LOOP_BLOCK // RUN:
+            wanted[site] = max(LOOP_BLOCK // (beside * RUN), 1)
         if size > JOINED_PIECE and _is_read_once(ir, site):
             wanted[site] = max(JOINED_BLOCK // beside, 1)
     return wanted

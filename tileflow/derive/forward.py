@@ -34,7 +34,8 @@ HINT = "write the backward by hand, and pair both by tileflow.differentiable(ker
 POINTWISE_TEXT: dict[str, str] = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "floordiv": "{0} // {1}",
     "truncdiv": 'torch.div({0}, {1}, rounding_mode="trunc")', "remainder": "{0} % {1}", "pow": "{0} ** {1}",
-    "neg": "-{0}", "fma": "{0} * {1} + {2}", "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}",
+    "neg": "-{0}", "positive": "+{0}", "fma": "{0} * {1} + {2}", "eq": "{0} == {1}", "ne": "{0} != {1}",
+    "lt": "{0} < {1}",
     "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}",
     "bitwise_xor": "{0} ^ {1}", "bitwise_not": "~{0}", "shift_left": "{0} << {1}", "shift_right": "{0} >> {1}",
     "where": "torch.where({0}, {1}, {2})", "exp_gradual": "torch.exp({0})",

@@ -30,6 +30,7 @@ POINTWISE_RULES: dict[str, tuple[str, ...]] = {
     "pow": ("torch.where({1} == 0, 0.0, {g} * {1} * {0} ** ({1} - 1))",
             "torch.where(({0} == 0) & ({1} >= 0), 0.0, {g} * {out} * torch.log({0}))"),
     "neg": ("-{g}",),
+    "positive": ("{g}",),
     "abs": ("{g} * torch.sign({0})",),
     "reciprocal": ("-{g} * {out} * {out}",),
     "minimum": ("torch.where({0} < {1}, {g}, torch.where({0} == {1}, {g} * 0.5, 0.0))",

@@ -36,19 +36,22 @@ def counted_turns(it: Any) -> CountedTurns | None:
     """The turns of a range and of iterators over ranges, which stay where they are. None for all others."""
     if isinstance(it, range):
         return CountedTurns(it)
+    made: Any = (
+        it.__reduce__() if type(it) in (_RANGE_ITERATOR, enumerate, zip) else None
+    )  # Python's own way to copy it
     if type(it) is _RANGE_ITERATOR:
-        _, (numbers,), done = it.__reduce__()
+        _, (numbers,), done = made
         return CountedTurns(numbers[done:])
     if type(it) is enumerate:
-        _, (inner, first) = it.__reduce__()
+        _, (inner, first) = made
         found = counted_turns(inner)
         if found is not None:
             return CountedTurns(range(len(found.numbers)), lambda turn: (turn + first, found.at(turn)))
     if type(it) is zip:
-        _, iterators, *strict = it.__reduce__()
-        parts = [counted_turns(inner) for inner in iterators]
-        lengths = {len(part.numbers) for part in parts if part is not None}
-        if lengths and None not in parts and (len(lengths) == 1 or not any(strict)):
+        _, iterators, *strict = made
+        parts = [part for inner in iterators if (part := counted_turns(inner)) is not None]
+        lengths = {len(part.numbers) for part in parts}
+        if lengths and len(parts) == len(iterators) and (len(lengths) == 1 or not any(strict)):
             return CountedTurns(range(min(lengths)), lambda turn: tuple(part.at(turn) for part in parts))
     return None
 

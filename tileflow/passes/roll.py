@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..expr import Expr, is_knob
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import NO_ATTRS, AccessAttrs, ArangeAttrs, LoopAttrs, SizeAttrs, TileAttrs, site_of
-from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, walk
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
@@ -272,7 +272,8 @@ class _Roller:
         """The phase of each op of the block."""
         self.phases, found = {}, list[int]()
         for op in self.block.ops:
-            phase = max((self.phases.get(v, 0) for v in op.values), default=0)
+            inside = (v for region in op.regions for v in uses(region))
+            phase = max((self.phases.get(v, 0) for v in (*op.values, *inside)), default=0)
             found.append(phase)
             for v in op.outputs:
                 self.phases[v] = phase + (self._reduces(op) and v not in self.online)

@@ -51,9 +51,9 @@ def test_lanes_that_are_alone_load_ahead_and_stay_together() -> None:
 
 
 def test_a_search_cannot_load_ahead() -> None:
-    """Where it reads next follows from what it read."""
+    """Where it reads next follows from what it read: 1242 us loaded ahead, 635 not (H100)."""
     edges, x = meta(65536), meta(1 << 24)
-    assert of("binary_search", edges, x, 17).default["num_stages"] == 3
+    assert of("binary_search", edges, x, 17).default["num_stages"] == 1
 
 
 def sums(x: torch.Tensor) -> torch.Tensor:
