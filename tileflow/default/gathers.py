@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..config import Choice
 from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR, Op, ValueIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
-from ..ir.types import Value
+from ..ir.types import Value, itemsize
 from ..space.knobs import NUM_STAGES
 from ..target import Target
+from .operands import LEAST_COPIED
 
 
 def gather_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
@@ -23,14 +26,16 @@ def gather_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
 
 
 def _gathers(ir: KernelIR, loop: Op) -> bool:
-    """Whether a turn loads such elements; beside products, whether one multiplies them as they are."""
+    """Whether a turn loads such elements; beside products, whether it multiplies what it makes of them. There shorter
+    ones than an asynchronous copy moves wait in registers, and cost nothing (:mod:`operands`)."""
     (turn,) = loop.regions
     made = {*turn.params, *(v for op in walk(turn) for v in op.outputs)}
     gathered = {op.output for op in walk(turn) if op.kind is OpKind.LOAD and _is_gathered(ir, op, made)}
     products = [op for op in walk(turn) if op.kind in PRODUCTS]
     if not products:
         return bool(gathered)
-    return any(_source(ir, v) in gathered for op in products for v in op.values[:2])
+    multiplied = _sources(ir, (v for op in products for v in op.values[:2]))
+    return any(v in multiplied and itemsize(v.type.dtype) >= LEAST_COPIED for v in gathered)
 
 
 def _is_gathered(ir: KernelIR, load: Op, made: set[Value]) -> bool:
@@ -41,8 +46,13 @@ def _is_gathered(ir: KernelIR, load: Op, made: set[Value]) -> bool:
     )
 
 
-def _source(ir: KernelIR, value: Value) -> Value:
-    """What an operand was before it was turned round or converted."""
-    while value in ir.definitions and ir.definitions[value].kind in (OpKind.PERMUTE, OpKind.CAST, OpKind.UNSQUEEZE):
-        (value,) = ir.definitions[value].values
-    return value
+def _sources(ir: KernelIR, values: Iterable[Value]) -> set[Value]:
+    """The values of which others are made, themselves included; not what says where a load reads."""
+    found, waiting = set[Value](), list(values)
+    while waiting:
+        value = waiting.pop()
+        maker = ir.definitions.get(value)
+        if value not in found:
+            found.add(value)
+            waiting += maker.values if maker is not None and maker.kind is not OpKind.LOAD else ()
+    return found
