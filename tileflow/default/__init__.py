@@ -18,7 +18,6 @@ from ..space.knobs import NUM_STAGES
 from ..target import Target
 from .clusters import cluster_config
 from .full_blocks import full_blocks_config
-from .gathers import gather_config
 from .products import product_config, warps_of_products
 from .spreading import spread_config
 from .streaming import streaming_config
@@ -37,7 +36,6 @@ def default_config(
             wanted |= product_config(ir, target, pipelined, unaligned)
         else:
             wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
-        wanted |= gather_config(ir, target)
         if not unaligned:  # whose pointers take the registers
             wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}

@@ -38,6 +38,7 @@ from ..space.knobs import (
 from ..space.precisions import parts_of_product
 from ..target import Target
 from .as_loops import as_loops
+from .gathers import gather_config
 from .operands import comes_by_element, contiguous_along, needs_box
 from .sizes import pow2, programs, symbol, times
 from .specialised import specialised_config
@@ -97,6 +98,7 @@ def product_config(ir: KernelIR, target: Target, pipelined: bool = False, unalig
     wanted |= _chain(looped, chained, target) if chained else _lone(looped, dots[0], target, unaligned)
     wanted |= _parts_of_inner(ir, wanted, target)
     wanted |= _warps_for_sums(looped, dots, wanted, target) or _warps_of_few_rows(looped, dots, target)
+    wanted |= gather_config(ir, target)
     return wanted if pipelined else wanted | specialised_config(ir, wanted, target)
 
 

@@ -23,6 +23,7 @@ from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
 from .columns import tall_dims
 from .exchanges import exchange_config, lone_warp_config
+from .gathers import gather_config
 from .lanes import crossing_config, own_rows_config
 from .pairs import pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
@@ -92,19 +93,32 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         wanted |= whole_tile_warps(ir, target, warps)
     wanted.setdefault(NUM_WARPS.name(ir), warps)
     wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
-    if recurrences(ir):
-        wanted |= recurrence_config(ir, sizes, target)
-    elif own_rows := own_rows_config(ir, target):
-        wanted |= own_rows
-    elif not chunked:
-        own = _of_a_kind(ir, sizes, target)
-        is_looped = any(wanted[site] for site in rollable(ir))
-        others = bool(own or ragged or is_looped)
-        wanted |= own if others else exchange_config(ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
-    if not ragged:
-        wanted |= lone_warp_config(ir, sizes, target)
+    wanted |= _of_its_loops(ir, wanted, sizes, live, bool(ragged), bool(chunked), target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
+
+
+def _of_its_loops(
+    ir: KernelIR,
+    wanted: Mapping[str, Choice],
+    sizes: Mapping[str, int],
+    live: int,
+    is_ragged: bool,
+    is_chunked: bool,
+    target: Target,
+) -> dict[str, Choice]:
+    """The knobs that what a program repeats says, beside those ``wanted`` for moving bytes."""
+    lone = {} if is_ragged else lone_warp_config(ir, sizes, target)
+    if recurrences(ir):
+        return recurrence_config(ir, sizes, target) | lone
+    if own_rows := own_rows_config(ir, target):
+        return own_rows | lone
+    if is_chunked:
+        return lone
+    own = _of_a_kind(ir, sizes, target)
+    if not (own or is_ragged or any(wanted[site] for site in rollable(ir))):
+        own = exchange_config(ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
+    return own | gather_config(ir, target) | lone
 
 
 def _of_a_kind(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, Choice]:
