@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tileflow_benchmarks.ratios import attention, derived, gradients, products
+from tileflow_benchmarks.ratios import attention, derived, gradients, products, whole
 
 from tileflow.config import Config
 from tileflow.measure.check import check_call, reference_of
@@ -79,3 +79,10 @@ def test_torchs_gradients_from_the_arguments_are_one_graph(monkeypatch: pytest.M
 def test_ten_gradients_are_compared_most_of_them_with_one_by_hand() -> None:
     assert len({case.kernel for case in derived.CASES}) >= 10
     assert sum(case.hand is not None for case in derived.CASES) >= 7
+
+
+@pytest.mark.parametrize("case", whole.CASES, ids=lambda case: case.name)
+def test_kernels_without_loops_have_first_configs(case: whole.WholeCase) -> None:
+    """Two thirds of them had none, or blocks of 16 x 16."""
+    lowered = whole.CALLS[case.call][0].lower(case.args("meta"), H200)
+    assert lowered.space.is_valid(lowered.default)
