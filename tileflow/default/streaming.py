@@ -203,7 +203,7 @@ def _rows(ir: KernelIR, live: int) -> dict[str, int]:
         is_other = beside > size or (beside == size and _is_last(ir, dim))
         fits = beside * size <= ONE_PIECE or is_other
         wanted[site] = 0 if fits and size * live <= kept else max(LOOP_BLOCK // beside, 1)
-        if dim in tall and size > LOOP_BLOCK // RUN:
+        if dim in tall and wanted[site] == 0 and size > LOOP_BLOCK // RUN:
             wanted[site] = max(LOOP_BLOCK // (beside * RUN), 1)
         if size > JOINED_PIECE and _is_read_once(ir, site):
             wanted[site] = max(JOINED_BLOCK // beside, 1)
