@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
-from ..ir.attributes import AccessAttrs, TileAttrs
+from ..ir.attributes import AccessAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, TileIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.pressure import live_tiles
@@ -45,6 +45,9 @@ BUSY = 32  # warps of a multiprocessor whose loads hide one another; of 64 that 
 LIVE_REGISTERS = 160  # of a thread, for what is there at once
 KEPT = 8  # rows that a program keeps while it goes through all others
 KEPT_ELEMENTS = 64  # pairs a lane: sums over the others are across lanes, once for so many
+MOST_KEPT = 8  # values at a time beside which a lane has registers for them
+KEPT_ANGLES = 16  # of which sines or cosines are taken
+_PERIODIC = frozenset({"sin", "cos"})
 SCHEDULERS = 4  # of a multiprocessor
 NEARLY = 0.9  # of them have a warp
 MOST_WARPS = 8
@@ -185,8 +188,16 @@ def _kept(ir: KernelIR, target: Target, kept: str, own: str) -> dict[str, Choice
     count, warps = programs(ir, {kept: rows}), 1
     while warps < MOST_WARPS and count * warps < NEARLY * SCHEDULERS * target.sm_count:
         warps *= 2
-    others = KEPT_ELEMENTS * warps * target.warp_size // rows
+    others = _kept_elements(ir) * warps * target.warp_size // rows
     return {kept: rows, own: min(others, pow2(_length(ir, own))), NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 3}
+
+
+def _kept_elements(ir: KernelIR) -> int:
+    """Pairs a lane: fewer where many values are alive at once, and where each takes a reduction of angles."""
+    functions = {op.attrs.fn for op in ir.walk() if isinstance(op.attrs, PointwiseAttrs)}
+    if functions & _PERIODIC:
+        return KEPT_ANGLES
+    return KEPT_ELEMENTS if live_tiles(ir) <= MOST_KEPT else KEPT_ELEMENTS // 2
 
 
 def _loads(ir: KernelIR, ops: Sequence[Op]) -> list[Symbols]:

@@ -28,6 +28,7 @@ from .lanes import crossing_config, own_rows_config
 from .pairs import pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
 from .recurrences import carries_chunks, recurrence_config, recurrences
+from .shared_sums import shared_sum_config
 from .sizes import block_symbols, pow2
 from .small_tiles import MATRIX_ELEMENTS, holds_matrices, warps_for_loads, woven_limits
 from .step_sums import step_sum_config
@@ -93,6 +94,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         wanted |= whole_tile_warps(ir, target, warps)
     wanted.setdefault(NUM_WARPS.name(ir), warps)
     wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
+    wanted |= {} if chunked else shared_sum_config(ir, sizes, used)
     wanted |= _of_its_loops(ir, wanted, sizes, live, bool(ragged), bool(chunked), target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
