@@ -235,31 +235,26 @@ class ConfigSpace:
 
     def repair(self, config: Config, most: Mapping[str, int] = _NO_LIMITS) -> Config:
         """A valid, normalised config near ``config``: broken constraints step their own knobs until all hold. No step
-        leads back, so that of two constraints that want opposite things of one knob the first tries its next knob; the
-        search goes back to the config before where none has a step left (depth first). ``most``: numbers of knobs that
-        a step exceeds only where no other is left.
+        leads back, so that of two constraints that want opposite things of one knob the first tries its next knob.
+        ``most``: numbers of knobs that a step exceeds only where no other is left.
 
         Raises ConfigError when the constraints' repairs do not lead to a valid config.
         """
         config, limits = self.normalise(config), (most, _NO_LIMITS) if most else (most,)
-        seen, path = {config}, [config]
-        stuck: Config | None = None  # where the first way ended
-        while path and len(seen) < _MOST_STEPS:
-            broken = self.violations(path[-1])
+        seen = {config}
+        for _ in range(_MOST_STEPS):
+            broken = self.violations(config)
             if not broken:
-                return path[-1]
-            steps = (self._step(path[-1], constraint, seen, most) for most in limits for constraint in broken)
+                return config
+            steps = (self._step(config, constraint, seen, most) for most in limits for constraint in broken)
             stepped = next(filter(None, steps), None)
             if stepped is None:
-                stuck = stuck or path[-1]
-                path.pop()
-            else:
-                path.append(stepped)
-                seen.add(stepped)
-        stuck = stuck or path[-1]
+                break
+            config = stepped
+            seen.add(config)
         raise ConfigError(
-            "; ".join(c.reason for c in self.violations(stuck)),
-            got=str(stuck),
+            "; ".join(c.reason for c in self.violations(config)),
+            got=str(config),
             hint="no knob that could mend it has a choice left: give a dimension that the kernel takes whole a loop, "
             "for t in tfl.tile(n), or a smaller constant; or choose other values by hand",
         )

@@ -49,9 +49,12 @@ def never_looped(ir: KernelIR) -> set[Expr]:
 
 
 def _looped(ir: KernelIR) -> KernelIR:
+    """The region with all loops that it may have. What products take is not among them: their first blocks are those
+    of operands in one piece, which grow with it."""
+    multiplied = {dim for op in ir.walk() if op.kind in PRODUCTS for v in (*op.values, op.output) for dim in v.dims}
     sites: tuple[str, ...] = ()
-    for site in rollable(ir):
-        if roll_all(ir, (*sites, site)) is not None:
+    for site, dim in rollable(ir).items():
+        if dim not in multiplied and roll_all(ir, (*sites, site)) is not None:
             sites += (site,)
     return specialise(ir, StructuralChoice(rolled_reductions=sites))
 

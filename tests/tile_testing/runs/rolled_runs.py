@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tileflow.errors import ConfigError
 from tileflow.measure.check import check_call
 from tileflow.measure.check import reference_of as make_reference
 from tileflow.target import target
@@ -56,11 +57,15 @@ def _under_each(kernel: Any, args: tuple[torch.Tensor, ...]) -> dict[tuple[int, 
     knobs = [k for k in lowered.space.knobs if k.role in ("block", "reduction") and "#" in k.name]
     found = {}
     for wanted in itertools.product(*(k.choices for k in knobs)):
-        if {c for c in wanted if isinstance(c, int)} <= SIZES:
+        if not {c for c in wanted if isinstance(c, int)} <= SIZES:
+            continue
+        try:
             config = lowered.space.adapt(
-                lowered.default.to_dict() | {k.name: c for k, c in zip(knobs, wanted, strict=True)}
+                lowered.default.to_dict() | dict(zip((k.name for k in knobs), wanted, strict=True))
             )
-            chosen = tuple(int(config[k.name]) for k in knobs)
-            if chosen not in found:
-                found[chosen] = check_call(kernel.compile(lowered, config, "cpu"), args, reference).reason
+        except ConfigError:
+            continue  # too much at once for any choice of the others
+        chosen = tuple(int(config[k.name]) for k in knobs)
+        if chosen not in found:
+            found[chosen] = check_call(kernel.compile(lowered, config, "cpu"), args, reference).reason
     return found
