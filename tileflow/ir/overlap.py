@@ -14,6 +14,7 @@ from .attributes import TileAttrs
 from .graph import Block, KernelIR, Op, Operand
 from .hazards import Access, accesses_of
 from .kinds import OpKind
+from .op_table import PRODUCTS
 from .types import Value
 
 MOST_PAIRS = 64  # a list of many tensors has too many: beyond, none is checked
@@ -84,7 +85,10 @@ def _is_in_step(ir: KernelIR, loads: Sequence[_Placed], others: Sequence[_Placed
     last = max(p.number for p in loads)
     if not all(p.access.op.kind is OpKind.STORE and p.number > last for p in stores):
         return False
-    return all(isinstance(place, str) for place in places) or all(_is_last(ir, p.access.op) for p in stores)
+    if all(isinstance(place, str) for place in places):
+        return True
+    # what a product gives a slice of has not the lanes of what it took: blocks of either may be a program's own
+    return not any(op.kind in PRODUCTS for op in ir.walk()) and all(_is_last(ir, p.access.op) for p in stores)
 
 
 def _is_alike(ir: KernelIR, a: Access, b: Access) -> bool:

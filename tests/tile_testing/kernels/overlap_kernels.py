@@ -24,6 +24,22 @@ def doubled(x: torch.Tensor, out: torch.Tensor) -> None:
         out[tile] = x[tile] * 2
 
 
+@tileflow.kernel
+def multiplied(x: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> None:
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] @ w[:, :]
+
+
+def rows_replaced_by_products() -> dict[str, float]:
+    """How far off products of whole rows are, of their largest number: apart, then stored where the rows were."""
+    generator = torch.Generator().manual_seed(0)
+    x, w = (torch.randn(shape, generator=generator).bfloat16() for shape in ((40, 160), (160, 160)))
+    wanted = x.double() @ w.double()
+    multiplied(x, w, apart := torch.empty_like(x))
+    multiplied(x, w, x)
+    return {name: float((y - wanted).abs().max() / wanted.abs().max()) for name, y in (("apart", apart), ("one", x))}
+
+
 def one_after_the_other() -> dict[str, Any]:
     """First apart, then in one memory, and back; then a call that no variant is right for."""
     x, y = torch.zeros(4, 8), torch.zeros(4, 8)
