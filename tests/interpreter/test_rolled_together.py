@@ -41,6 +41,13 @@ SQUARE = [(2, 160, 160), (2, 160, 160)]
         ("projected_whole", [(20, 160), (160, 160), (160,)], BF16, 1),
         ("attended", [(20, 160), (300, 160), (300, 160)], BF16, 1),
         ("attended", [(160, 160), (160, 160), (160, 160)], BF16, 2),
+        ("attended_before", [(40, 64), (300, 64), (300, 64), (40, 300)], (*BF16 * 3, "float32"), 1),
+        ("attended_before", [(160, 64), (160, 64), (160, 64), (160, 160)], (*BF16 * 3, "float32"), 1),
+        ("attended_to_some", [(20, 64), (300, 64), (300, 64), (20, 300)], (*BF16 * 3, "int32"), 1),
+        ("attended_to_some", [(20, 64), (300, 64), (300, 64), (20, 300)], ("float32",) * 4, 1),
+        ("attended_by_heads", [(2, 20, 32), (2, 300, 32), (2, 300, 32)], ("float16",), 1),
+        ("attended_twice", [(20, 64), (300, 64), (300, 64), (20, 64)], BF16, 1),
+        ("soft_nearest", [(20, 300), (300, 40)], BF16, 1),
         ("multiplied_in_batches", [(2, 130, 300), (2, 300, 260)], ("bfloat16", "int8"), 3),
         ("multiplied_in_batches", SQUARE, BF16, 3),
         ("placed_in_columns", [(2, 260, 140)], ("float32",), 2),
@@ -55,6 +62,23 @@ def test_products_and_places_are_right_in_blocks(
     """No product of long rows had a loop: one of 3072 numbers had no config at all."""
     found = interpreter("runs.rolled_runs:check_all", name, shapes, dtypes)
     assert len(found) > 1 and any(sum(map(bool, chosen)) >= looped for chosen in found) and set(found.values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("attended_near", (300, 300)),
+        ("attended_near", (40, 200)),
+        ("attended_from", (3, 20, 300)),
+        ("attended_behind", (40, 300)),
+        ("attended_behind", (160, 160)),
+    ],
+)
+def test_turns_that_keep_no_keys_are_left_out(
+    interpreter: Callable[..., Any], name: str, sizes: tuple[int, ...]
+) -> None:
+    found = interpreter("runs.rolled_runs:check_kept", name, *sizes)
+    assert len(found) > 1 and set(found.values()) == {""}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "int8"])

@@ -47,6 +47,22 @@ class Writer:
         both._said = self._said + [n + len(self._lines) for n in other._said]
         return both
 
+    @property
+    def mark(self) -> int:
+        """The place behind the last line, for :meth:`text_from` and :meth:`insert`."""
+        return len(self._lines)
+
+    def text_from(self, mark: int) -> str:
+        """The lines since a mark."""
+        return "\n".join(self._lines[mark:]) + "\n"
+
+    def insert(self, mark: int, other: Writer) -> None:
+        """Another's lines at a mark, indented as what is written now."""
+        indent = "    " * self._indent
+        self._lines[mark:mark] = [indent + line for line in other._lines]
+        self._places[mark:mark] = other._places
+        self._said = [n + len(other._lines) if n >= mark else n for n in self._said]
+
     @contextmanager
     def indented(self) -> Iterator[None]:
         """Indent what is written inside the ``with``."""

@@ -18,6 +18,7 @@ from .hoist import hoist_operands
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll_all
+from .share_reductions import share_reductions
 from .spread import spread
 from .strength import reduce_strength
 from .structural_choice import StructuralChoice
@@ -38,6 +39,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     reduce_strength,
     convert_nibbles,
     keep_small_exponentials,
+    share_reductions,
     remove_dead_code,
     tell_apart,
     cut_products,

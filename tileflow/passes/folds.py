@@ -17,12 +17,13 @@ from ..ir.attributes import (
     Attrs,
     AxisAttrs,
     DotAttrs,
+    IfAttrs,
     PointwiseAttrs,
     ReduceAttrs,
     TileAttrs,
     WhereMaskAttrs,
 )
-from ..ir.graph import Op, Operand, Tile
+from ..ir.graph import Block, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
@@ -42,10 +43,20 @@ class Ops:
     def __init__(self, fresh: Fresh, ops: list[Op], like: Op) -> None:
         self.fresh, self.ops, self._like = fresh, ops, like
 
+    def within(self, ops: list[Op]) -> Ops:
+        """The same, appended to another list."""
+        return Ops(self.fresh, ops, self._like)
+
     def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, attrs: Attrs = NO_ATTRS) -> Value:
         """The output of a new op."""
         out = self.fresh.value(type_, self._like.output)
         self.ops.append(Op(kind, inputs, (out,), attrs, (), self._like.loc))
+        return out
+
+    def branch(self, condition: Value, then: Block, otherwise: Block, like: Value) -> Value:
+        """The one result of either block, as it is typed in both."""
+        out = self.fresh.value(like.type, self._like.output)
+        self.ops.append(Op(OpKind.IF, (condition,), (out,), IfAttrs(), (then, otherwise), self._like.loc))
         return out
 
     def compute(self, fn: str, *operands: Operand, like: Value) -> Value:

@@ -10,7 +10,7 @@ too, when the sum is NaN as ``exp(-inf + inf)`` is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..expr import Expr
@@ -19,10 +19,11 @@ from ..ir.graph import Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value, is_float, itemsize
 from .folds import Carried, Ops, Taken, lanes_of, masked
+from .makers import Makers
 from .rewrite import Fresh
 
 _WIDEST_LOAD = 16  # bytes that a thread reads at once
-_EXPONENTIALS = ("exp", "exp_gradual", "exp2")
+EXPONENTIALS = ("exp", "exp_gradual", "exp2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +38,18 @@ class OnlineSum:
     shared: int
 
 
-def online_sums(reductions: Sequence[Op], makers: Mapping[Value, Op]) -> list[OnlineSum]:
+def online_sums(reductions: Sequence[Op], makers: Makers) -> list[OnlineSum]:
     """The sums over a dimension that can be found along with a maximum over it. ``reductions``: all over it."""
-    peaks = {_base(op.values[0], makers): op for op in reversed(reductions) if ReduceAttrs.of(op).fn == "max"}
+    peaks = peaks_of(reductions, makers)
     found = []
     for op in reductions:
         exponential = makers.get(op.values[0])
-        if ReduceAttrs.of(op).fn != "sum" or not _is(exponential, _EXPONENTIALS):
+        if ReduceAttrs.of(op).fn != "sum" or not _is(exponential, EXPONENTIALS):
             continue
         difference = makers.get(exponential.values[0]) if exponential is not None and exponential.values else None
         if difference is None or not _is(difference, ("sub",)) or not isinstance(difference.inputs[0], Value):
             continue
-        x = _base(difference.inputs[0], makers)
+        x = base_of(difference.inputs[0], makers)
         peak, is_last = peaks.get(x), AxisAttrs.of(op).axis == len(x.dims) - 1
         if peak is not None and exponential is not None and AxisAttrs.of(peak).axis == AxisAttrs.of(op).axis:
             shared = _WIDEST_LOAD // itemsize(x.type.dtype) if is_last else 1
@@ -56,12 +57,18 @@ def online_sums(reductions: Sequence[Op], makers: Mapping[Value, Op]) -> list[On
     return found
 
 
+def peaks_of(folding: Iterable[Op], makers: Makers) -> dict[Value, Op]:
+    """The first maximum among ops, by what it is over."""
+    maxima = [op for op in folding if op.kind is OpKind.REDUCE and ReduceAttrs.of(op).fn == "max"]
+    return {base_of(op.values[0], makers): op for op in reversed(maxima)}
+
+
 def _is(op: Op | None, functions: Sequence[str]) -> bool:
     attrs = None if op is None else op.attrs
     return isinstance(attrs, PointwiseAttrs) and attrs.fn in functions and is_float(attrs.operand)
 
 
-def _base(value: Value, makers: Mapping[Value, Op]) -> Value:
+def base_of(value: Value, makers: Makers) -> Value:
     """What a value is, but for casts that keep every number."""
     while value in makers and makers[value].kind is OpKind.CAST:
         source = makers[value].inputs[0]

@@ -9,7 +9,7 @@ the one before (:mod:`online`). A row that is stored and nowhere reduced is one 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..expr import Expr, is_knob
@@ -22,6 +22,8 @@ from ..ir.opdef import Trait
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .folds import Carried, Fold, Ops, fold_of, folded
 from .online import OnlineFold, OnlineSum, online_sums
+from .online_products import OnlineProduct, online_products
+from .online_rows import Online, OnlineRows, have_one_base
 from .rewrite import Fresh, with_body
 
 _ELEMENTWISE = having(Trait.BY_BLOCKS)
@@ -249,7 +251,7 @@ class _Roller:
         self.block, self.dim, self.naming, self.tiles, self.fresh = block, dim, naming, tiles, fresh
         self.definitions = {v: op for op in block.ops for v in op.outputs}
         self.phases: dict[Value, int] = {}
-        self.online: dict[Value, OnlineSum] = {}  # by what is summed
+        self.online: dict[Value, Online] = {}  # by what is summed
         self.carried: dict[Value, tuple[Fold, Carried]] = {}  # out of the loop, by what is folded
         self.ops: list[Op] = []
 
@@ -279,18 +281,38 @@ class _Roller:
                 self.phases[v] = phase + (self._reduces(op) and v not in self.online)
         return found
 
-    def _joined(self, phases: list[int]) -> dict[Value, OnlineSum]:
-        """The sums whose phase, the one after their maximum's, does nothing else."""
-        reductions = [op for op in self.block.ops if op.kind is OpKind.REDUCE and folded(op) == self.dim]
+    def _joined(self, phases: list[int]) -> dict[Value, Online]:
+        """The sums and products that are found along with a maximum: their phases, those after its, do nothing else."""
+        folding = [op for op in self.block.ops if folded(op) == self.dim]
+        reductions = [op for op in folding if op.kind is OpKind.REDUCE]
         sums = {s.total.output: s for s in online_sums(reductions, self.definitions)}
         sums = {v: s for v, s in sums.items() if not _has(s.shift, self.dim)}
+        products = {p.total.output: p for p in online_products(self.dim, folding, self.definitions)}
+        self.online = self._next_to_peaks(phases, sums, {*sums, *products})
+        later = self._phases()
+        products = {v: p for v, p in products.items() if self._needs_no_more(p, later)}
+        found = self._next_to_peaks(later, products, {*products})
+        along, self.online = self.online | found, {}
+        if found and have_one_base(along.values()):
+            return along
+        return self._next_to_peaks(phases, sums, {*sums})
+
+    def _next_to_peaks(
+        self, phases: list[int], candidates: Mapping[Value, Online], known: Collection[Value]
+    ) -> dict[Value, Online]:
+        """Those of the candidates whose phase, the one after their maximum's, has no roots but ``known`` ones."""
         phase_of = {id(op): phase for op, phase in zip(self.block.ops, phases, strict=True)}
-        others = {phase_of[id(op)] for op in self.block.ops if self._is_root(op) and not set(op.outputs) & sums.keys()}
+        others = {phase_of[id(op)] for op in self.block.ops if self._is_root(op) and not {*op.outputs} & {*known}}
         return {
             v: s
-            for v, s in sums.items()
+            for v, s in candidates.items()
             if phase_of[id(s.total)] == phase_of[id(s.peak)] + 1 and phase_of[id(s.total)] not in others
         }
+
+    def _needs_no_more(self, product: OnlineProduct, phases: list[int]) -> bool:
+        """Whether the loop that finds the maximum has all that the product takes besides."""
+        phase_of = {id(op): phase for op, phase in zip(self.block.ops, phases, strict=True)}
+        return all(self.phases.get(v, 0) <= phase_of[id(product.peak)] for v in product.taken)
 
     def _is_root(self, op: Op) -> bool:
         """What a loop is made for."""
@@ -305,9 +327,12 @@ class _Roller:
         """One loop: what folds the dimension up in this phase, its stores, and what they need of the dimension."""
         name = next(name for name in map(self.naming.of, itertools.count()) if name not in self.tiles)
         tile = Tile(name, self.naming.block, Expr.of(0), self.dim.extent, False, self.is_wide)
+        folds = [self._fold(op) for op in roots if op.kind is not OpKind.STORE]
+        match folds:
+            case [OnlineRows() as rows] if len(roots) == 1:
+                tile = rows.narrowed(Ops(self.fresh, self.ops, rows.op), tile)
         self.tiles[name] = tile
         body = _Body(self, tile)
-        folds = [self._fold(op) for op in roots if op.kind is not OpKind.STORE]
         entry = [fold.start(Ops(self.fresh, self.ops, fold.op), tile) for fold in folds]
         params = [tuple(self.fresh.value(v.type, v) for v in group) for group in entry]
         turns = [
@@ -321,23 +346,39 @@ class _Roller:
             body.clone(op)
         outputs = [tuple(self.fresh.value(v.type, v) for v in group) for group in entry]
         block = Block(_flat(params), tuple(body.ops), _flat(turns))
-        self.ops.append(Op(OpKind.FOR, _flat(entry), _flat(outputs), LoopAttrs(name, 0), (block,), roots[0].loc))
+        self.ops.append(
+            Op(
+                OpKind.FOR,
+                (*tile.bounds, *_flat(entry)),
+                _flat(outputs),
+                LoopAttrs(name, len(tile.bounds)),
+                (block,),
+                roots[0].loc,
+            )
+        )
         for fold, group in zip(folds, outputs, strict=True):
             fold.finish(Ops(self.fresh, self.ops, fold.op), group)
             self.carried[fold.op.output] = fold, group
 
     def _fold(self, op: Op) -> Fold:
         """How an op of this phase is carried, with the sums that are found along with it."""
-        sums = tuple(s for s in self.online.values() if s.peak is op)
+        along = [s for s in self.online.values() if s.peak is op]
+        if any(isinstance(s, OnlineProduct) for s in along):
+            return OnlineRows.of(op, along, self.definitions, self.tiles)
+        sums = tuple(s for s in along if isinstance(s, OnlineSum))
         fold = OnlineFold(op, sums) if sums else fold_of(op)
         assert fold is not None  # _can_roll
         return fold
 
-    def _settle(self, s: OnlineSum) -> None:
-        """Emit, behind the loop, a sum that was found along with a maximum."""
+    def _settle(self, s: Online) -> None:
+        """Emit, behind the loop, what was found along with a maximum."""
         fold, carried = self.carried[s.peak.output]
-        assert isinstance(fold, OnlineFold)
-        fold.settle(Ops(self.fresh, self.ops, s.total), carried, s, s.shift)
+        at = Ops(self.fresh, self.ops, s.total)
+        if isinstance(fold, OnlineRows):
+            fold.settle(at, carried, s, s.shift)
+        else:
+            assert isinstance(fold, OnlineFold) and isinstance(s, OnlineSum)
+            fold.settle(at, carried, s, s.shift)
 
 
 def _flat(groups: Iterable[tuple[Value, ...]]) -> tuple[Value, ...]:

@@ -102,6 +102,10 @@ class _Scope:
             return operand
         if axes and len(axes) == len(operand.dims):
             axes -= {0}
+        inserted = self._inserted(operand) if operand not in self.known else -1
+        if inserted in axes:
+            (value,) = self.dropper.ir.definitions[operand].values
+            return self.get(value, frozenset(a - (a > inserted) for a in axes - {inserted}))
         source = self.known.get(operand, operand)
         wanted = _without(operand.type, axes)
         if source.dims == wanted.dims:
@@ -110,6 +114,11 @@ class _Scope:
         # not by inserting dimensions, for which Triton would move a sum to another layout and back
         self.ops.append(Op(OpKind.RESHAPE, (source,), (out,), ReshapeAttrs(), (), operand.loc))
         return out
+
+    def _inserted(self, value: Value) -> int:
+        """The axis that was inserted last into a value; -1 where none was."""
+        op = self.dropper.ir.definitions.get(value)
+        return AxisAttrs.of(op).axis if op is not None and op.kind is OpKind.UNSQUEEZE else -1
 
     def add(self, op: Op) -> None:
         """``op`` without batches where it can be computed so, else with all of them."""

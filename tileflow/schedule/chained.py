@@ -37,7 +37,7 @@ K = OpKind
 _OPERANDS = ("bfloat16", "float16")
 _SCALAR = (K.POINTWISE, K.CAST, K.BITCAST, K.FULL, K.SIZE, K.SCALAR, K.TILE_BEGIN, K.TILE_END, K.TILE_ID, K.LOAD)
 # what consumers compute: each lane by itself, or a row at a time
-CONSUMED = frozenset({*_SCALAR, K.TILE_INDEX, K.ARANGE, K.UNSQUEEZE, K.EXPAND, K.REDUCE, K.WHERE_MASK, K.IF})
+CONSUMED = frozenset({*_SCALAR, K.TILE_INDEX, K.ARANGE, K.UNSQUEEZE, K.SQUEEZE, K.EXPAND, K.REDUCE, K.WHERE_MASK, K.IF})
 _REDUCED = ("max", "min", "sum")
 _WRITTEN = frozenset({K.STORE})
 _NARROWS = (K.CAST, K.WHERE_MASK)
@@ -337,6 +337,8 @@ def check_operations(
             _check_atomic(ir, op)
         if op.kind is K.UNSQUEEZE:
             _check_unsqueeze(op, rows)
+        if op.kind is K.SQUEEZE and (op.output.dims != (rows,) or op.output.type.dtype == "bool"):
+            raise Refused("what loses a dimension is a column of numbers, one a row", op)
         for value in (*op.values, *op.outputs):
             if len(value.dims) > 2 or rows in value.dims[1:]:
                 raise Refused("tiles are of rows by columns, the queries' rows first", op)

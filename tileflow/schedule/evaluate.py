@@ -130,8 +130,8 @@ class Region:
             case OpKind.ARANGE:
                 start = self._size(ArangeAttrs.of(op).start)
                 return start + torch.arange(self._extent(op.output.dims[0]))
-            case OpKind.UNSQUEEZE:
-                return values[0].unsqueeze(AxisAttrs.of(op).axis)
+            case OpKind.UNSQUEEZE | OpKind.SQUEEZE:
+                return getattr(values[0], op.kind.value)(AxisAttrs.of(op).axis)
             case OpKind.EXPAND:
                 return values[0].expand(self._shape(op.output.dims))
             case OpKind.REDUCE | OpKind.SCAN:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from ..config import Knob
-from ..expr import FALSE, Expr, all_of
+from ..expr import FALSE, Expr, all_of, any_of
 from ..ir.attributes import PointwiseAttrs, SizeAttrs, TileAttrs, WhereMaskAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, Tile, walk
 from ..ir.kinds import OpKind
@@ -108,4 +108,6 @@ def _divides(ir: KernelIR, block: Expr, bound: Expr | Operand) -> Expr:
             return _divides(ir, block, op.inputs[0]) if op.output.type.dtype in ("int32", "int64") else FALSE
         case OpKind.POINTWISE if PointwiseAttrs.of(op).fn in _DIVIDES_EACH:
             return all_of(_divides(ir, block, v) for v in op.inputs)
+        case OpKind.POINTWISE if PointwiseAttrs.of(op).fn == "mul":
+            return any_of(_divides(ir, block, v) for v in op.inputs)
     return FALSE

@@ -45,27 +45,26 @@ def layer_norm_train_0(
     v6 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v5, 0.0)
     v7 = tl.sum(v6, axis=1)
     variance = v7 / 2992.0
-    v8 = tl.sum(row, axis=1)
-    mean = v8 / 2992.0
+    mean = v1 / 2992.0
     # scale = torch.rsqrt(variance + eps)
-    v9 = variance + eps
-    scale = tl.rsqrt(v9)
+    v8 = variance + eps
+    scale = tl.rsqrt(v8)
     # means[tile_m] = mean
     tl.store(means_ptr + tile_m_idx, mean)
     # scales[tile_m] = scale
     tl.store(scales_ptr + tile_m_idx, scale)
     # out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
-    v10 = mean[:, None]
-    v11 = row - v10
-    v12 = scale[:, None]
-    v13 = v11 * v12
-    v14 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v15 = v14.to(tl.float32)
-    v16 = v15[None, :]
-    v17 = v13 * v16
-    v18 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v19 = v18.to(tl.float32)
-    v20 = v19[None, :]
-    v21 = v17 + v20
-    v22 = v21.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v22, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    v9 = mean[:, None]
+    v10 = row - v9
+    v11 = scale[:, None]
+    v12 = v10 * v11
+    v13 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v14 = v13.to(tl.float32)
+    v15 = v14[None, :]
+    v16 = v12 * v15
+    v17 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v18 = v17.to(tl.float32)
+    v19 = v18[None, :]
+    v20 = v16 + v19
+    v21 = v20.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v21, mask=(tl.arange(0, 4096) < 2992)[None, :])

@@ -135,3 +135,107 @@ def averaged(x: torch.Tensor) -> torch.Tensor:
     for tile in tfl.tile(x.size(0)):
         out[tile] = x[tile, :, :].mean((1, 2))
     return out
+
+
+@tileflow.kernel
+def attended_before(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of scaled, biased scores to the keys before each query, and the logarithms of the sums."""
+    out, lse = torch.empty_like(q), torch.empty_like(bias[:, 0])
+    for t in tfl.tile(q.size(0)):
+        scores = (q[t, :] @ k[:, :].T).float() / 8 + bias[t, :]
+        is_before = t.index[:, None] >= tfl.arange(k.size(0))[None, :]
+        scores = torch.where(is_before, scores, float("-inf"))
+        out[t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[:, :]
+        lse[t] = torch.logsumexp(scores, -1)
+    return out, lse
+
+
+@tileflow.kernel
+def attended_to_some(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+    """Attention by hand, to keys that each query keeps, with a weight; one that keeps none gets zeros."""
+    out = torch.empty_like(q)
+    for t in tfl.tile(q.size(0)):
+        scores = torch.where(keep[t, :] > 0, (q[t, :] @ k[:, :].T).float() * 0.3, float("-inf"))
+        most = scores.amax(-1, keepdim=True)
+        weights = torch.exp(scores - torch.where(torch.isinf(most), 0.0, most))
+        total = weights.sum(-1, keepdim=True)
+        shares = weights * keep[t, :] / torch.where(total == 0, 1.0, total)
+        out[t, :] = torch.where(keep[t, :] > 0, shares, 0.0).to(v.dtype) @ v[:, :]
+    return out
+
+
+@tileflow.kernel
+def attended_by_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention of all heads of a query at once, divided by the sums at the end, and added to the query."""
+    out = torch.empty_like(q)
+    for h, t in tfl.tile([q.size(0), q.size(1)]):
+        scores = torch.bmm(q[h, t, :], k[h, :, :].transpose(1, 2)).float()
+        weights = torch.exp2(scores - scores.amax(-1, keepdim=True))
+        summed = torch.bmm(weights.to(v.dtype), v[h, :, :]).float()
+        out[h, t, :] = (q[h, t, :] + summed / weights.sum(-1, keepdim=True)).to(q.dtype)
+    return out
+
+
+@tileflow.kernel
+def attended_twice(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The difference of two attentions to the same values."""
+    out = torch.empty_like(q)
+    for t in tfl.tile(q.size(0)):
+        one = torch.softmax((q[t, :] @ k[:, :].T).float(), -1)
+        two = torch.softmax((other[t, :] @ k[:, :].T).float(), -1)
+        out[t, :] = ((one.to(v.dtype) @ v[:, :]).float() - 0.5 * (two.to(v.dtype) @ v[:, :]).float()).to(q.dtype)
+    return out
+
+
+@tileflow.kernel
+def soft_nearest(x: torch.Tensor, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The mean of a table's rows by the softmax of what is in memory, and the softmax itself."""
+    out = torch.empty(x.size(0), table.size(1), dtype=table.dtype, device=x.device)
+    shares = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        share = torch.softmax(x[t, :].float(), -1)
+        shares[t, :] = share.to(x.dtype)
+        out[t, :] = share.to(table.dtype) @ table[:, :]
+    return out, shares
+
+
+@tileflow.kernel
+def attended_near(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, width: int) -> torch.Tensor:
+    """Attention to the keys up to each query's own, of which there are ``width``."""
+    out = torch.empty_like(q)
+    for t in tfl.tile(q.size(0)):
+        keys = tfl.arange(k.size(0))
+        behind = t.index[:, None] - keys[None, :]
+        is_far = (behind < 0) | ~(behind < width)
+        scores = ((q[t, :] @ k[:, :].T).float() * 0.2).masked_fill(is_far, float("-inf"))
+        out[t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[:, :]
+    return out
+
+
+@tileflow.kernel
+def attended_from(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: torch.Tensor, past: torch.Tensor
+) -> torch.Tensor:
+    """Attention of each batch to the keys from one number up to another, that have an even number."""
+    out = torch.empty_like(q)
+    for b, t in tfl.tile([q.size(0), q.size(1)], block_size=[1, None]):
+        scores = (q[b.begin, t, :] @ k[b.begin, :, :].T).float()
+        keys = tfl.arange(k.size(1))[None, :]
+        is_even = (keys % 2 == 0) & (keys < past[b.begin]) & (first[b.begin] <= keys)
+        scores = torch.where(is_even, scores, float("-inf"))
+        out[b.begin, t, :] = (torch.softmax(scores, -1).to(v.dtype) @ v[b.begin, :, :]).to(q.dtype)
+    return out
+
+
+@tileflow.kernel
+def attended_behind(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention of the last queries to all keys before them: the ones of what was cached, and their own."""
+    out = torch.empty_like(q)
+    more = k.size(0) - q.size(0)
+    for t in tfl.tile(q.size(0)):
+        scores = (q[t, :] @ k[:, :].T).float() * 0.2
+        scores = torch.where(tfl.arange(k.size(0))[None, :] > (t.index + more)[:, None], float("-inf"), scores)
+        out[t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[:, :]
+    return out

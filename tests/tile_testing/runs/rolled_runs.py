@@ -31,6 +31,18 @@ def check_all(name: str, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str
     return _under_each(kernel, tuple(_argument(n, *its) for n, its in enumerate(zip(shapes, every, strict=False))))
 
 
+def check_kept(name: str, *sizes: int) -> dict[tuple[int, ...], str]:
+    """The same of attention to some keys: batches if any, queries, keys."""
+    *batches, queries, keys = sizes
+    each = [_argument(n, (*batches, size, 32), "bfloat16") for n, size in enumerate((queries, keys, keys))]
+    further = {
+        "attended_near": (70,),
+        "attended_from": (torch.tensor([0, 131, 40], dtype=torch.int32), torch.tensor([1000, 290, 43])),
+        "attended_behind": (),
+    }
+    return _under_each(getattr(rolled_kernels, name), (*each, *further[name]))
+
+
 def check_places(dtype: str) -> dict[tuple[int, ...], str]:
     """The same of places of extrema, in rows of nothing but an infinity, with several NaN, and with many equals."""
     x = _argument(0, (4, 300), dtype)
@@ -51,7 +63,7 @@ def _argument(seed: int, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
     return torch.randint(0, 100, shape, generator=generator, dtype=its)
 
 
-def _under_each(kernel: Any, args: tuple[torch.Tensor, ...]) -> dict[tuple[int, ...], str]:
+def _under_each(kernel: Any, args: tuple[Any, ...]) -> dict[tuple[int, ...], str]:
     reference = make_reference(kernel, args)
     lowered = kernel.lower(args, target("nvidia-h200"))
     knobs = [k for k in lowered.space.knobs if k.role in ("block", "reduction") and "#" in k.name]

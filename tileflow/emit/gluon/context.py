@@ -283,7 +283,9 @@ class GluonContext(Context):
 
     def define_function(self, name: str, says: str, writer: Writer, first: tuple[str, ...] = ()) -> Function:
         """Add a function to the module, with the lanes of the tiles that its lines name in front."""
-        header = self._lanes(free_names(writer.text))
+        header = Writer()
+        with header.indented():
+            header.insert(0, self.lanes_named(writer.text))
         made = function(name, says, header.then(writer), self._known_names(), first)
         self.functions.append(made)
         return made
@@ -291,16 +293,15 @@ class GluonContext(Context):
     def _known_names(self) -> frozenset[str]:
         return self.module.names | {f.name for f in self.functions} | self.plan.constexprs.keys()
 
-    def _lanes(self, names: tuple[str, ...]) -> Writer:
-        """The indices and masks of the tiles that are named."""
-        writer = Writer()
-        with writer.indented():
-            for tile in self.plan.ir.tiles.values():
-                name = self.tile(tile.name)
-                if f"{name}_idx" in names or f"{name}_mask" in names:
-                    writer.line(f"{name}_idx = {name}_begin + {self._lane_text(tile)}")
-                if f"{name}_mask" in names:
-                    writer.line(f"{name}_mask = {name}_idx < {self._end(tile)}")
+    def lanes_named(self, text: str) -> Writer:
+        """The indices and masks of the tiles that indented lines name and do not set."""
+        names, writer = free_names(text), Writer()
+        for tile in self.plan.ir.tiles.values():
+            name = self.tile(tile.name)
+            if f"{name}_idx" in names or f"{name}_mask" in names:
+                writer.line(f"{name}_idx = {name}_begin + {self._lane_text(tile)}")
+            if f"{name}_mask" in names:
+                writer.line(f"{name}_mask = {name}_idx < {self._end(tile)}")
         return writer
 
     def _lane_text(self, tile: Tile) -> str:

@@ -83,6 +83,15 @@ def reshape(e: GluonContext, op: Op) -> None:
     e.define(op.output, f"{e.name(value)}.reshape({e.shape(op.output.dims)})", e.held(value))
 
 
+@GLUON.emits(OpKind.SQUEEZE)
+def squeeze(e: GluonContext, op: Op) -> None:
+    """Write the maximum of the one element that each row has, which stays in its thread; a reshape would choose a
+    layout of its own."""
+    (value,) = op.values
+    e.resolve_layout(value)
+    e.define(op.output, f"gl.convert_layout(gl.max({e.name(value)}, axis=1), {e.by_row})", e.held(value))
+
+
 @GLUON.emits(OpKind.JOIN)
 def join(e: GluonContext, op: Op) -> None:
     """Write ``gl.join`` of two tiles in the dtype of the result."""

@@ -148,12 +148,14 @@ class Steps(ABC):
             e.writer.line(f"pid = {place} + tile * tl.num_programs(0)")
             grid.emit_tiles(e, counts)
             e.block(Block((), before, ()))
+            mark = e.writer.mark
             e.writer.line(f"turns = {turn_text(e)}" if self.uneven else f"start = tile * {self._turns}")
             if any(isinstance(s, Multiply) for s in steps):
                 self._begin_turn(steps, Turn("first"))
             self._steps(steps)
             if self.uneven:
                 e.writer.line("start += turns")
+            e.writer.insert(mark, e.lanes_named(e.writer.text_from(mark)))  # of this tile, not of the program's first
 
     def _repeat(self, first: str, inner: tuple[Step, ...]) -> None:
         """The turns of a tile from the ``first`` on."""
