@@ -39,7 +39,6 @@ REMEDIES = {
     "take": "table[index], of a tensor; of a tile in registers tile.flatten()[index]",
     "fill_": "tile = torch.full_like(tile, value)", "zero_": "tile = torch.zeros_like(tile)",
     "copy_": "tile = other",
-    "scaled_dot_product_attention": "write the loop over keys: docs/guides/kernels.md has products",
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d"), _TAPS),
     **dict.fromkeys(("inverse", "inv", "pinv", "pinverse", "det", "logdet", "slogdet", "solve", "lstsq", "cholesky",
                      "qr", "svd", "eig", "eigh", "lu", "matrix_exp", "matrix_power", "randperm", "normal", "unfold",

@@ -19,6 +19,7 @@ from ..ir.graph import CUT, Block, BlockSymbol, KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
 from ..ir.types import Dim
+from .dead_code import remove_dead_code
 from .rewrite import with_body
 from .roll import LEAST, PRODUCT, ROW, Naming, least_of_product, roll, rollable
 
@@ -32,7 +33,7 @@ def cut_products(ir: KernelIR) -> KernelIR:
     while site := next(_columns(ir), ""):
         ir = _over_programs(_cut(ir, site), _name(site))
     while site := next(_inner(ir), ""):
-        ir = _cut(ir, site)
+        ir = remove_dead_code(_cut(ir, site))  # of attention, queries that were multiplied by a number
     return ir
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from ..ir.attributes import NO_ATTRS, AxisAttrs, DotAttrs, PointwiseAttrs, ReduceAttrs, WhereMaskAttrs
@@ -25,7 +25,7 @@ from ..ir.ops import neutral
 from ..ir.types import ONE, Dim, TileType, Value
 from .folds import Carried, Ops, Taken
 from .kept_keys import Kept, kept_by, kept_where, narrowed
-from .makers import Makers
+from .makers import Makers, function_of
 from .online import OnlineSum, base_of
 from .online_products import OnlineProduct
 
@@ -35,32 +35,60 @@ Online = OnlineSum | OnlineProduct  # what is found along with a maximum
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """What a maximum is over: ``scale`` times a value, -inf where one of the ``wheres`` says so."""
+    """What a maximum is over: ``scale`` times a value, -inf where one of the ``wheres`` says so. ``left``: what the
+    product that gives the value takes in place of its left operand, which is a multiple of that."""
 
     value: Value
     scale: float
     wheres: tuple[Op, ...] = ()
+    left: Value | None = None
 
     @staticmethod
     def of(value: Value, makers: Makers) -> _Scores:
         """Without the choices of -inf and the multiplication by a positive number that the value ends with."""
         op = makers.get(value)
-        if op is None or op.kind is not OpKind.POINTWISE or PointwiseAttrs.of(op).operand not in _WIDE:
-            return _Scores(value, 1.0)
-        fn, inputs = PointwiseAttrs.of(op).fn, op.inputs
-        if fn == "where" and -math.inf in inputs[1:]:
-            kept = inputs[1 if inputs[2] == -math.inf else 2]
-            if isinstance(kept, Value) and kept.dims == value.dims:
+        if op is not None and op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).operand in _WIDE:
+            kept = _kept_side(op)
+            if kept is not None:
                 inner = _Scores.of(kept, makers)
-                return _Scores(inner.value, inner.scale, (*inner.wheres, op))
-        for one, other in (inputs, inputs[::-1]) if fn == "mul" else (inputs,) if fn == "div" else ():
-            if isinstance(one, Value) and one.dims == value.dims and _is_positive(other):
-                return _Scores(one, other if fn == "mul" else 1 / other)
-        return _Scores(value, 1.0)
+                return replace(inner, wheres=(*inner.wheres, op))
+            value, scale = _multiple(op) or (value, 1.0)
+            return _Scores._of_product(value, scale, makers)
+        return _Scores._of_product(value, 1.0, makers)
+
+    @staticmethod
+    def _of_product(value: Value, scale: float, makers: Makers) -> _Scores:
+        """Where queries were multiplied by a number, the scores are: it is rounded nowhere, and queries stay as they
+        lie in memory."""
+        product = makers.get(base_of(value, makers))
+        if product is None or product.kind is not OpKind.DOT or len(product.inputs) > 2:
+            return _Scores(value, scale)
+        queries = makers.get(product.values[0])
+        found = _multiple(queries) if queries is not None else None
+        if found is None or found[0].type != product.values[0].type:
+            return _Scores(value, scale)
+        return _Scores(product.output, scale * found[1], left=found[0])
 
     def kept(self, dim: Dim, makers: Makers) -> tuple[Kept, ...]:
         """What each of the choices says of keys."""
         return tuple(kept_by(op.inputs[0], dim, makers, is_negated=op.inputs[1] == -math.inf) for op in self.wheres)
+
+
+def _kept_side(op: Op) -> Value | None:
+    """What a choice between a value and -inf chooses from."""
+    if function_of(op) != "where" or -math.inf not in op.inputs[1:]:
+        return None
+    kept = op.inputs[1 if op.inputs[2] == -math.inf else 2]
+    return kept if isinstance(kept, Value) and kept.dims == op.output.dims else None
+
+
+def _multiple(op: Op) -> tuple[Value, float] | None:
+    """The value that an op multiplies by a positive number, and that number."""
+    sides = {"mul": (op.inputs, op.inputs[::-1]), "div": (op.inputs,)}.get(function_of(op), ())
+    for one, other in sides:
+        if isinstance(one, Value) and one.dims == op.output.dims and _is_positive(other):
+            return one, float(other) if function_of(op) == "mul" else 1 / other
+    return None
 
 
 def _is_positive(operand: Operand) -> TypeGuard[float]:
@@ -86,6 +114,7 @@ class OnlineRows:
     scores: _Scores
     own: frozenset[Value]
     kept: tuple[Kept, ...]
+    makers: Makers
     tiles: Mapping[str, Tile]
 
     @staticmethod
@@ -101,6 +130,7 @@ class OnlineRows:
             scores,
             frozenset(its.total.output for its in along if _is_own(its.shift, peak, makers)),
             scores.kept(peak.values[0].dims[-1], makers),
+            makers,
             tiles,
         )
 
@@ -184,7 +214,7 @@ class OnlineRows:
 
     def _block(self, at: Ops, tile: Tile, taken: Taken) -> Value:
         """The scores of a block, -inf past the end, before they are scaled."""
-        value = taken(self.scores.value)
+        value = taken(self.scores.value) if self.scores.left is None else self._product(at, taken)
         assert isinstance(value, Value)
         wide = TileType(self._dtype, value.dims)
         if value.type != wide:
@@ -197,6 +227,14 @@ class OnlineRows:
                 value = at.compute("where", taken(op.inputs[0]), *sides, like=value)
         attrs = WhereMaskAttrs((len(value.dims) - 1,))
         return at.emit(OpKind.WHERE_MASK, (value, -math.inf), wide, attrs)
+
+    def _product(self, at: Ops, taken: Taken) -> Value:
+        """The scores of queries that nothing was multiplied by."""
+        op = self.makers[self.scores.value]
+        left, right = taken(self.scores.left or op.inputs[0]), taken(op.inputs[1])
+        assert isinstance(right, Value)
+        dims = (*op.output.dims[:-1], right.dims[-1])
+        return at.emit(OpKind.DOT, (left, right), TileType(op.output.type.dtype, dims), op.attrs)
 
     def _left(self, at: Ops, its: OnlineProduct, weights: Value, taken: Taken) -> Value:
         """A product's left operand: the weights, changed as their author does, and as narrow."""

@@ -63,11 +63,12 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
         p for op in ir.walk() if op.kind in (OpKind.STORE, OpKind.ATOMIC) for p in ir.sharing(AccessAttrs.of(op).tensor)
     }
     makers = {v: op for op in ir.body.ops for v in op.outputs}
-    waiting, found, has_product = list(store.values), set[int](), False
+    waiting, seen, found, has_product = list(store.values), set[Value](), set[int](), False
     while waiting:
         value = waiting.pop()
-        if columns not in value.dims:
+        if columns not in value.dims or value in seen:
             continue
+        seen.add(value)
         op = makers[value]
         if op.kind is OpKind.FOR and _split_dims(value, columns):
             has_product |= any(inner.kind in PRODUCTS for inner in op.regions[0].ops)

@@ -10,6 +10,7 @@ TF32, as torch has it by default.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import tileflow
 import tileflow.language as tfl
@@ -29,6 +31,7 @@ from tileflow.target import target
 from .command import DRY_DEVICE, chosen
 from .in_turns import medians
 
+WINDOW = 1024  # keys
 _ROUNDS = 8
 _WORST = {"float32": 1e-5, "bfloat16": 2e-2}  # of the largest value, by float64
 
@@ -82,6 +85,30 @@ def attended(q: Any, k: Any, v: Any) -> Any:
 
 
 @tileflow.kernel
+def attended_before(q: Any, k: Any, v: Any) -> Any:
+    """Attention to the keys up to each query's own."""
+    out = torch.empty_like(q)
+    for b, t in tfl.tile([q.size(0), q.size(1)], block_size=[1, None]):
+        scores = (q[b.begin, t, :] @ k[b.begin, :, :].T).float() * 0.1
+        is_before = t.index[:, None] >= tfl.arange(k.size(1))[None, :]
+        shares = torch.softmax(torch.where(is_before, scores, float("-inf")), -1)
+        out[b.begin, t, :] = shares.to(v.dtype) @ v[b.begin, :, :]
+    return out
+
+
+@tileflow.kernel
+def attended_near(q: Any, k: Any, v: Any) -> Any:
+    """Attention to the WINDOW keys up to each query's own."""
+    out = torch.empty_like(q)
+    for b, t in tfl.tile([q.size(0), q.size(1)], block_size=[1, None]):
+        scores = (q[b.begin, t, :] @ k[b.begin, :, :].T).float() * 0.1
+        ago = t.index[:, None] - tfl.arange(k.size(1))[None, :]
+        shares = torch.softmax(scores.masked_fill((ago < 0) | (ago >= WINDOW), float("-inf")), -1)
+        out[b.begin, t, :] = shares.to(v.dtype) @ v[b.begin, :, :]
+    return out
+
+
+@tileflow.kernel
 def best_word(x: Any) -> Any:
     """The place of the largest of each row."""
     out = torch.empty(x.size(0), dtype=torch.int64, device=x.device)
@@ -103,10 +130,43 @@ def _normed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return F.rms_norm(x.float(), (x.size(1),), eps=1e-6).to(x.dtype) @ w
 
 
-def _attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    if q.dtype is torch.float64:
-        return torch.softmax(q @ k.mT * 0.1, -1) @ v
-    return F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], scale=0.1)[:, 0]
+def _by_torch(ago: range | None) -> Callable[..., torch.Tensor]:
+    """Attention to the keys as far back from each query's own as ``ago`` has it, all if None, by the fastest of torch's
+    calls that can do it; in float64 as it is written down."""
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        if q.dtype is torch.float64:
+            return _written(q, k, v, ago)
+        one_head = q[:, None], k[:, None], v[:, None]
+        if ago is None or ago.stop >= q.size(1):
+            return F.scaled_dot_product_attention(*one_head, scale=0.1, is_causal=ago is not None)[:, 0]
+        mask = _blocks(q.size(1), ago.stop)
+        return _flex()(*one_head, block_mask=mask, scale=0.1)[:, 0]  # type: ignore[no-any-return]
+
+    return attend
+
+
+def _written(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ago: range | None) -> torch.Tensor:
+    scores = (q @ k.mT).mul_(0.1)
+    if ago is not None:
+        kept = torch.ones(q.size(1), k.size(1), dtype=torch.bool, device=q.device).tril().triu(1 - ago.stop)
+        scores.masked_fill_(~kept, float("-inf"))
+    return torch.softmax(scores, -1) @ v
+
+
+@functools.cache
+def _flex() -> Any:
+    return torch.compile(flex_attention)
+
+
+@functools.cache
+def _blocks(length: int, window: int) -> Any:
+    """Which blocks of keys a window has, found once, as a model does."""
+
+    def is_near(_batch: Any, _head: Any, query: Any, key: Any) -> Any:
+        return (query >= key) & (query - key < window)
+
+    return create_block_mask(is_near, 1, 1, length, length, device="cuda")
 
 
 def _squares(x: torch.Tensor) -> torch.Tensor:
@@ -118,7 +178,9 @@ CALLS: dict[str, tuple[Any, Callable[..., torch.Tensor]]] = {
     "layer": (layer, lambda x, w: torch.relu(x) @ w),
     "batched": (batched, torch.bmm),
     "normed": (normed, _normed),
-    "attended": (attended, _attended),
+    "attended": (attended, _by_torch(None)),
+    "attended_before": (attended_before, _by_torch(range(2**31))),
+    "attended_near": (attended_near, _by_torch(range(WINDOW))),
     "best_word": (best_word, lambda x: x.argmax(-1)),
     "pooled": (pooled, _squares),
 }
@@ -157,6 +219,8 @@ CASES = (
     ),
     *(WholeCase("normed", "bfloat16", ((4096, k), (k, n))) for k, n in ((512, 2048), (4096, 14336))),
     *(WholeCase("attended", "bfloat16", ((32, s, d),) * 3) for s, d in ((1024, 64), (4096, 128))),
+    *(WholeCase("attended_before", "bfloat16", ((32, s, d),) * 3) for s, d in ((1024, 64), (4096, 128))),
+    WholeCase("attended_near", "bfloat16", ((16, 8192, 128),) * 3),
     WholeCase("best_word", "bfloat16", ((64, 128256),)),
     *(WholeCase("pooled", "float32", ((512, n, n),)) for n in (224, 1024)),
 )

@@ -231,11 +231,27 @@ def attended_from(
 
 @tileflow.kernel
 def attended_behind(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attention of the last queries to all keys before them: the ones of what was cached, and their own."""
+    """Attention of the last queries to all keys before them: the ones of what was cached, and their own. The queries
+    are scaled, not the scores."""
     out = torch.empty_like(q)
     more = k.size(0) - q.size(0)
     for t in tfl.tile(q.size(0)):
-        scores = (q[t, :] @ k[:, :].T).float() * 0.2
+        scores = (q[t, :] / 7 @ k[:, :].T).float()
         scores = torch.where(tfl.arange(k.size(0))[None, :] > (t.index + more)[:, None], float("-inf"), scores)
         out[t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[:, :]
     return out
+
+
+@tileflow.kernel
+def attended_by_torch(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """torch's function: plain, with a mask, with a bias and a scale."""
+    plain, before, biased = torch.empty_like(q), torch.empty_like(q), torch.empty_like(q)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    for t in tfl.tile(q.size(0)):
+        plain[t, :] = attend(q[t, :], k[:, :], v[:, :])
+        is_before = tfl.arange(k.size(0))[None, :] <= t.index[:, None]
+        before[t, :] = attend(q[t, :], k[:, :], v[:, :], attn_mask=is_before)
+        biased[t, :] = attend(q[t, :], k[:, :], v[:, :], bias[t, :], scale=0.3)
+    return plain, before, biased

@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import (
     activations,
     atomics,
+    attention,
     borders,
     brackets,
     constants,
@@ -42,6 +43,7 @@ from . import (
 FAMILIES = (
     activations,
     atomics,
+    attention,
     borders,
     brackets,
     constants,
