@@ -7,6 +7,7 @@ from . import (
     algebra,
     attention_variants,
     caches,
+    climate,
     codecs,
     databases,
     fields,
@@ -22,6 +23,7 @@ from . import (
     losses,
     models,
     molecules,
+    neurons,
     numerics,
     objectives,
     optimisers,
@@ -37,6 +39,7 @@ from . import (
     series,
     serving,
     signals,
+    sky,
     sparse,
     spatial,
     speech,
@@ -49,8 +52,8 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, codecs, databases, fields, finance, flows, formats, genomes, geometry,
-    graphs, hashing, images, layers, losses, models, molecules, numerics, objectives, optimisers, pairs,
-    products, quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving,
-    signals, sparse, spatial, speech, tables, training, vision,
+    algebra, attention_variants, caches, climate, codecs, databases, fields, finance, flows, formats, genomes,
+    geometry, graphs, hashing, images, layers, losses, models, molecules, neurons, numerics, objectives,
+    optimisers, pairs, products, quantisation, ranking, recommenders, recurrences, segments, selection,
+    sequences, series, serving, signals, sky, sparse, spatial, speech, tables, training, vision,
 )  # fmt: skip
