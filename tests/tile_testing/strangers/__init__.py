@@ -28,6 +28,7 @@ from . import (
     objectives,
     optimisers,
     pairs,
+    pictures,
     products,
     quantisation,
     ranking,
@@ -43,6 +44,7 @@ from . import (
     sparse,
     spatial,
     speech,
+    survival,
     tables,
     training,
     vision,
@@ -54,6 +56,7 @@ __all__ = ["ALL", "Stranger"]
 _FAMILIES = (
     algebra, attention_variants, caches, climate, codecs, databases, fields, finance, flows, formats, genomes,
     geometry, graphs, hashing, images, layers, losses, models, molecules, neurons, numerics, objectives,
-    optimisers, pairs, products, quantisation, ranking, recommenders, recurrences, segments, selection,
-    sequences, series, serving, signals, sky, sparse, spatial, speech, tables, training, vision,
+    optimisers, pairs, pictures, products, quantisation, ranking, recommenders, recurrences, segments,
+    selection, sequences, series, serving, signals, sky, sparse, spatial, speech, survival, tables, training,
+    vision,
 )  # fmt: skip
