@@ -9,7 +9,9 @@ from . import (
     caches,
     climate,
     codecs,
+    control,
     databases,
+    evolution,
     fields,
     finance,
     flows,
@@ -54,9 +56,9 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, climate, codecs, databases, fields, finance, flows, formats, genomes,
-    geometry, graphs, hashing, images, layers, losses, models, molecules, neurons, numerics, objectives,
-    optimisers, pairs, pictures, products, quantisation, ranking, recommenders, recurrences, segments,
-    selection, sequences, series, serving, signals, sky, sparse, spatial, speech, survival, tables, training,
-    vision,
+    algebra, attention_variants, caches, climate, codecs, control, databases, evolution, fields, finance,
+    flows, formats, genomes, geometry, graphs, hashing, images, layers, losses, models, molecules, neurons,
+    numerics, objectives, optimisers, pairs, pictures, products, quantisation, ranking, recommenders,
+    recurrences, segments, selection, sequences, series, serving, signals, sky, sparse, spatial, speech,
+    survival, tables, training, vision,
 )  # fmt: skip

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
@@ -122,7 +123,7 @@ def stack_ref(x: Any, kappa: float) -> Any:
 
 
 @stranger(
-    lambda n, h, w: (torch.rand(n, h, w) * 1000, 3.0),
+    lambda n, h, w: ((100 + 20 * randn(n, h, w) + 900 * (torch.rand(n, h, w) < 0.02)).to(torch.int16), 3.0),
     stack_ref,
     {"n": 7, "h": 5, "w": 9},
     {"n": 15, "h": 2048, "w": 2048},
@@ -161,7 +162,7 @@ def projected_ref(sinogram: Any, angles: Any, n: int) -> Any:
 
 
 @stranger(
-    lambda a, d, n: (randn(a, d), torch.arange(a) * (math.pi / a) + 0.001, n),
+    lambda a, d, n: (F.pad(randn(a, d - 2), (1, 1)), torch.arange(a) * (math.pi / a) + 0.001, n),
     projected_ref,
     {"a": 7, "d": 23, "n": 17},
     {"a": 360, "d": 1024, "n": 1024},
@@ -188,11 +189,12 @@ def back_projection(sinogram, angles, n: tfl.constexpr):
 def sound_ref(x: Any, mics: Any, points: Any, speed: float) -> Any:
     n = x.size(1)
     delay = torch.cdist(points, mics, compute_mode="donot_use_mm_for_euclid_dist") / speed
-    shift = (delay - delay.amin(1, keepdim=True)).round().long()
-    power = []
-    for s in shift:
+    delay = delay - delay.amin(1, keepdim=True)
+    whole = delay.floor()
+    longer, power = F.pad(x, (0, int(whole.max()) + 1)), []
+    for s, f in zip(whole.long(), (delay - whole)[..., None], strict=True):
         where = s[:, None] + torch.arange(n)[None]
-        aligned = torch.where(where < n, x.gather(1, where.clamp(max=n - 1)), 0.0)
+        aligned = longer.gather(1, where) * (1 - f) + longer.gather(1, where + 1) * f
         power.append(aligned.mean(0).square().mean())
     return torch.stack(power)
 
@@ -212,11 +214,14 @@ def steered_power(x, mics, points, speed):
     for i in tfl.grid(p):
         apart = mics[:, :] - points[i, :][None, :]
         delay = torch.sqrt((apart * apart).sum(1)) / speed
-        shift = torch.round(delay - delay.amin()).int()
+        delay = delay - delay.amin()
+        whole = torch.floor(delay)
+        f = (delay - whole)[:, None]
+        row = tfl.arange(m)[:, None]
         total = 0.0
         for tt in tfl.tile(n):
-            where = shift[:, None] + tt.index[None, :]
-            beam = x[tfl.arange(m)[:, None], where].mean(0)
+            where = whole.int()[:, None] + tt.index[None, :]
+            beam = (x[row, where] * (1 - f) + x[row, where + 1] * f).mean(0)
             total = total + (beam * beam).sum()
         out[i] = total / n
     return out
