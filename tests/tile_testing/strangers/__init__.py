@@ -4,6 +4,7 @@ gallery. No word in them is for the tuner; :data:`ALL` has each with its argumen
 from __future__ import annotations
 
 from . import (
+    adapters,
     algebra,
     attention_variants,
     caches,
@@ -20,6 +21,7 @@ from . import (
     geometry,
     graphs,
     hashing,
+    heads,
     images,
     layers,
     losses,
@@ -56,9 +58,9 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    algebra, attention_variants, caches, climate, codecs, control, databases, evolution, fields, finance,
-    flows, formats, genomes, geometry, graphs, hashing, images, layers, losses, models, molecules, neurons,
-    numerics, objectives, optimisers, pairs, pictures, products, quantisation, ranking, recommenders,
-    recurrences, segments, selection, sequences, series, serving, signals, sky, sparse, spatial, speech,
-    survival, tables, training, vision,
+    adapters, algebra, attention_variants, caches, climate, codecs, control, databases, evolution, fields,
+    finance, flows, formats, genomes, geometry, graphs, hashing, heads, images, layers, losses, models,
+    molecules, neurons, numerics, objectives, optimisers, pairs, pictures, products, quantisation, ranking,
+    recommenders, recurrences, segments, selection, sequences, series, serving, signals, sky, sparse, spatial,
+    speech, survival, tables, training, vision,
 )  # fmt: skip

@@ -1,8 +1,7 @@
-"""Pictures: colours as eyes see them, morphology, stereo, flow, filters that keep edges, seams, lines, volumes."""
+"""Pictures: colours as eyes see them, morphology, stereo, flow, filters that keep edges, seams."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ import torch.nn.functional as F
 import tileflow
 import tileflow.language as tfl
 
-from .stranger import randn, stranger
+from .stranger import stranger
 
 TO_XYZ = (
     (0.4124564 / 0.95047, 0.3575761 / 0.95047, 0.1804375 / 0.95047),
@@ -279,34 +278,4 @@ def seam_costs(energy):
             right = torch.where(column == w - 1, far, row.roll(-1, 0))
             row = energy[ib, y, :].int() + torch.minimum(row, torch.minimum(left, right))
             out[ib, y, :] = row
-    return out
-
-
-def volume_ref(x: Any, w: Any) -> Any:
-    return F.conv3d(x.float(), w.float(), padding=1).to(x.dtype)
-
-
-@stranger(
-    lambda b, c, o, d, h, dtype=torch.float32: (
-        randn(b, c, d, h, h, dtype=dtype),
-        randn(o, c, 3, 3, 3, dtype=dtype) / math.sqrt(27 * c),
-    ),
-    volume_ref,
-    {"b": 1, "c": 4, "o": 5, "d": 3, "h": 5},
-    {"b": 2, "c": 32, "o": 32, "d": 32, "h": 64, "dtype": torch.float16},
-)
-@tileflow.kernel
-def convolve_volumes(x, w):
-    """Three by three by three, zero outside: a product for each shift."""
-    b, _c, d, h, wide = x.shape
-    o = w.size(0)
-    out = torch.empty(b, o, d, h, wide, dtype=x.dtype, device=x.device)
-    for tb, tz, ty, tx in tfl.tile([b, d, h, wide], block_size=[1, 1, 1, None]):
-        acc = tfl.zeros([o, tx])
-        for dz in range(3):
-            for dy in range(3):
-                for dx in range(3):
-                    near = x[tb.begin, :, tz.begin + (dz - 1), ty.begin + (dy - 1), tx + (dx - 1)]
-                    acc = acc + w[:, :, dz, dy, dx] @ near
-        out[tb.begin, :, tz.begin, ty.begin, tx] = acc
     return out
