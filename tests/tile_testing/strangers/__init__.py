@@ -10,6 +10,7 @@ from . import (
     caches,
     climate,
     codecs,
+    contrasts,
     control,
     databases,
     evolution,
@@ -44,6 +45,7 @@ from . import (
     series,
     serving,
     signals,
+    sketches,
     sky,
     sparse,
     spatial,
@@ -58,9 +60,9 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    adapters, algebra, attention_variants, caches, climate, codecs, control, databases, evolution, fields,
-    finance, flows, formats, genomes, geometry, graphs, hashing, heads, images, layers, losses, models,
-    molecules, neurons, numerics, objectives, optimisers, pairs, pictures, products, quantisation, ranking,
-    recommenders, recurrences, segments, selection, sequences, series, serving, signals, sky, sparse, spatial,
-    speech, survival, tables, training, vision,
+    adapters, algebra, attention_variants, caches, climate, codecs, contrasts, control, databases, evolution,
+    fields, finance, flows, formats, genomes, geometry, graphs, hashing, heads, images, layers, losses,
+    models, molecules, neurons, numerics, objectives, optimisers, pairs, pictures, products, quantisation,
+    ranking, recommenders, recurrences, segments, selection, sequences, series, serving, signals, sketches,
+    sky, sparse, spatial, speech, survival, tables, training, vision,
 )  # fmt: skip
