@@ -34,6 +34,7 @@ from . import (
     optimisers,
     pairs,
     pictures,
+    pools,
     products,
     quantisation,
     ranking,
@@ -50,6 +51,7 @@ from . import (
     sparse,
     spatial,
     speech,
+    steps,
     survival,
     tables,
     training,
@@ -62,7 +64,7 @@ __all__ = ["ALL", "Stranger"]
 _FAMILIES = (
     adapters, algebra, attention_variants, caches, climate, codecs, contrasts, control, databases, evolution,
     fields, finance, flows, formats, genomes, geometry, graphs, hashing, heads, images, layers, losses,
-    models, molecules, neurons, numerics, objectives, optimisers, pairs, pictures, products, quantisation,
-    ranking, recommenders, recurrences, segments, selection, sequences, series, serving, signals, sketches,
-    sky, sparse, spatial, speech, survival, tables, training, vision,
+    models, molecules, neurons, numerics, objectives, optimisers, pairs, pictures, pools, products,
+    quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving,
+    signals, sketches, sky, sparse, spatial, speech, steps, survival, tables, training, vision,
 )  # fmt: skip
