@@ -53,6 +53,7 @@ from . import (
     speech,
     steps,
     survival,
+    systems,
     tables,
     training,
     vision,
@@ -66,5 +67,5 @@ _FAMILIES = (
     fields, finance, flows, formats, genomes, geometry, graphs, hashing, heads, images, layers, losses,
     models, molecules, neurons, numerics, objectives, optimisers, pairs, pictures, pools, products,
     quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving,
-    signals, sketches, sky, sparse, spatial, speech, steps, survival, tables, training, vision,
+    signals, sketches, sky, sparse, spatial, speech, steps, survival, systems, tables, training, vision,
 )  # fmt: skip
