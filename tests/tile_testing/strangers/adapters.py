@@ -210,7 +210,7 @@ def volume_ref(x: Any, w: Any) -> Any:
         randn(o, c, 3, 3, 3, dtype=dtype) / math.sqrt(27 * c),
     ),
     volume_ref,
-    {"b": 1, "c": 4, "o": 5, "d": 3, "h": 5},
+    {"b": 1, "c": 4, "o": 5, "d": 2, "h": 4},
     {"b": 2, "c": 32, "o": 32, "d": 32, "h": 64, "dtype": torch.float16},
 )
 @tileflow.kernel
