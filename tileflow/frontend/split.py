@@ -48,7 +48,10 @@ CONSTANT_MARK = "__tileflow_constant__"
 PARALLEL = "the iterations of an outermost tile loop run in parallel: store results into a tensor"
 
 _OF_THE_BODY = "write `for tile in ...:` at the level of the kernel's body, or inside its if, for, while or with"
-_NESTED = "define a function that has tile loops of its own inside the launch that calls it, or outside of the kernel"
+_NESTED = (
+    "write `for tile in ...:` at the level of the kernel's body; a function with loops that a launch calls is defined "
+    "inside the launch, or outside of the kernel"
+)
 
 
 @dataclass(frozen=True, slots=True)

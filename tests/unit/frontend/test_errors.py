@@ -121,10 +121,10 @@ def number_for_a_tensor(x):
         x[tile, :] = torch.maximum(x[tile, :], 0.0)  # <-
 
 
-@mistake(TraceError, "torch.linspace, which makes a tensor", "torch.linspace(0, 1, 5)")
+@mistake(TraceError, "torch.logspace, which makes a tensor", "torch.logspace(0, 1, 5)")
 def tensor_made_in_device_code(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, :5] = x[tile, :5] + torch.linspace(0, 1, 5)  # <-
+        x[tile, :5] = x[tile, :5] + torch.logspace(0, 1, 5)  # <-
 
 
 @mistake(TraceError, "a kernel's tensors do not require grad, but got norm.attr:weight", "norm(x[tile, :])")

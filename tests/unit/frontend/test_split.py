@@ -310,7 +310,7 @@ def test_a_loop_of_a_nested_function_has_a_hint_of_its_own() -> None:
             inner()
             print(t)
 
-    with pytest.raises(SplitError, match="inside the launch that calls it, or outside of the kernel"):
+    with pytest.raises(SplitError, match="inside the launch, or outside of the kernel"):
         split(kernel)
 
 
