@@ -102,7 +102,7 @@ def lambda_ref(score: Any, gain: Any, length: Any) -> Any:
     ),
     lambda_ref,
     {"b": 5, "n": 21},
-    {"b": 2048, "n": 200},
+    {"b": 4096, "n": 128},
 )
 @tileflow.kernel
 def lambda_gradients(score, gain, length):
