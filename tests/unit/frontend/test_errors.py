@@ -83,10 +83,16 @@ def no_loop_at_all(x):  # <-
 # ---- operations ---------------------------------------------------------------------------------
 
 
-@mistake(UnsupportedOp, "torch.fft_rfft", "torch.fft")
+@mistake(UnsupportedOp, "torch.fft.rfft", "torch.fft")
 def unsupported_function(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, :] = torch.fft.rfft(x[tile, :])  # <-
+
+
+@mistake(UnsupportedOp, ("torch.linalg.qr", "call it in host code"), "torch.linalg.qr(x")
+def function_of_a_family(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.linalg.qr(x[tile, :])[0]  # <-
 
 
 @mistake(MissingAttribute, ".frexp", "x[tile, :].frexp")
