@@ -59,6 +59,10 @@ VECTORS = (
     "torch.cdist(a.view(-1, 4, 4), b.view(-1, 4, 4))", "torch.cdist(a.view(-1, 4, 4), b.view(-1, 4, 4)[:, :2], p=1.0)",
     "F.pairwise_distance(a, b)", "F.pairwise_distance(a, b, p=1.0, keepdim=True)",
     "torch.linalg.matrix_norm(a.view(-1, 4, 4))", "F.one_hot(a.abs().long(), 5)", "torch.linalg.vander(a[:, :3], N=4)",
+    "F.prelu(a, torch.tensor([0.2]))", "F.prelu(a, torch.arange(16) / 5.0)", "F.prelu(a, torch.tensor(0.2))",
+    "F.prelu(a.view(-1, 4, 4), torch.arange(4) / 5.0)", "F.prelu(a[:, 0], torch.tensor([0.2]))",
+    "a.view(-1, 4, 4) + torch.eye(4)", "a[:, :2, None] * torch.eye(2, 3, dtype=torch.float64)",
+    "a * torch.linspace(-1, 2, 16)", "a[:, :1] + torch.linspace(0.5, 0.25, 1)", "a[:, :7] + torch.linspace(3, -3.5, 7)",
     "torch.linalg.diagonal(a.view(-1, 4, 4))", "torch.diag_embed(a[:, :4])",
     "F.embedding(a[:, 0].abs().long(), torch.arange(64).view(4, 16) / 5.0)",
 )  # fmt: skip
@@ -87,6 +91,9 @@ INTEGRALS = (
     "F.binary_cross_entropy_with_logits(a, b.sigmoid(), pos_weight=torch.arange(16) / 5.0, reduction='none')",
     "F.soft_margin_loss(a, b.sign(), reduction='none')", "F.poisson_nll_loss(a, b.abs(), reduction='none')",
     "F.poisson_nll_loss(a.abs(), 3 * b.abs(), log_input=False, full=True, reduction='none')",
+    "F.gaussian_nll_loss(a, b, a.abs(), reduction='none')",
+    "F.gaussian_nll_loss(a, b, b[:, :1].abs(), full=True, eps=0.5, reduction='none')",
+    "F.gaussian_nll_loss(a, b, b[:, 0].abs(), reduction='none')",
 )  # fmt: skip
 STATISTICS = (
     "torch.aminmax(a, dim=1, keepdim=True)", "torch.count_nonzero(a > 0, dim=1)", "a.nansum(1)", "a.log().nanmean(1)",

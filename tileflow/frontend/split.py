@@ -47,6 +47,12 @@ HOST_MARK = "__tileflow_host__"
 CONSTANT_MARK = "__tileflow_constant__"
 PARALLEL = "the iterations of an outermost tile loop run in parallel: store results into a tensor"
 
+_OF_THE_BODY = "write `for tile in ...:` at the level of the kernel's body, or inside its if, for, while or with"
+_NESTED = (
+    "write `for tile in ...:` at the level of the kernel's body; a function with loops that a launch calls is defined "
+    "inside the launch, or outside of the kernel"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Capture:
@@ -221,16 +227,16 @@ class _Cutter:
             elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 inner = next((n for n in ast.walk(node) if self.tile_loop(n) is not None), None)
                 if inner is not None:
-                    raise self._misplaced(inner)
+                    raise self._misplaced(inner, _NESTED)
             else:
                 self._search(ast.iter_child_nodes(node), loops)
 
-    def _misplaced(self, node: ast.AST) -> SplitError:
+    def _misplaced(self, node: ast.AST, hint: str = _OF_THE_BODY) -> SplitError:
         return SplitError(
             "a tile loop of host code must be a for statement of the kernel itself",
             got="a call elsewhere (a comprehension, a nested function, an argument ...)",
             where=location(self.source, node),
-            hint="write `for tile in ...:` at the level of the kernel's body, or inside its if, for, while or with",
+            hint=hint,
         )
 
     def regions(self, loops: dict[ast.For, Callable[..., Any]], constants: Names) -> tuple[RegionSource, ...]:

@@ -50,7 +50,7 @@ REMEDIES = {
     "addr": "x + torch.outer(a, b)", "addbmm": "x + torch.bmm(a, b).sum(0)",
     "diagflat": "torch.diag_embed(x.flatten())",
     "allclose": "torch.isclose(a, b).all()", "equal": "(a == b).all()",
-    "linspace": "start + torch.arange(n) * step", "logspace": "torch.exp2 of such a torch.arange(n) * step",
+    "logspace": "torch.pow(10.0, torch.linspace(start, end, n))",
     "nll_loss": "torch.gather(log_probabilities, 1, labels[:, None])[:, 0], with a minus",
     "stride": "a tile in registers has no strides: those of the tensor, tensor.stride(0)",
     "cross_entropy": "torch.log_softmax(x, -1), and torch.gather or a comparison with the labels",

@@ -50,13 +50,22 @@ def handler_for(func: Any, where: Location | None) -> tuple[Handler, str]:
     found = TABLE.get(func)
     if found is not None:
         return found
-    name = getattr(func, "__name__", str(func))
+    family, name = spelled(getattr(func, "__name__", str(func)))
     raise UnsupportedOp(
         "a torch function in a tile loop must be one that tileflow implements",
-        got=f"torch.{name}",
+        got=f"torch.{family}{name}",
         where=where,
         hint=nearest(name),
     )
+
+
+def spelled(name: str) -> tuple[str, str]:
+    """torch's own name of ``torch.linalg.qr`` is ``linalg_qr``: the family, ``linalg.``, and the name in it."""
+    for family in ("linalg", "special", "fft"):
+        rest = name.removeprefix(f"{family}_")
+        if rest != name and hasattr(getattr(torch, family), rest):
+            return f"{family}.", rest
+    return "", name
 
 
 def nearest(name: str) -> str:

@@ -83,10 +83,16 @@ def no_loop_at_all(x):  # <-
 # ---- operations ---------------------------------------------------------------------------------
 
 
-@mistake(UnsupportedOp, "torch.fft_rfft", "torch.fft")
+@mistake(UnsupportedOp, "torch.fft.rfft", "torch.fft")
 def unsupported_function(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, :] = torch.fft.rfft(x[tile, :])  # <-
+
+
+@mistake(UnsupportedOp, ("torch.linalg.qr", "call it in host code"), "torch.linalg.qr(x")
+def function_of_a_family(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.linalg.qr(x[tile, :])[0]  # <-
 
 
 @mistake(MissingAttribute, ".frexp", "x[tile, :].frexp")
@@ -121,10 +127,10 @@ def number_for_a_tensor(x):
         x[tile, :] = torch.maximum(x[tile, :], 0.0)  # <-
 
 
-@mistake(TraceError, "torch.linspace, which makes a tensor", "torch.linspace(0, 1, 5)")
+@mistake(TraceError, "torch.logspace, which makes a tensor", "torch.logspace(0, 1, 5)")
 def tensor_made_in_device_code(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, :5] = x[tile, :5] + torch.linspace(0, 1, 5)  # <-
+        x[tile, :5] = x[tile, :5] + torch.logspace(0, 1, 5)  # <-
 
 
 @mistake(TraceError, "a kernel's tensors do not require grad, but got norm.attr:weight", "norm(x[tile, :])")

@@ -300,6 +300,20 @@ def test_refusals_name_the_place(body: str, constraint: str, at: str, line: int)
     assert got[1:] == (at, line)
 
 
+def test_a_loop_of_a_nested_function_has_a_hint_of_its_own() -> None:
+    def kernel(n: int) -> None:
+        def inner() -> None:
+            for t in tile(n):
+                print(t)
+
+        for t in tile(n):
+            inner()
+            print(t)
+
+    with pytest.raises(SplitError, match="inside the launch, or outside of the kernel"):
+        split(kernel)
+
+
 def test_a_break_of_a_python_loop_in_a_region_is_fine() -> None:
     def kernel(n: int) -> None:
         for t in tile(n):

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ...errors import TraceError
+from ...expr import Expr
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from .packing import chunk
@@ -141,14 +142,18 @@ def threshold(t: Tracer, x: Any, threshold: float, value: float, inplace: bool =
 
 @register_torch("prelu")
 def prelu(t: Tracer, x: Any, weight: Any) -> Any:
-    """``x`` where it is positive, else ``weight * x``. Raises TraceError for a weight with dimensions."""
-    if weight.ndim:
+    """``x`` where it is positive, else ``weight * x``. ``weight``: one number, or one for each element of the second
+    dimension. Raises TraceError for a weight of more dimensions."""
+    if weight.ndim > 1:
         raise TraceError(
-            "prelu's weight is a 0-d tile",
+            "prelu's weight is a number, or one for each element of the second dimension",
             got=weight.shape,
             where=t.location(),
-            hint="torch.where(x > 0, x, weight[:, None] * x)",
+            hint="torch.where(x > 0, x, weight * x)",
         )
+    if weight.ndim:
+        single = weight.value.dims[0].extent == Expr.of(1) or x.ndim < 2
+        weight = weight[0] if single else weight[(None, slice(None), *[None] * (x.ndim - 2))]
     return t.pointwise("where", x > 0, x, weight * x)
 
 

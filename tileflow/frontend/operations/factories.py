@@ -241,3 +241,33 @@ def _of_floats(t: Tracer, start: Any, end: Any, step: Any, dtype: Any) -> TileVa
     lanes = t.cast(lanes, "float32")
     own = dtype_name(torch.get_default_dtype() if dtype is None else dtype)
     return t.cast(lanes * float(step) + float(start), own)
+
+
+# ---- eye, linspace --------------------------------------------------------------------------------------------------
+
+
+def eye(t: Tracer, n: Any, m: Any = None, *, dtype: Any = None, **options: Any) -> Any:
+    """Ones where row and column are the same, else zeros."""
+    _check_options(t, "eye", options)
+    rows, columns = arange(t, n), arange(t, n if m is None else m)
+    default = torch.get_default_dtype() if dtype is None else dtype
+    return t.cast(rows[:, None] == columns[None, :], dtype_name(default))
+
+
+def linspace(t: Tracer, start: Any, end: Any, steps: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """``steps`` numbers from ``start`` to ``end``, both of them included; the second half is counted from the end, as
+    torch does."""
+    _check_options(t, "linspace", options)
+    start, end = _number(t, start), _number(t, end)
+    lanes = arange(t, steps)
+    own = dtype_name(torch.get_default_dtype() if dtype is None else dtype)
+    if isinstance(steps, int) and steps == 1:
+        return t.cast(lanes * 0 + start, own)
+    last = steps - 1
+    step = (end - start) / last
+    first = start + step * lanes
+    return t.cast(t.pointwise("where", lanes < steps // 2, first, end - step * (last - lanes)), own)
+
+
+FACTORIES[torch.eye] = eye
+FACTORIES[torch.linspace] = linspace

@@ -141,3 +141,19 @@ def poisson_nll_loss(
         stirling = target * t.pointwise("log", target) - target + 0.5 * t.pointwise("log", 2 * math.pi * target)
         loss = loss + t.pointwise("where", target > 1, stirling, 0.0)
     return _reduced(t, loss, reduction)
+
+
+@register_torch("gaussian_nll_loss")
+def gaussian_nll_loss(
+    t: Tracer, x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Any:
+    """Half of ``log(var) + (x - target)**2 / var``, of a variance that is at least ``eps``. ``full``: with the constant
+    of the normal distribution. A variance without the last dimension of ``x``, or with one of 1, is that of all."""
+    if isinstance(var, (int, float)):
+        var = t.full(x.value.dims, var, x.value.type.dtype)
+    elif var.ndim == x.ndim - 1:
+        var = var[..., None]
+    wide = t.pointwise("where", var < eps, eps, var)
+    gap = x - target
+    loss = 0.5 * (t.pointwise("log", wide) + gap * gap / wide)
+    return _reduced(t, loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
