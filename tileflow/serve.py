@@ -373,11 +373,18 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
     return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)
 
 
+def _settled(kernel: Kernel, lowered: Lowered) -> Config:
+    from .build.compile import build
+    from .settled import settled_default
+
+    return settled_default(lowered, kernel.semantic_hash, lambda source: build(source, lowered.target).resources)
+
+
 def fitting_server(kernel: Kernel, lowered: Lowered, device: torch.device) -> BuiltServer:
-    """The default, or where the device turns out to have too little for it, a smaller config."""
+    """The default, or where its binary spills or the device turns out to have too little for it, a smaller config."""
     from .default import smaller_config
 
-    config = lowered.default
+    config = _settled(kernel, lowered) if device.type == "cuda" else lowered.default
     for _ in range(_MOST_SHRINKS):
         try:
             return BuiltServer(config, kernel.launchers(lowered, config, device))

@@ -35,6 +35,7 @@ from tileflow.runtime.describe import device_class as class_of
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Entry, Table
 from tileflow.runtime.user_tables import keep, read, user_folder
+from tileflow.settled import known_default
 from tileflow.target import target
 
 from . import closing, sweep
@@ -188,7 +189,7 @@ def _task(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> TuningT
             "a worker's arguments must be those of the call", got=lowered.problem.key, where=call.problem.key
         )
     ref = KernelRef(key.kernel, call.kernel.semantic_hash, shared=shared.reference)
-    default = lowered.space.repair(lowered.default)
+    default = lowered.space.repair(known_default(lowered, call.kernel.semantic_hash))
     return TuningTask(key, ref, call.problem, lowered.space, default, mode, lowered.traffic)
 
 

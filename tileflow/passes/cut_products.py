@@ -80,7 +80,7 @@ def _name(site: str) -> str:
 def _cut(ir: KernelIR, site: str) -> KernelIR:
     """The dimension as loops over blocks of a knob of their own."""
     name = _name(site)
-    block = BlockSymbol(f"{CUT}{name}" + (f"@{ir.region}" if ir.region else ""), 1, _power(ir, rollable(ir)[site]))
+    block = BlockSymbol(f"{CUT}{name}", 1, _power(ir, rollable(ir)[site]))  # the site says which region it is of
     cut = roll(ir, site, naming=Naming(name, Expr.sym(block.name)))
     return replace(cut, blocks=(*ir.blocks, block))
 

@@ -38,7 +38,7 @@ def scaled_dot_product_attention(
                 "scaled_dot_product_attention of a tile has no causal mask, dropout or shared heads of its own",
                 got=got,
                 where=t.location(),
-                hint="attn_mask=t.index[:, None] >= tfl.arange(n)[None, :] of queries q[t, :]; keys k[head // group, :, :]",
+                hint="attn_mask=t.index[:, None] >= tfl.arange(n)[None, :], of queries q[t, :]; one head of keys",
             )
     scores = matmul(t, query, transpose(t, key, -1, -2)).float()
     scores = scores * (_scale(t, query) if scale is None else scale)

@@ -1,0 +1,54 @@
+"""Configs near a default that leave more registers to each element: asked for where a default's binary spills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..config import Choice, Config, ConfigSpace, Knob
+from ..errors import ConfigError
+from ..space.knobs import NUM_WARPS
+from ..space.names import region_of
+
+MANY_WARPS = 16  # from which on a thread has at most 128 registers
+_FEWER = (1, 2)  # steps down of a block
+
+
+def lighter_configs(config: Config, space: ConfigSpace, region: int) -> Iterator[Config]:
+    """Valid configs in the order in which they are worth a build: the largest block of the region halved, and halved
+    again; twice and four times the warps, or half of many; a reduction over a whole dimension in blocks."""
+    seen = {config}
+    for change in _changes(config, space, region):
+        try:
+            near = space.normalise(config.with_(change))
+        except ConfigError:
+            continue
+        if near not in seen and space.is_valid(near):
+            seen.add(near)
+            yield near
+
+
+def _changes(config: Config, space: ConfigSpace, region: int) -> Iterator[Mapping[str, Choice]]:
+    own = [k for k in space.knobs if region_of(k.name) == region]
+    sized = [k for k in own if k.role in ("block", "reduction") and _number(config, k) > 1]
+    largest = max(sized, key=lambda k: _number(config, k), default=None)
+    halves = [] if largest is None else _below(largest, _number(config, largest))
+    for size in halves[: len(_FEWER)]:
+        yield {str(largest and largest.name): size}
+    warps = next((k for k in own if NUM_WARPS.matches(k.name)), None)
+    if warps is not None:
+        now = _number(config, warps)
+        wanted = (now // 2,) if now >= MANY_WARPS else (now * 2, now * 4)
+        yield from ({warps.name: count} for count in wanted if count in warps.choices)
+    for knob in own:
+        if knob.role == "reduction" and config[knob.name] == 0:
+            yield from ({knob.name: size} for size in _below(knob, 1 << 62)[:1] if size > 1)
+
+
+def _number(config: Config, knob: Knob) -> int:
+    choice = config[knob.name]
+    return choice if isinstance(choice, int) else 0
+
+
+def _below(knob: Knob, size: int) -> list[int]:
+    """A knob's sizes below one, the largest first."""
+    return sorted((c for c in knob.choices if isinstance(c, int) and 0 < c < size), reverse=True)

@@ -1,0 +1,91 @@
+"""The default config as a call runs it: the heuristic's, unless its binary says that registers do not hold it.
+
+What a thread holds is known once the assembler has dealt out registers, not before. A default that spills took up to 25
+times the best config's time (docs/explanations/defaults.md#defaults-that-spill), so that its neighbours that hold less
+are built, and the one that spills least takes its place. Nothing is measured. A process remembers what it found.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import islice
+
+from .config import Config
+from .default.lighter import lighter_configs
+from .emit.source import TritonSource
+from .errors import BuildError, ConfigError, OutOfResources
+from .ir.op_table import PRODUCTS
+from .lowered import Lowered
+from .runtime.abi import Resources
+from .runtime.bounded import BoundedCache
+
+SPILLS = 64  # bytes of a thread up to which a default stays: most are addresses, stored once
+SPILLS_BESIDE_PRODUCTS = 112  # the same with products, whose smaller blocks load their operands more often
+ROOMY = 128  # registers of a thread with which the search for another config ends
+WORTH = 4  # how many times less a neighbour spills that takes the default's place
+MOST_BUILDS = 6  # of each launch
+_MOST_SETTLED = 4_096
+
+_log = logging.getLogger("tileflow")
+_settled: BoundedCache[Config] = BoundedCache(_MOST_SETTLED)
+Resourced = Callable[[TritonSource], Resources]
+Weight = tuple[int, bool]  # bytes of spills beyond what is let be, whether the registers are more than ROOMY
+_LIGHT: Weight = (0, True)  # a default that stays
+_EASY: Weight = (0, False)  # a neighbour that is not looked beyond
+_MISFIT: Weight = (1 << 62, True)  # more than the device has
+
+
+def settled_default(lowered: Lowered, kernel_hash: str, resources_of: Resourced) -> Config:
+    """The default of a call of the kernel with that hash, whose launches ``resources_of`` builds. Raises BuildError
+    where Triton refuses the heuristic's."""
+
+    def settle() -> Config:
+        config = lowered.default
+        for region in range(len(lowered.regions)):
+            config = _settle(lowered, config, region, resources_of)
+        return config
+
+    return _settled.get_or_make(_key(lowered, kernel_hash), settle)
+
+
+def known_default(lowered: Lowered, kernel_hash: str) -> Config:
+    """The default that a call of this process runs, if there was one, else the heuristic's."""
+    found = _settled.get(_key(lowered, kernel_hash))
+    return found if found is not None and lowered.space.is_valid(found) else lowered.default
+
+
+def _key(lowered: Lowered, kernel_hash: str) -> tuple[str, ...]:
+    return kernel_hash, lowered.problem.key, lowered.target.name, lowered.mode
+
+
+def _settle(lowered: Lowered, config: Config, region: int, resources_of: Resourced) -> Config:
+    has_products = any(op.kind in PRODUCTS for op in lowered.regions[region].walk())
+    most = SPILLS_BESIDE_PRODUCTS if has_products else SPILLS
+    first = _weight(lowered, config, region, resources_of, most)
+    if first <= _LIGHT:
+        return config
+    best, chosen = first, config
+    for near in islice(lighter_configs(config, lowered.space, region), MOST_BUILDS):
+        try:
+            weight = _weight(lowered, near, region, resources_of, most)
+        except (BuildError, ConfigError):
+            continue
+        if weight < best:
+            best, chosen = weight, near
+        if best <= _EASY:
+            break
+    if best[0] * WORTH > first[0]:
+        return config
+    _log.info("%s: the default spills %s bytes a thread, which %s does not", lowered.problem.key, first[0], chosen)
+    return chosen
+
+
+def _weight(lowered: Lowered, config: Config, region: int, resources_of: Resourced, most: int) -> Weight:
+    """What a source of the launch spills beyond ``most``, and whether one has many registers."""
+    try:
+        found = [resources_of(source) for source in lowered.emit(config) if source.region == region]
+    except OutOfResources:
+        return _MISFIT
+    spills = max((resources.spills for resources in found), default=0)
+    return max(spills - most, 0), any(resources.registers > ROOMY for resources in found)
