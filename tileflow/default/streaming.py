@@ -54,6 +54,7 @@ WORD = 4  # bytes of a register
 TRANSACTION = 128  # bytes of a warp's narrowest whole one
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 AS_LONG = 4  # runs count as equal up to this ratio
+SHORT_VECTOR = 64  # elements
 LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 
@@ -250,13 +251,16 @@ def _loops(ir: KernelIR) -> int:
 
 def _whole(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     """Elements of the largest register tile over dimensions that no block size changes; ``wanted``: how much of those
-    that loops may be made for is held at once."""
+    that loops may be made for is held at once. A short vector that no tile of blocks has along with them is none of
+    it: of the blocks each program has one more tile, not each element a row."""
     blocks = {dim: int(wanted[site]) for site, dim in rollable(ir).items()}
     sizes = [1]
     for op in ir.walk():
         for value in op.outputs:
             whole = [d for d in value.dims if d.extent.symbols() <= ir.hints.keys()]
-            sizes.append(prod(blocks.get(d) or pow2(ir.hint(d.extent)) for d in whole))
+            size = prod(blocks.get(d) or pow2(ir.hint(d.extent)) for d in whole)
+            if size > SHORT_VECTOR or len(whole) < len(value.dims) or not ir.blocks:
+                sizes.append(size)
     return max(sizes)
 
 

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..ir.attributes import AxisAttrs, DotAttrs
-from ..ir.graph import Op, Operand
+from ..ir.graph import Op, Operand, uses
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, Value, is_float
 from .makers import Makers, function_of
 from .online import EXPONENTIALS, base_of, peaks_of
+
+_SAME = (OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.CAST, OpKind.EXPAND)  # the same numbers
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def online_products(dim: Dim, folding: Iterable[Op], makers: Makers) -> list[Onl
         exponential, *rest = steps
         difference = makers[exponential.op.values[0]]
         peak, shift = peaks.get(base_of(difference.values[0], makers)), difference.inputs[1]
-        if peak is None or not _is_of_rows(peak, op) or not _shifts_rows(shift, peak):
+        if peak is None or not _is_of_rows(peak, op) or not _shifts_rows(shift, peak) or _is_compared(peak, makers):
             continue
         within = tuple(step for step in rest if _is_within(step, dim))
         after = tuple(step for step in rest if not _is_within(step, dim))
@@ -118,6 +121,18 @@ def _is_of_rows(peak: Op, product: Op) -> bool:
     """Whether the maximum is one of each row of the product's result."""
     is_last = AxisAttrs.of(peak).axis == len(peak.values[0].dims) - 1
     return is_last and peak.output.dims == product.output.dims[:-1]
+
+
+def _is_compared(peak: Op, makers: Makers) -> bool:
+    """Whether something asks which scores are the maximum: the loop's own is as near as rounding, not the same."""
+    known, ops = {peak.output}, dict.fromkeys(id(op) for op in makers.values())
+    for op in (op for op in makers.values() if ops.pop(id(op), 0) is None):
+        inner = {v for region in op.regions for v in uses(region)}
+        if not known.isdisjoint(inner) or (function_of(op) in _COMPARISONS and not known.isdisjoint(op.values)):
+            return True
+        if not known.isdisjoint(op.values) and (op.kind in _SAME or function_of(op) in ("sub", "where")):
+            known.update(op.outputs)
+    return False
 
 
 def _shifts_rows(shift: Operand, peak: Op) -> bool:

@@ -255,3 +255,14 @@ def attended_by_torch(
         before[t, :] = attend(q[t, :], k[:, :], v[:, :], attn_mask=is_before)
         biased[t, :] = attend(q[t, :], k[:, :], v[:, :], bias[t, :], scale=0.3)
     return plain, before, biased
+
+
+@tileflow.kernel
+def attended_and_placed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention, and how many keys have the largest score, which must be the score itself."""
+    out, count = torch.empty_like(q), torch.empty(q.size(0), dtype=torch.int32, device=q.device)
+    for t in tfl.tile(q.size(0)):
+        scores = (q[t, :] @ k[:, :].T).float() * 0.3
+        out[t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[:, :]
+        count[t] = (scores == scores.amax(-1, keepdim=True)).sum(-1)
+    return out, count

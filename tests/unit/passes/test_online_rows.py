@@ -73,6 +73,7 @@ def loops(ir: KernelIR) -> list[int]:
             0,
             id="from one to another, but for some",
         ),
+        pytest.param("attended_and_placed", plain(), [0, 0, 0], 0, id="with a comparison to the largest"),
         pytest.param("soft_nearest", (meta(N, N), meta(N, 64)), [0, 0], 0, id="with the shares stored"),
     ],
 )
