@@ -83,6 +83,12 @@ def test_turns_that_keep_no_keys_are_left_out(
     assert len(found) > 1 and set(found.values()) == {""}
 
 
+@pytest.mark.parametrize("keys", [0, 1, 257])
+def test_a_variant_takes_any_number_of_keys(interpreter: Callable[..., Any], keys: int) -> None:
+    """Of none the sum is 0, not the NaN of a row whose keys are all left out."""
+    assert interpreter("runs.rolled_runs:other_sizes", keys) == ""
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "int8"])
 def test_the_first_place_of_an_extremum_is_found_by_a_loop(interpreter: Callable[..., Any], dtype: str) -> None:
     """Of equals and of several NaN; of a row that is all infinite, or the least int."""

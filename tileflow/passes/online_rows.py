@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from ..ir.attributes import NO_ATTRS, AxisAttrs, DotAttrs, PointwiseAttrs, ReduceAttrs, WhereMaskAttrs
+from ..ir.attributes import NO_ATTRS, AxisAttrs, DotAttrs, PointwiseAttrs, ReduceAttrs, SizeAttrs, WhereMaskAttrs
 from ..ir.graph import Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.ops import neutral
@@ -205,12 +205,22 @@ class OnlineRows:
             found = at.compute("mul", found, self._column(at, factor), like=found)
             for step in its.after:
                 found = at.compute(PointwiseAttrs.of(step.op).fn, found, *step.others, like=found)
+            found = self._unless_empty(at, found)
             for added in its.total.inputs[2:]:
                 found = at.compute("add", found, added, like=found)
         else:
             found = at.compute("mul", found, factor, like=found)
         attrs = PointwiseAttrs("positive", found.type.dtype)
         at.again(Op(OpKind.POINTWISE, (), its.total.outputs, attrs, (), its.total.loc), found)
+
+    def _unless_empty(self, at: Ops, found: Value) -> Value:
+        """A product, which is 0 of no keys at all: there a row has no maximum, and no weight that is NaN."""
+        keys = self.op.values[0].dims[-1].extent
+        if keys.constant:
+            return found
+        count = at.emit(OpKind.SIZE, (), TileType("int64", ()), SizeAttrs(keys))
+        is_empty = at.emit(OpKind.POINTWISE, (count, 0), TileType("bool", ()), PointwiseAttrs("eq", "int64"))
+        return at.compute("where", is_empty, 0.0, found, like=found)
 
     def _block(self, at: Ops, tile: Tile, taken: Taken) -> Value:
         """The scores of a block, -inf past the end, before they are scaled."""

@@ -43,6 +43,17 @@ def check_kept(name: str, *sizes: int) -> dict[tuple[int, ...], str]:
     return _under_each(getattr(rolled_kernels, name), (*each, *further[name]))
 
 
+def other_sizes(keys: int) -> str:
+    """What is wrong with attention to so many keys, by a variant of run-time sizes that was made for more."""
+    kernel, made = (
+        rolled_kernels.attended,
+        [_argument(n, (size, 32), "float32") for n, size in enumerate((20, 300, 300))],
+    )
+    lowered = kernel.lower(tuple(made), target("nvidia-h200"), mode="dynamic")
+    args = made[0], made[1][:keys].contiguous(), made[2][:keys].contiguous()
+    return check_call(kernel.compile(lowered, lowered.default, "cpu"), args, make_reference(kernel, args)).reason
+
+
 def check_places(dtype: str) -> dict[tuple[int, ...], str]:
     """The same of places of extrema, in rows of nothing but an infinity, with several NaN, and with many equals."""
     x = _argument(0, (4, 300), dtype)
