@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..expr import Expr
 from ..ir.attributes import Attrs, ReduceAttrs
-from ..ir.graph import Block, KernelIR, Op, Operand
+from ..ir.graph import Block, KernelIR, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Value
-from .rewrite import rename, with_body
+from .rewrite import rename
 
 _Known = dict[tuple[tuple[Operand, ...], Attrs], Value]
 
@@ -18,7 +19,22 @@ def share_reductions(ir: KernelIR) -> KernelIR:
     """The first of equal reductions stands for all that follow it, in its block and in those within."""
     if sum(op.kind is OpKind.REDUCE for op in ir.walk()) < 2:
         return ir
-    return with_body(ir, _shared(ir.body, {}, {}))
+    renamed: dict[Value, Operand] = {}
+    body = _shared(ir.body, {}, renamed)
+    return replace(ir, body=body, tiles={name: _bounded(tile, renamed) for name, tile in ir.tiles.items()})
+
+
+def _bounded(tile: Tile, renamed: dict[Value, Operand]) -> Tile:
+    """A loop's tile, whose bounds may be reductions, as the longest of some lengths is."""
+
+    def bound(value: Expr | Value) -> Expr | Value:
+        found = rename(value, renamed) if isinstance(value, Value) else value
+        assert isinstance(found, (Expr, Value))
+        return found
+
+    lengths = tile.lengths and rename(tile.lengths, renamed)
+    assert lengths is None or isinstance(lengths, Value)
+    return replace(tile, begin=bound(tile.begin), end=bound(tile.end), lengths=lengths)
 
 
 def _shared(block: Block, known: _Known, renamed: dict[Value, Operand]) -> Block:

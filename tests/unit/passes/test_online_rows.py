@@ -17,6 +17,7 @@ from tileflow.build.compile import build
 from tileflow.ir.attributes import LoopAttrs
 from tileflow.ir.graph import KernelIR
 from tileflow.ir.kinds import OpKind
+from tileflow.ir.verify import verify
 from tileflow.kernels import flash
 from tileflow.lowered import Lowered
 from tileflow.passes.share_reductions import share_reductions
@@ -166,3 +167,25 @@ def test_equal_reductions_are_one() -> None:
     (ir,) = tileflow.kernel(twice).lower((meta(100, 300, dtype=torch.float32),), H200).regions
     assert sum(op.kind is OpKind.REDUCE for op in ir.walk()) == 3
     assert share_reductions(ir) is ir or share_reductions(ir).hash == ir.hash
+
+
+def test_a_bound_that_is_a_reduction_is_renamed_with_it() -> None:
+    """Two loops to the longest of some lengths: the second one's bound was no operand of its loop any more."""
+
+    def sums(x, lengths):
+        out = torch.empty_like(x[:, 0])
+        for t in tfl.tile(x.size(0)):
+            most = lengths[t]
+            total = tfl.zeros([t])
+            for j in tfl.jagged_tile(most):
+                total = total + x[t, j].sum(1)
+            for j in tfl.jagged_tile(most):
+                total = torch.maximum(total, x[t, j].amax(1))
+            out[t] = total
+        return out
+
+    args = (meta(100, 300, dtype=torch.float32), meta(100, dtype=torch.int64))
+    (ir,) = tileflow.kernel(sums).lower(args, H200).regions
+    verify(ir)
+    loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
+    assert len(loops) == 2 and loops[0].inputs[0] == loops[1].inputs[0]
