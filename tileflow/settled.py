@@ -1,6 +1,6 @@
 """The default config as a call runs it: the heuristic's, unless its binary says that registers do not hold it.
 
-What a thread holds is known once the assembler has dealt out registers, not before. A default that spills took up to 25
+What a thread holds is known once the assembler has dealt out registers, not before. A default that spills took up to 29
 times the best config's time (docs/explanations/defaults.md#defaults-that-spill), so that its neighbours that hold less
 are built, and the one that spills least takes its place. Nothing is measured. A process remembers what it found.
 """
@@ -77,7 +77,8 @@ def _settle(lowered: Lowered, config: Config, region: int, resources_of: Resourc
             break
     if best[0] * WORTH > first[0]:
         return config
-    _log.info("%s: the default spills %s bytes a thread, which %s does not", lowered.problem.key, first[0], chosen)
+    why = "does not fit the device" if first == _MISFIT else f"spills {first[0] + most} bytes a thread"
+    _log.info("%s: the default %s: %s runs instead", lowered.problem.key, why, chosen)
     return chosen
 
 

@@ -72,6 +72,7 @@ def test_products_and_places_are_right_in_blocks(
         ("attended_near", (300, 300)),
         ("attended_near", (40, 200)),
         ("attended_from", (3, 20, 300)),
+        ("attended_before_and_within", (3, 300, 300)),
         ("attended_behind", (40, 300)),
         ("attended_behind", (160, 160)),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from ..config import Choice, Config, ConfigSpace, Knob
@@ -10,7 +11,7 @@ from ..space.knobs import NUM_WARPS
 from ..space.names import region_of
 
 MANY_WARPS = 16  # from which on a thread has at most 128 registers
-_FEWER = (1, 2)  # steps down of a block
+_HALVINGS = 2  # of a block
 
 
 def lighter_configs(config: Config, space: ConfigSpace, region: int) -> Iterator[Config]:
@@ -30,10 +31,9 @@ def lighter_configs(config: Config, space: ConfigSpace, region: int) -> Iterator
 def _changes(config: Config, space: ConfigSpace, region: int) -> Iterator[Mapping[str, Choice]]:
     own = [k for k in space.knobs if region_of(k.name) == region]
     sized = [k for k in own if k.role in ("block", "reduction") and _number(config, k) > 1]
-    largest = max(sized, key=lambda k: _number(config, k), default=None)
-    halves = [] if largest is None else _below(largest, _number(config, largest))
-    for size in halves[: len(_FEWER)]:
-        yield {str(largest and largest.name): size}
+    if sized:
+        largest = max(sized, key=lambda k: _number(config, k))
+        yield from ({largest.name: size} for size in _below(largest, _number(config, largest))[:_HALVINGS])
     warps = next((k for k in own if NUM_WARPS.matches(k.name)), None)
     if warps is not None:
         now = _number(config, warps)
@@ -41,7 +41,7 @@ def _changes(config: Config, space: ConfigSpace, region: int) -> Iterator[Mappin
         yield from ({warps.name: count} for count in wanted if count in warps.choices)
     for knob in own:
         if knob.role == "reduction" and config[knob.name] == 0:
-            yield from ({knob.name: size} for size in _below(knob, 1 << 62)[:1] if size > 1)
+            yield from ({knob.name: size} for size in _below(knob, math.inf)[:1] if size > 1)
 
 
 def _number(config: Config, knob: Knob) -> int:
@@ -49,6 +49,6 @@ def _number(config: Config, knob: Knob) -> int:
     return choice if isinstance(choice, int) else 0
 
 
-def _below(knob: Knob, size: int) -> list[int]:
+def _below(knob: Knob, size: float) -> list[int]:
     """A knob's sizes below one, the largest first."""
     return sorted((c for c in knob.choices if isinstance(c, int) and 0 < c < size), reverse=True)

@@ -12,27 +12,21 @@ from ..ir.types import Value
 from .sizes import programs
 
 MOST_ADDED = 1 << 18  # sums of all programs, which memory makes one after the other
-MOST_WAITING = 1 << 16  # programs that wait for one element
 MOST_ELEMENTS = 1 << 12  # of a program's tile
 
 
 def shared_sum_config(ir: KernelIR, sizes: Mapping[str, int], used: int) -> dict[str, Choice]:
-    """The blocks of a region without loops, of which the smallest is doubled while programs add too often to elements
-    that all share: the normal equations of 8 million points, 43 sums each, took 740 us in blocks of 512 and 235 in
-    blocks of 2048, a summary of prices in 36 sums 750 and 571, the largest of 67 million numbers 435 in blocks of 8 by
-    32 and 149 in blocks of 32 by 32 (H100, 2026-11-26). ``used``: elements of a program's tile."""
+    """The one block of a region without loops, doubled while programs add too often to elements that all share: the
+    normal equations of 8 million points, 43 sums each, took 740 us in blocks of 512 and 235 in blocks of 2048, a
+    summary of prices in 36 sums 750 and 571 (H100, 2026-11-26). ``used``: elements of a program's tile."""
     added = sum(_is_shared(ir, op) for op in ir.walk() if op.kind is OpKind.ATOMIC)
-    if not added or not sizes or any(op.kind is OpKind.FOR for op in ir.walk()):
+    if len(sizes) != 1 or any(op.kind is OpKind.FOR for op in ir.walk()):
         return {}
-    grown = dict(sizes)
-    while _is_crowded(added, programs(ir, grown)) and 2 * used <= MOST_ELEMENTS:
-        grown[min(grown, key=grown.__getitem__)] *= 2
-        used *= 2
-    return {symbol: size for symbol, size in grown.items() if size > sizes[symbol]}
-
-
-def _is_crowded(added: int, count: int) -> bool:
-    return added * count > MOST_ADDED or count > MOST_WAITING
+    ((symbol, size),) = sizes.items()
+    grown = size
+    while added * programs(ir, {symbol: grown}) > MOST_ADDED and 2 * used * grown // size <= MOST_ELEMENTS:
+        grown *= 2
+    return {symbol: grown} if grown > size else {}
 
 
 def _is_shared(ir: KernelIR, op: Op) -> bool:

@@ -138,13 +138,20 @@ def narrowed(at: Ops, tile: Tile, bounds: Iterable[Bound], tiles: Mapping[str, T
             more = bound.offset + (bound.fn == "le") - 1
             end = _edge(at, bound, tiles, OpKind.TILE_END, more)
             is_own = bound.tile and not bound.terms and bound.shift + more == 0 and tiles[bound.tile].end == whole
-            tile = replace(tile, end=end if is_own else _between(at, tile, end, 0, whole, round_up=True))
+            end = end if is_own else _between(at, tile, end, 0, whole, round_up=True)
+            tile = replace(tile, end=_nearer(at, "minimum", tile.end, end))
         else:
             begin = _edge(at, bound, tiles, OpKind.TILE_BEGIN, bound.offset + (bound.fn == "gt"))
-            tile = replace(tile, begin=_between(at, tile, begin, 0, whole, round_up=False))
+            begin = _between(at, tile, begin, 0, whole, round_up=False)
+            tile = replace(tile, begin=_nearer(at, "maximum", tile.begin, begin))
     if isinstance(tile.begin, Value) and isinstance(tile.end, Value):  # no less than no turns
         tile = replace(tile, begin=at.compute("minimum", tile.begin, tile.end, like=tile.begin))
     return tile
+
+
+def _nearer(at: Ops, fn: str, known: Expr | Value, found: Value) -> Value:
+    """Of two masks' bounds the one that leaves out more."""
+    return at.compute(fn, known, found, like=found) if isinstance(known, Value) else found
 
 
 def _edge(at: Ops, bound: Bound, tiles: Mapping[str, Tile], kind: OpKind, more: int) -> Value:
@@ -196,7 +203,7 @@ def kept_where(
         row = _sum(within, bound.row, bound.offset, bound.terms)
         if row.type.dtype != tile.index_dtype:
             row = _between(within, tile, row, -1, end)
-        is_kept = TileType("bool", (*(row.dims or (ONE,))[:-1], tile.dim))
+        is_kept = TileType("bool", (*(row.dims[:-1] or (ONE,)), tile.dim))
         attrs = PointwiseAttrs(bound.fn, tile.index_dtype)
         kept = within.emit(OpKind.POINTWISE, (keys, row), is_kept, attrs)
         masked = within.compute("where", kept, scores, -math.inf, like=scores)

@@ -125,8 +125,8 @@ def _is_of_rows(peak: Op, product: Op) -> bool:
 
 def _is_compared(peak: Op, makers: Makers) -> bool:
     """Whether something asks which scores are the maximum: the loop's own is as near as rounding, not the same."""
-    known, ops = {peak.output}, dict.fromkeys(id(op) for op in makers.values())
-    for op in (op for op in makers.values() if ops.pop(id(op), 0) is None):
+    known = {peak.output}
+    for op in makers.values():
         inner = {v for region in op.regions for v in uses(region)}
         if not known.isdisjoint(inner) or (function_of(op) in _COMPARISONS and not known.isdisjoint(op.values)):
             return True

@@ -266,3 +266,15 @@ def attended_and_placed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tu
         out[t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[:, :]
         count[t] = (scores == scores.amax(-1, keepdim=True)).sum(-1)
     return out, count
+
+
+@tileflow.kernel
+def attended_before_and_within(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+    """Attention to the keys up to each query's own, of those that a batch has."""
+    out = torch.empty_like(q)
+    for b, t in tfl.tile([q.size(0), q.size(1)], block_size=[1, None]):
+        keys = tfl.arange(k.size(1))[None, :]
+        scores = torch.where(keys <= t.index[:, None], (q[b.begin, t, :] @ k[b.begin, :, :].T).float(), float("-inf"))
+        scores = torch.where(keys < length[b.begin], scores, float("-inf"))
+        out[b.begin, t, :] = (torch.softmax(scores, -1).to(v.dtype) @ v[b.begin, :, :]).to(q.dtype)
+    return out

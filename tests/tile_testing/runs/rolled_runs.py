@@ -39,6 +39,7 @@ def check_kept(name: str, *sizes: int) -> dict[tuple[int, ...], str]:
         "attended_near": (70,),
         "attended_from": (torch.tensor([0, 131, 40], dtype=torch.int32), torch.tensor([1000, 290, 43])),
         "attended_behind": (),
+        "attended_before_and_within": (torch.tensor([300, 131, 1]),),
     }
     return _under_each(getattr(rolled_kernels, name), (*each, *further[name]))
 

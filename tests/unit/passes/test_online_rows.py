@@ -14,7 +14,7 @@ from tile_testing.kernels.schedule_bodies import Walk
 import tileflow
 import tileflow.language as tfl
 from tileflow.build.compile import build
-from tileflow.ir.attributes import LoopAttrs
+from tileflow.ir.attributes import LoopAttrs, PointwiseAttrs
 from tileflow.ir.graph import KernelIR
 from tileflow.ir.kinds import OpKind
 from tileflow.ir.verify import verify
@@ -189,3 +189,13 @@ def test_a_bound_that_is_a_reduction_is_renamed_with_it() -> None:
     verify(ir)
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
     assert len(loops) == 2 and loops[0].inputs[0] == loops[1].inputs[0]
+
+
+def test_the_nearer_of_two_masks_ends_the_loop() -> None:
+    """The later one stood for both, so that a short batch had turns for all keys before a query."""
+    args = (*(meta(4, N, 64),) * 3, meta(4, dtype=torch.int64))
+    (ir,) = written.attended_before_and_within.lower(args, H200).regions
+    (loop,) = (op for op in ir.walk() if op.kind is OpKind.FOR)
+    end = ir.definitions[loop.values[0]]
+    assert PointwiseAttrs.of(end).fn == "minimum"
+    assert {ir.definitions[v].kind for v in end.values} >= {OpKind.TILE_END}
