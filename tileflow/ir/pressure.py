@@ -10,13 +10,24 @@ from .types import Value
 
 
 def live_tiles(ir: KernelIR) -> int:
-    """The most values of the region's largest rank that are alive between two ops, whatever the config.
+    """The most values of the region's largest rank that are alive between two ops, whatever the config; the most lanes
+    that a loop carries where those are more (:mod:`tileflow.passes.lane_sums`).
 
     Scheduling and what the assembler computes anew change the number; it is a guide for a first choice of block sizes.
     """
     values = [v for op in walk(ir.body) for v in op.outputs]
     rank = max((len(v.dims) for v in values), default=0)
-    return _most(ir.body, rank, set()) if rank else 0
+    lanes = _lanes(ir)
+    carried = (len(lanes & {*region.params}) for op in walk(ir.body) for region in op.regions)
+    return max(_most(ir.body, rank, set(), lanes), max(carried, default=0)) if rank else 0
+
+
+def _lanes(ir: KernelIR) -> set[Value]:
+    """The values that have lanes of an author's block outside the loop that these are of."""
+    blocks = {block.name for block in ir.blocks}
+    regions = [ir.body, *(region for op in walk(ir.body) for region in op.regions)]
+    values = (v for region in regions for v in (*region.params, *(v for op in region.ops for v in op.outputs)))
+    return {v for v in values if any(d.tile is None and d.extent.symbols() & blocks for d in v.dims)}
 
 
 def beside_products(ir: KernelIR) -> list[tuple[Value, ...]]:
@@ -42,15 +53,15 @@ def _alive(block: Block, outer: set[Value]) -> Iterator[set[Value]]:
             yield outer | alive
 
 
-def _most(block: Block, rank: int, outer: set[Value]) -> int:
+def _most(block: Block, rank: int, outer: set[Value], lanes: set[Value]) -> int:
     last = {v: n for n, op in enumerate(block.ops) for v in _reads(op)}
     last |= {v: len(block.ops) for v in block.results if isinstance(v, Value)}
-    alive = outer | {p for p in block.params if len(p.dims) == rank}
+    alive = outer | {p for p in block.params if len(p.dims) == rank and p not in lanes}
     most = len(alive)
     for n, op in enumerate(block.ops):
         for region in op.regions:
-            most = max(most, _most(region, rank, alive))
-        alive |= {v for v in op.outputs if len(v.dims) == rank and v in last}
+            most = max(most, _most(region, rank, alive, lanes))
+        alive |= {v for v in op.outputs if len(v.dims) == rank and v in last and v not in lanes}
         most = max(most, len(alive))
         alive = {v for v in alive if v in outer or last.get(v, -1) > n}
     return most

@@ -15,6 +15,7 @@ from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
 from .hoist import hoist_operands
+from .lane_sums import carry_lanes
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll_all
@@ -40,6 +41,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     convert_nibbles,
     keep_small_exponentials,
     share_reductions,
+    carry_lanes,
     remove_dead_code,
     tell_apart,
     cut_products,

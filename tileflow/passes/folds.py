@@ -29,10 +29,11 @@ from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
 from .rewrite import Fresh
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
+# what puts two partial results of each reduction together
+COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
 _PLACES = {"argmax": ("max", "lt"), "argmin": ("min", "gt")}  # the extremum, and how a farther one compares to it
 _LAST = {"int32": INT32_MAX, "int64": 2**63 - 1}
-_HALVES = ("float16", "bfloat16")
+HALVES = ("float16", "bfloat16")
 Taken = Callable[[Operand], Operand]
 Carried = tuple[Value, ...]
 
@@ -96,7 +97,7 @@ def fold_of(op: Op) -> Fold | None:
     if op.kind is OpKind.DOT:
         return _Product(op)
     fn = ReduceAttrs.of(op).fn if op.kind is OpKind.REDUCE else ""
-    return _Place(op) if fn in _PLACES else _Partial(op) if fn in _COMBINE else None
+    return _Place(op) if fn in _PLACES else _Partial(op) if fn in COMBINE else None
 
 
 def folded(op: Op) -> Dim | None:
@@ -111,7 +112,7 @@ def lanes_of(at: Ops, op: Op, block: Dim, fn: str) -> Value:
     them. ``block``: what stands for the folded dimension."""
     (value,) = op.values
     axis = AxisAttrs.of(op).axis
-    dtype = "float32" if value.type.dtype in _HALVES else value.type.dtype
+    dtype = "float32" if value.type.dtype in HALVES else value.type.dtype
     dims = (*value.dims[:axis], block, *value.dims[axis + 1 :])
     return at.emit(OpKind.FULL, (neutral(fn, dtype),), TileType(dtype, dims))
 
@@ -135,7 +136,7 @@ class _Partial:
 
     def turn(self, at: Ops, tile: Tile, carried: Carried, taken: Taken) -> Carried:
         fn, (total,) = ReduceAttrs.of(self.op).fn, carried
-        return (at.compute(_COMBINE[fn], total, masked(at, self.op, taken, fn), like=total),)
+        return (at.compute(COMBINE[fn], total, masked(at, self.op, taken, fn), like=total),)
 
     def finish(self, at: Ops, carried: Carried) -> None:
         at.again(self.op, *carried)

@@ -69,10 +69,12 @@ def test_the_authors_line_stands_above_what_comes_from_it(source: TritonSource) 
 
 
 def test_values_have_the_authors_names(source: TritonSource) -> None:
-    """A loop's variable has its name; what it starts with and what a turn makes of it have it with a suffix."""
+    """A loop's variable has its name; what it starts with and what a turn makes of it have it with a suffix, as have
+    the lanes that it is summed by."""
     text = lines(source)
-    assert "total_start = tl.full([BLOCK_ROWS], 0.0, tl.float32)" in text and "total = total_start" in text
-    assert "total = total_next" in text and "norm = tl.sqrt_rn(total)" in text
+    assert "total_lanes_start = tl.full([BLOCK_ROWS, BLOCK_COLS], 0.0, tl.float32)" in text
+    assert "total_lanes = total_lanes_start" in text and "total_lanes = total_lanes_next" in text
+    assert "total = tl.full([BLOCK_ROWS], 0.0, tl.float32)" in text and "norm = tl.sqrt_rn(total_1)" in text
     assert any(line.startswith("part = tl.load(") for line in text)
 
 

@@ -482,28 +482,28 @@ def test_carried_types_reach_a_fixpoint() -> None:  # noqa: C901
         for tile in tfl.tile(x.size(0)):
             acc = 0
             for tile_n in tfl.tile(x.size(1)):
-                acc = acc + x[tile, tile_n].sum(1)
+                acc = acc * 2 + x[tile, tile_n].sum(1)
             x[tile, 0] = acc
 
     def promoted(x):
         for tile in tfl.tile(x.size(0)):
             acc = tfl.zeros([tile], dtype=torch.bfloat16)
             for tile_n in tfl.tile(x.size(1)):
-                acc = acc + x[tile, tile_n].sum(1)
+                acc = acc * 2 + x[tile, tile_n].sum(1)
             x[tile, 0] = acc
 
     def kept(x):
         for tile in tfl.tile(x.size(0)):
             acc = tfl.zeros([tile], dtype=torch.bfloat16)
             for tile_n in tfl.tile(x.size(1)):
-                acc += x[tile, tile_n].sum(1)
+                acc *= x[tile, tile_n].sum(1)
             x[tile, 0] = acc
 
     def grown(x):
         for tile in tfl.tile(x.size(0)):
             acc = tfl.zeros([1, 1])
             for tile_n in tfl.tile(x.size(1)):
-                acc = acc + x[tile, tile_n].sum(1, keepdim=True)
+                acc = acc * 2 + x[tile, tile_n].sum(1, keepdim=True)
             x[tile, :] = acc
 
     def chained(x):
@@ -530,7 +530,7 @@ def test_unchanged_objects_are_invariant() -> None:
             scale, name = 2.0, "plain"
             total = tfl.zeros([tile])
             for tile_n in tfl.tile(x.size(1)):
-                total += x[tile, tile_n].sum(1) * scale
+                total = total * scale + x[tile, tile_n].sum(1)
             x[tile, 0] = total if name == "plain" else 0.0
 
     assert carried(invariant) == ("float32", 1)
