@@ -124,6 +124,7 @@ def reference_of(
         args,
         kernel.tolerances,
         meaning=kernel.run_eagerly,
+        is_text=not kernel.has_reference,
         measured=measured,
         as_given=baseline is not None,
         keep=keep,
@@ -161,14 +162,15 @@ def make_reference(
     author: Tolerances = UNSAID,
     *,
     meaning: Callable[..., Any] | None = None,
+    is_text: bool = False,
     measured: Measured | None = None,
     as_given: bool = False,
     keep: Keep | None = None,
     limited: Limited | None = None,
 ) -> Reference:
-    """Run ``function`` on upcast copies of ``args``, or on copies ``as_given``. ``meaning``, ``measured``: see
-    :class:`.noise.Noise`. ``keep``: makes it, or knows what another process made of the same arguments. ``limited``:
-    ends ``function`` in time where it makes the reference; noise has a limit of its own.
+    """Run ``function`` on upcast copies of ``args``, or on copies ``as_given``. ``meaning``, ``is_text``,
+    ``measured``: see :class:`.noise.Noise`. ``keep``: makes it, or knows what another process made of the same
+    arguments. ``limited``: ends ``function`` in time where it makes the reference; noise has a limit of its own.
 
     A reference that insists on the dtypes it was written for (it multiplies by a weight it makes itself, say) gets
     copies in those; what it raises then comes through.
@@ -182,7 +184,8 @@ def make_reference(
     noise = None
     if not author.given:
         copy = upcast if made.is_wide else clone
-        noise = Noise(function, tuple(args), copy, meaning, Measured() if measured is None else measured)
+        known = Measured() if measured is None else measured
+        noise = Noise(function, tuple(args), copy, meaning, is_text, known)
     changed = iter(made.changed)
     expected = map_tensors(lambda tensor: _or(next(changed), tensor), tuple(args))
     return Reference(made.result, tuple(expected), tolerance, author, noise)

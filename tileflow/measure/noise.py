@@ -5,6 +5,8 @@ have elements that are further from the reference than the type's tolerance. Wit
 
 - the kernel's own text as plain Python, in the kernel's own precisions, against the same text over the same blocks in
   higher precision; at two block sizes. A mistake in the text is in both of a pair, so it is no noise.
+  Of a text that no author wrote a reference beside, and that has no answer in time over such blocks, over those of the
+  reference, which it is.
 - the reference, its inputs moved by an ulp of float32, in which kernels compute, against itself (floating-point outputs
   only: an index of the largest input must not move). Where the text has no answer in time, by an ulp of their own type,
   which is more than most kernels round.
@@ -87,14 +89,15 @@ class Noise:
     """A problem's rounding noise, measured when it is first asked for.
 
     ``function``: the reference. ``widen``: a copy of an argument in the precision that the reference was given.
-    ``meaning``: the kernel's own text as Python, under a config of block sizes; None where there is none. ``measured``:
-    kept by whoever makes this.
+    ``meaning``: the kernel's own text as Python, under a config of block sizes; None where there is none. ``is_text``:
+    whether the reference is that text, over larger blocks. ``measured``: kept by whoever makes this.
     """
 
     function: Call
     args: tuple[Any, ...]
     widen: Callable[[torch.Tensor], torch.Tensor]
     meaning: Call | None = None
+    is_text: bool = False
     measured: Measured = field(default_factory=Measured)
 
     def of(self, path: str) -> Spread:
@@ -110,6 +113,9 @@ class Noise:
         self.measured.done = True
         blocks = BLOCKS if self.meaning is not None else ()
         answers = [self._ask(f"the kernel's text over blocks of {b}", partial(self._rounded, b)) for b in blocks]
+        if self.is_text and not any(answers):
+            its = partial(self._apart, self.function)
+            answers.append(self._ask("the kernel's text over the reference's blocks", its))
         still = self._made("the reference once more", partial(self._outputs, self.function, self.widen))
         if still is not None:
             self._measure_moves(still, has_text=any(answers))
@@ -155,6 +161,10 @@ class Noise:
             assert self.meaning is not None
             return self.meaning(*args, config=_EveryBlock(block))
 
+        return self._apart(text)
+
+    def _apart(self, text: Call) -> dict[str, Spread]:
+        """How far the arguments' own precisions are from the reference's."""
         return _spreads(self._outputs(text, clone), self._outputs(text, self.widen), exact=True)
 
     def _outputs(self, function: Call, copy: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:

@@ -110,6 +110,7 @@ class DeviceSampler:
     ) -> None:
         import torch
 
+        self._args = args  # a graph reads their memory, and would not keep it
         self._restorer = Restorer(args)
         start, end = _events()
         start.record()
