@@ -36,6 +36,7 @@ from ..space.knobs import (
     definition,
 )
 from ..space.precisions import parts_of_product
+from ..space.warp_groups import LEAST_COLUMNS, ROWS_OF_A_WARP
 from ..target import Target
 from .as_loops import as_loops
 from .gathers import gather_config
@@ -268,6 +269,7 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
         return _by_element(ir, op, lengths, batch, target, by_element, unaligned)
     together = beside_products(ir)
     shapes = _in_registers(ir, op, DIRECT if direct else TURNED if turned else COMPUTED, target)
+    shapes = _in_registers(ir, op, _rows_beside_few_columns(ir, target), target) or shapes
     m, n, warps = _output_block(lengths[0], lengths[1], batch, shapes, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
@@ -291,6 +293,17 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
         gathered = any(_gathers(ir.definitions[v], 1) for v in (a, b) if v in ir.definitions)
         wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1 and not gathered
     return wanted | _boxes(ir, target)
+
+
+def _rows_beside_few_columns(ir: KernelIR, target: Target) -> Shapes:
+    """Rows enough for two warp groups to share a product of fewer columns than an instruction has, as a network's last
+    layer is: with 64 rows such a launch has two warps, and none of its products a warp group (1048576 positions through
+    layers of 64, four columns last: 313 us so, 101 by 256 rows in eight warps; H100, by hand, 2026-11-26)."""
+    dots = [op for op in ir.walk() if op.kind is OpKind.DOT] if target.has_warp_groups else []
+    lengths = {d.extent: extent_length(ir, d.tile, d.extent) for op in dots for d in op.output.dims[-1:]}
+    columns, widest = pow2(min(lengths.values(), default=LEAST_COLUMNS)), pow2(max(lengths.values(), default=0))
+    rows = MOST_WARPS * ROWS_OF_A_WARP * LEAST_COLUMNS // columns
+    return ((rows, widest, MOST_WARPS),) if columns < LEAST_COLUMNS else ()
 
 
 def _plane(ir: KernelIR, op: Op) -> dict[str, Choice]:

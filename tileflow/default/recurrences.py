@@ -113,20 +113,23 @@ def _warps_that_load_ahead(
     else:
         narrowest = min(itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) for op in tiles)
         if narrowest >= ASYNC_BYTES:
-            return _warps_that_fill(ir, blocks, target)
+            return warps_that_fill(ir, blocks, target)
         elements = max(_elements(ir, op.output.dims, blocks) for op in tiles)
         warps = elements * narrowest // (ASYNC_BYTES * target.warp_size)
     if warps >= NUM_WARPS.default:
-        return _warps_that_fill(ir, blocks, target)
+        return warps_that_fill(ir, blocks, target)
     return {NUM_WARPS.name(ir): max(pow2(warps + 1) // 2, 1)}
 
 
-def _warps_that_fill(ir: KernelIR, blocks: Mapping[str, int], target: Target) -> dict[str, Choice]:
+def warps_that_fill(
+    ir: KernelIR, blocks: Mapping[str, int], target: Target, most: int = MOST_WARPS
+) -> dict[str, Choice]:
     """More warps of fewer elements a lane, where programs are too few for others to work while one waits for its turn's
     loads: 262144 spiking neurons by 256 programs of four warps 409 us, of eight 205; the fluxes of 131072 columns by
-    128 programs of four 212, of sixteen 160 (H100, 2026-11-26)."""
+    128 programs of four 212, of sixteen 160; means of 8192 resamples by 128 programs of four 638, of eight 372 (H100,
+    2026-11-26). ``most``: warps of a program."""
     warps, lanes = NUM_WARPS.default, _largest(ir, blocks)
-    while warps < MOST_WARPS and programs(ir, blocks) * warps < FILLING_WARPS * target.sm_count:
+    while warps < most and programs(ir, blocks) * warps < FILLING_WARPS * target.sm_count:
         if lanes < 2 * warps * target.warp_size:
             break
         warps *= 2

@@ -22,18 +22,18 @@ from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
 from .columns import tall_dims
-from .exchanges import exchange_config, lone_warp_config
+from .exchanges import exchange_config, lone_warp_config, row_warp_config
 from .gathers import gather_config
 from .lanes import crossing_config, own_rows_config
 from .pairs import pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
-from .recurrences import carries_chunks, recurrence_config, recurrences
+from .recurrences import carries_chunks, recurrence_config, recurrences, warps_that_fill
 from .shared_sums import shared_sum_config
 from .sizes import block_symbols, pow2
 from .small_tiles import MATRIX_ELEMENTS, holds_matrices, warps_for_loads, woven_limits
 from .step_sums import step_sum_config
 from .whole_tiles import whole_tile_warps
-from .windows import window_config, window_loads
+from .windows import neighbour_config, window_config, window_loads
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
 JOINED_PIECE = 1 << 14  # where a loop reads them once as well
@@ -46,6 +46,7 @@ LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
 ROW_REGISTERS = 256  # where rows are reduced: what the next sum needs is computed anew or read again
 CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer and registers suffice
 MIN_WARPS = 4
+MOST_FILLING = 8  # warps, of a program that others are too few beside
 SCANNED = 1 << 15  # elements of whole columns or rows of which a lane has as many as it can: a barrier for each warp
 LANE_LOADS = 16  # elements that a lane loads, where what it makes of them is summed at once
 RUN = 32  # neighbours that a block takes although another one was first
@@ -120,8 +121,19 @@ def _of_its_loops(
         return lone
     own = _of_a_kind(ir, sizes, target)
     if not (own or is_ragged or any(wanted[site] for site in rollable(ir))):
-        own = exchange_config(ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
+        exchanging = (ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
+        own = row_warp_config(*exchanging) or exchange_config(*exchanging)
+    if not (own or is_ragged or carries_chunks(ir) or wanted[NUM_WARPS.name(ir)] != MIN_WARPS):
+        own = _loops_filled(ir, sizes, target)
+    own |= neighbour_config(ir, sizes, {**wanted, **own}[NUM_WARPS.name(ir)], target)
     return own | gather_config(ir, target) | lone
+
+
+def _loops_filled(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, Choice]:
+    """More warps for programs whose loops carry something, where these are few; on the devices where it was
+    measured."""
+    carries = any(op.kind is OpKind.FOR and op.outputs for op in ir.walk())
+    return warps_that_fill(ir, sizes, target, MOST_FILLING) if carries and target.vendor == "nvidia" else {}
 
 
 def _of_a_kind(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, Choice]:

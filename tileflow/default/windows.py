@@ -14,9 +14,13 @@ in 2 x 128 beside 8 x 32, of 129 results at 1.25 and 1.48 times in 2 x 256 besid
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
 from ..config import Choice
-from ..ir.attributes import AccessAttrs, PointwiseAttrs
-from ..ir.graph import KernelIR, Operand, ValueIndex
+from ..ir.analysis import likely_length
+from ..ir.attributes import AccessAttrs, PointwiseAttrs, TileAttrs
+from ..ir.graph import Block, KernelIR, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..space.knobs import NUM_STAGES, NUM_WARPS
@@ -28,7 +32,9 @@ WARPS = 4
 WITH_ROWS = 2  # a block of whole rows may have so many times the elements of another
 LEAST_RUN = 32  # lanes of a block along memory: a warp
 MOST_IDLE = 1.25  # lanes of all tiles of an axis, to those of the best size
+MANY_NEIGHBOURS = 16  # loads of a program, from which on a lane has half of its elements
 _MOVED = ("add", "sub", "mul")
+_BESIDE = ("add", "sub", "minimum", "maximum")
 
 
 def window_config(ir: KernelIR, target: Target, axes: list[tuple[str, int]]) -> dict[str, Choice]:
@@ -47,6 +53,52 @@ def window_config(ir: KernelIR, target: Target, axes: list[tuple[str, int]]) -> 
 def window_loads(ir: KernelIR) -> int:
     """How many loads take elements some places apart along memory, by an index that the kernel multiplies."""
     return sum(_is_apart(ir, op.inputs, AccessAttrs.of(op)) for op in ir.walk() if op.kind is OpKind.LOAD)
+
+
+def neighbour_config(ir: KernelIR, sizes: Mapping[str, int], warps: Choice, target: Target) -> dict[str, Choice]:
+    """The block along memory, of half as many elements a lane, where a program loads many neighbours of each element:
+    no such load is a lane's vector, and of four elements a lane each touches four lines. By hand (H100, 2026-11-26):
+    statistics of the last twenty values 346 and 187 us, flows of 5 x 5 pixels 318 and 189, openings of 20 neighbours
+    474 and 312, the sides of 70 573 and 505, censuses of 40 1262 and 1195; of five to nine neighbours 189 and 208, 423
+    and 516, 61 and 66, and where rows of 128 lie beside each other in a block 347 and 432. Empty for others."""
+    counts: Counter[str] = Counter()
+    for op, turns in _with_turns(ir, ir.body, 1):
+        if op.kind is OpKind.LOAD and (tile := _neighbour_of(ir, op)):
+            is_of_a_block = ir.tiles[tile].is_grid and ir.tiles[tile].block.op == "sym"
+            counts.update({ir.tiles[tile].block.args[0]: turns} if is_of_a_block else {})
+    (block, loads), *_ = counts.most_common(1) or [("", 0)]
+    has_two = sizes.get(block, 1) >= 2 * int(warps) * target.warp_size  # for each lane: all lie along memory
+    return {block: sizes[block] // 2} if loads >= MANY_NEIGHBOURS and has_two and target.vendor == "nvidia" else {}
+
+
+def _with_turns(ir: KernelIR, block: Block, turns: int) -> Iterator[tuple[Op, int]]:
+    """Every op with how often a program does it."""
+    for op in block.ops:
+        yield op, turns
+        inner = turns * likely_length(ir, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else turns
+        for region in op.regions:
+            yield from _with_turns(ir, region, inner)
+
+
+def _neighbour_of(ir: KernelIR, load: Op) -> str:
+    """The tile some places beside which a load takes elements along memory; empty where it takes others."""
+    access = AccessAttrs.of(load)
+    for item, stride in zip(access.index, ir.tensor(access.tensor).strides, strict=True):
+        if isinstance(item, ValueIndex) and item.axes and stride.constant == 1:
+            return _moved_tile(ir, load.inputs[item.input])
+    return ""
+
+
+def _moved_tile(ir: KernelIR, index: Operand) -> str:
+    """The tile whose index one is, but for what is the same for all lanes."""
+    while isinstance(index, Value) and (op := ir.definitions.get(index)) is not None:
+        if op.kind is OpKind.TILE_INDEX:
+            return TileAttrs.of(op).tile
+        lanes = [x for x in op.inputs if isinstance(x, Value) and x.dims]
+        if op.kind is not OpKind.POINTWISE or PointwiseAttrs.of(op).fn not in _BESIDE or len(lanes) != 1:
+            break
+        (index,) = lanes
+    return ""
 
 
 def fitting(length: int, most: int) -> int:

@@ -25,6 +25,17 @@ def leaky(drive):
 
 
 @tileflow.kernel
+def sums_of_columns(x):
+    out = torch.empty_like(x[0])
+    for columns in tfl.tile(x.size(1), block_size=64):
+        total = tfl.zeros([columns])
+        for rows in tfl.tile(x.size(0)):
+            total = total + x[rows, columns].sum(0)
+        out[columns] = total
+    return out
+
+
+@tileflow.kernel
 def by_late_steps(x, history):
     out = torch.empty_like(x)
     for tm, tn in tfl.tile([x.size(0), x.size(1)]):
@@ -47,6 +58,17 @@ def test_programs_that_are_few_have_warps_enough_to_wait_in_turns() -> None:
         return int(leaky.lower((torch.empty(256, n, device="meta"),), H100).default["num_warps"])
 
     assert warps(1 << 18) > warps(1 << 24) == 4
+
+
+def test_loops_of_few_programs_have_more_warps() -> None:
+    """Of resampled means 128 programs of four warps took 531 us and of eight 369, of a batch's norms 219 and 117, of an
+    expert's queue 760 and 630 (H100). On AMD nothing of it was measured."""
+
+    def warps(columns: int, device: str = "nvidia-h100-sxm") -> int:
+        x = torch.empty(4096, columns, device="meta")
+        return int(sums_of_columns.lower((x,), target(device)).default["num_warps"])
+
+    assert (warps(64 * 128), warps(64 * 4096), warps(64 * 128, "amd-mi300x")) == (8, 4, 4)
 
 
 def test_a_short_vector_makes_no_blocks_smaller() -> None:
