@@ -16,13 +16,14 @@ from ..ir.graph import Block, KernelIR, Op, Operand, Tile, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.ops import neutral
-from ..ir.types import Dim, TileType, Value, is_float
+from ..ir.types import Dim, TileType, Value, is_float, itemsize
 from .folds import COMBINE, HALVES, Ops
 from .makers import function_of
 from .rewrite import Fresh, map_ops, rename
 
 # the reduction that goes with a turn's function
 _REDUCED_BY = {put: fn for fn, put in COMBINE.items()} | {"sub": "sum", "bitwise_or": "any", "bitwise_and": "all"}
+_LONG = 8  # bytes of the integers that no sum is too large for
 _COUNT = "int32"  # of turns, which the indices of a loop that is not wide hold as well
 
 
@@ -75,9 +76,9 @@ class _Turn:
             spine = self._spine(param, result)
             functions = {_REDUCED_BY[function_of(put)] for put, _, _ in spine}
             for put, rest, added in spine if len(functions) == 1 else ():
-                reduction, *shapes = self._chain(added, *functions) or (None,)
-                if reduction is not None:
-                    yield _Term(place, put, rest, reduction, tuple(s for s in shapes if s is not None))
+                chain = self._chain(added, *functions)
+                if chain and _is_as_exact(chain, PointwiseAttrs.of(put).operand):
+                    yield _Term(place, put, rest, chain[0], tuple(chain[1:]))
 
     def _spine(self, param: Value, result: Operand) -> list[tuple[Op, Value, Operand]]:
         """The ops that lead from what is carried in to what is carried on, each with the operand that leads to it and
@@ -114,7 +115,7 @@ class _Turn:
                 return operand
             case OpKind.UNSQUEEZE:
                 return operand
-            case OpKind.CAST if isinstance(operand, Value) and _keeps_sums(operand.type.dtype, op.output.type.dtype):
+            case OpKind.CAST:
                 return operand
             case OpKind.POINTWISE if fn == "sum" and PointwiseAttrs.of(op).operand != "bool":
                 return self._scaled(op)
@@ -138,8 +139,19 @@ def _folds_lanes(op: Op) -> bool:
     return dim.tile is not None or any(map(is_knob, dim.extent.symbols()))
 
 
-def _keeps_sums(source: str, target: str) -> bool:
-    return source == "bool" or (target != "bool" and (is_float(target) or not is_float(source)))
+def _is_as_exact(chain: list[Op], carried: str) -> bool:
+    """Whether reducing all turns' numbers before what a chain makes of them is as exact as reducing each turn's.
+    ``carried``: the dtype that they are put to the rest in. Integers of one turn may be few enough for a dtype that
+    those of all are not, and what truncates is no sum."""
+    fn, dtype = ReduceAttrs.of(chain[0]).fn, chain[0].values[0].type.dtype
+    later = [*(op.output.type.dtype for op in chain), carried]
+    if is_float(dtype):
+        return all(map(is_float, later))
+    if dtype == "bool" or {*later} == {dtype}:
+        return True
+    if fn == "sum":
+        return itemsize(dtype) == _LONG and "bool" not in later
+    return fn in ("max", "min") and all(is_float(t) or itemsize(t) >= itemsize(dtype) for t in later)
 
 
 class _Carrier:

@@ -94,6 +94,19 @@ def multiplied(x):
     return out
 
 
+@CASES.case(torch.full((3, 300), 1 << 24, dtype=torch.int32), wanted=lambda x: x.double().sum(1), r=2)
+@tileflow.kernel
+def short_integers(x):
+    """Each block's sum is an int32, that of all is not."""
+    out = torch.empty(x.size(0), dtype=torch.float64, device=x.device)
+    for r in tfl.tile(x.size(0)):
+        total = torch.zeros_like(x[r, 0], dtype=torch.float64)
+        for t in tfl.tile(x.size(1), block_size=64):
+            total = total + x[r, t].sum(1, dtype=torch.int32)
+        out[r] = total
+    return out
+
+
 @CASES.case(X.bfloat16(), wanted=lambda x: x.float().sum() / 3 + 1, t=64, r=2)
 @tileflow.kernel
 def one_number(x):
