@@ -51,3 +51,20 @@ def test_a_lane_scans_much_of_a_column(rows: int, columns: int, block: int, warp
     """8 and 32 warps took 31 and 123 us where these take 27 and 81."""
     found = running_sums.lower((torch.empty(rows, columns, device="meta"),), H200).default
     assert (found["block:columns"], found["num_warps"]) == (block, warps)
+
+
+@tileflow.kernel
+def gaps_of_pairs(x, y):
+    out = torch.empty(x.size(0), device=x.device)
+    for rows in tfl.tile(x.size(0)):
+        gaps = x[rows, :][:, :, None] - y[rows, :][:, None, :]
+        out[rows] = (gaps * torch.tanh(gaps)).sum(2).sum(1)
+    return out
+
+
+@pytest.mark.parametrize(("length", "looped"), [(64, (0, 0)), (200, (0, 1))])
+def test_of_all_pairs_of_two_long_rows_one_is_a_loop(length: int, looped: tuple[int, int]) -> None:
+    """Both were whole, 65536 pairs a program: losses of 200 x 200 quantiles took 12.7 ms, by a loop 0.55 (H100)."""
+    args = tuple(torch.empty(4096, length, device="meta") for _ in range(2))
+    config = gaps_of_pairs.lower(args, H200).default.to_dict()
+    assert tuple(sorted(int(v) for name, v in config.items() if name.startswith("reduce:"))) == looped
