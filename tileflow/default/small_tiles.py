@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..ir.analysis import likely_length
-from ..ir.attributes import AccessAttrs, TileAttrs
+from ..ir.attributes import AccessAttrs, AxisAttrs, TileAttrs
 from ..ir.graph import ExprIndex, KernelIR, Op, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES, OPS
@@ -80,20 +80,31 @@ def warps_for_loads(ir: KernelIR, target: Target, most: int) -> int:
 
 
 def held_elements(ir: KernelIR) -> int:
-    """Those of the largest tile of sizes of the problem alone that is not summed as it is made."""
+    """Those of the largest tile of sizes of the problem alone that is not summed as it is made: along one dimension,
+    since what is summed along another too is made once for both."""
     makers = ir.definitions
     readers: dict[Value, list[Op]] = {}
     for op in ir.walk():
         for value in op.values:
             readers.setdefault(value, []).append(op)
 
-    def is_summed(value: Value) -> bool:
+    def sums(value: Value) -> set[int] | None:
+        """The axes from the last that a value is summed along; None where it is there for something else."""
+        found = set[int]()
         if value not in makers or makers[value].kind is OpKind.LOAD:
-            return False
-        found = readers.get(value, [])
-        return bool(found) and all(
-            op.kind is OpKind.REDUCE or (op.kind in _PASSING and is_summed(op.output)) for op in found
-        )
+            return None
+        for op in readers.get(value, []):
+            if op.kind is OpKind.REDUCE:
+                found.add(AxisAttrs.of(op).axis - len(value.dims))
+            elif op.kind not in _PASSING or (later := sums(op.output)) is None:
+                return None
+            else:
+                found |= later
+        return found
+
+    def is_summed(value: Value) -> bool:
+        found = sums(value)
+        return found is not None and len(found) == 1
 
     return max((_elements(ir, value) for value in _whole(ir) if not is_summed(value)), default=1)
 
