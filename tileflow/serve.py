@@ -373,18 +373,20 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
     return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)
 
 
-def _settled(kernel: Kernel, lowered: Lowered) -> Config:
+def default_of_call(kernel_hash: str, lowered: Lowered) -> Config:
+    """The default that a call on a GPU runs (:mod:`.settled`), built where this process does not know it. Raises
+    BuildError where Triton refuses the heuristic's."""
     from .build.compile import build
     from .settled import settled_default
 
-    return settled_default(lowered, kernel.semantic_hash, lambda source: build(source, lowered.target).resources)
+    return settled_default(lowered, kernel_hash, lambda source: build(source, lowered.target).resources)
 
 
 def fitting_server(kernel: Kernel, lowered: Lowered, device: torch.device) -> BuiltServer:
     """The default, or where its binary spills or the device turns out to have too little for it, a smaller config."""
     from .default import smaller_config
 
-    config = _settled(kernel, lowered) if device.type == "cuda" else lowered.default
+    config = default_of_call(kernel.semantic_hash, lowered) if device.type == "cuda" else lowered.default
     for _ in range(_MOST_SHRINKS):
         try:
             return BuiltServer(config, kernel.launchers(lowered, config, device))

@@ -21,6 +21,7 @@ import torch
 
 from .config import Config
 from .emit.source import TritonSource
+from .errors import BuildError
 from .expr import Expr
 from .frontend.meaning import digest
 from .frontend.split import HostFunction
@@ -34,7 +35,7 @@ from .runtime.problem import Problem
 from .runtime.registry import on_miss
 from .runtime.serving import decide, no_row
 from .runtime.table_lookup import Hit, hits
-from .serve import may_compile
+from .serve import default_of_call, may_compile
 from .target import Target, target
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynami
     lowered = kernel.lower(args, target(live), "dynamic" if is_dynamic else "static")
     if any(tensor.device.type != "meta" for tensor in tensors(lowered.args)):
         raise Hidden("host code reads data")
-    config = lowered.default if hit is None or hit.default_is_better else lowered.space.adapt(hit.config.to_dict())
+    config = _default(kernel, lowered) if hit is None or hit.default_is_better else _fitted(lowered, hit)
     shown = Visible(config, lowered.emit(config), live)
     for source in shown.sources:
         for why in _obstacles(source, kernel.scope, is_dynamic):
@@ -109,6 +110,18 @@ def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynami
     shown.run(kernel, lowered.args, _check_launch)
     _note(kernel, problem, live, hit, config)
     return shown
+
+
+def _default(kernel: Kernel, lowered: Lowered) -> Config:
+    """The default that a call outside a graph runs. Raises Hidden where that has no build: the call itself says why."""
+    try:
+        return default_of_call(kernel.semantic_hash, lowered)
+    except BuildError as error:
+        raise Hidden(str(error)) from error
+
+
+def _fitted(lowered: Lowered, hit: Hit) -> Config:
+    return lowered.space.adapt(hit.config.to_dict())
 
 
 def launch_visibly(source: TritonSource, grid: tuple[Any, ...], arguments: dict[str, Any]) -> None:

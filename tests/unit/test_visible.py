@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,10 +19,12 @@ import tileflow
 import tileflow.language as tfl
 from tileflow import programs, runtime, visible
 from tileflow.config import Config
+from tileflow.errors import BuildError
 from tileflow.kernels.losses import cross_entropy_forward
 from tileflow.library import Operators
 from tileflow.operators import Operator
 from tileflow.runtime import Entry, KernelId, Table, dump_table, observe
+from tileflow.runtime.abi import Resources
 from tileflow.runtime.argtree import Leaf, flatten_call
 from tileflow.target import target
 
@@ -179,6 +182,31 @@ def test_a_table_s_config_is_in_the_graph_and_in_the_operator_s_name(traced: Tra
         blocks.append(dict(seen.sources[0].constexprs)["BLOCK_TILE"])
         runtime.load(table_of(norm, (x, w, 1e-5), config.with_({"block:tile": 2}), tmp_path))
     assert blocks == [config["block:tile"], 2] and len(names) == 2
+
+
+def test_a_default_that_spills_gives_its_place_in_a_graph_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call outside a graph ran a neighbour that holds less, the graph the default: up to ten times as long."""
+    x, w = (torch.empty(*shape, device="meta", dtype=torch.float16) for shape in ((128, 2048), (2048,)))
+    default = norm.lower((x, w), target("nvidia-h200")).default
+
+    def built(source: Any, device: Any) -> Any:
+        warps = dict(source.options)["num_warps"]
+        spills = 900 if warps == default["num_warps"] else 0
+        return SimpleNamespace(resources=Resources(registers=80, spills=spills, shared=0, threads=warps * 32))
+
+    monkeypatch.setattr("tileflow.build.compile.build", built)
+    seen = visible.visible(norm, (x, w, 1e-5), torch.device("cuda", 0), False)
+    assert seen.config != default and dict(seen.sources[0].options)["num_warps"] != default["num_warps"]
+
+
+def test_a_default_that_has_no_build_stays_the_call_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(source: Any, device: Any) -> Any:
+        raise BuildError("Triton must accept a generated source", got="nothing")
+
+    monkeypatch.setattr("tileflow.build.compile.build", refused)
+    x, w = (torch.empty(*shape, device="meta", dtype=torch.float16) for shape in ((64, 2048), (2048,)))
+    with pytest.raises(visible.Hidden, match="must accept"):
+        visible.visible(norm, (x, w, 1e-5), torch.device("cuda", 0), False)
 
 
 def table_of(kernel: Any, args: tuple[Any, ...], config: Config, folder: Path) -> Path:
