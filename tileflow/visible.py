@@ -102,7 +102,8 @@ def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynami
     lowered = kernel.lower(args, target(live), "dynamic" if is_dynamic else "static")
     if any(tensor.device.type != "meta" for tensor in tensors(lowered.args)):
         raise Hidden("host code reads data")
-    config = _default(kernel, lowered) if hit is None or hit.default_is_better else _fitted(lowered, hit)
+    fitting = None if hit is None or hit.default_is_better else hit
+    config = _default(kernel, lowered) if fitting is None else lowered.space.adapt(fitting.config.to_dict())
     shown = Visible(config, lowered.emit(config), live)
     for source in shown.sources:
         for why in _obstacles(source, kernel.scope, is_dynamic):
@@ -118,10 +119,6 @@ def _default(kernel: Kernel, lowered: Lowered) -> Config:
         return default_of_call(kernel.semantic_hash, lowered)
     except BuildError as error:
         raise Hidden(str(error)) from error
-
-
-def _fitted(lowered: Lowered, hit: Hit) -> Config:
-    return lowered.space.adapt(hit.config.to_dict())
 
 
 def launch_visibly(source: TritonSource, grid: tuple[Any, ...], arguments: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from ..ir.analysis import likely_length
+from ..ir.analysis import likely_turns
 from ..ir.attributes import AccessAttrs, AxisAttrs, TileAttrs
 from ..ir.graph import ExprIndex, KernelIR, Op, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
@@ -137,9 +137,6 @@ def _sums(ir: KernelIR, ops: Sequence[Op]) -> int:
     found = 0
     for op in ops:
         found += bool(OPS[op.kind].traits & Trait.COLLECTIVE)
-        turns = 1
-        if op.kind is OpKind.FOR:
-            name = TileAttrs.of(op).tile
-            turns = max(likely_length(ir, name) // (ir.tiles[name].block.constant or likely_length(ir, name)), 1)
+        turns = likely_turns(ir, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else 1
         found += turns * sum(_sums(ir, region.ops) for region in op.regions)
     return found

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ..config import Choice
-from ..ir.analysis import likely_length
+from ..ir.analysis import likely_turns
 from ..ir.attributes import AccessAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
@@ -75,7 +75,7 @@ def _with_turns(ir: KernelIR, block: Block, turns: int) -> Iterator[tuple[Op, in
     """Every op with how often a program does it."""
     for op in block.ops:
         yield op, turns
-        inner = turns * likely_length(ir, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else turns
+        inner = turns * likely_turns(ir, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else turns
         for region in op.regions:
             yield from _with_turns(ir, region, inner)
 

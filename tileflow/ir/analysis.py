@@ -69,6 +69,12 @@ def likely_length(ir: KernelIR, name: str) -> int:
     return min(most, 2 * mean_length(ir, name)) if is_ragged(ir, name) else most
 
 
+def likely_turns(ir: KernelIR, name: str) -> int:
+    """How many turns most runs of a loop have at the most; one where its block is yet to be chosen."""
+    block = ir.tiles[name].block.constant
+    return max(likely_length(ir, name) // block, 1) if block else 1
+
+
 def is_ragged(ir: KernelIR, name: str) -> bool:
     """Whether a loop goes over a row of a ragged tensor: both bounds are loaded, and no tile's."""
     bounds = _loaded_bounds(ir, name)

@@ -10,7 +10,7 @@ from tileflow_benchmarks.ratios.module_cases import CASES
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.default.windows import fitting, window_loads
+from tileflow.default.windows import fitting, neighbour_config, window_loads
 from tileflow.lowered import Lowered
 from tileflow.target import target
 
@@ -102,3 +102,19 @@ def test_lanes_have_fewer_elements_where_each_loads_many_neighbours() -> None:
 
     assert block(8) == block(2) // 2
     assert block(8, "amd-mi300x") == block(2, "amd-mi300x")  # unmeasured
+
+
+@tileflow.kernel
+def sums_of_pairs_of_neighbours(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x[0])
+    for tx in tfl.tile(x.size(1)):
+        total = tfl.zeros([tx])
+        for ty in tfl.tile(x.size(0)):
+            total = total + (x[ty, tx] * tfl.load(x, [ty, tx + 1], other=0.0)).sum(0)
+        out[tx] = total
+    return out
+
+
+def test_a_loop_over_blocks_has_a_load_a_turn_not_one_for_each_row() -> None:
+    region = sums_of_pairs_of_neighbours.lower((torch.empty(4096, 4096, device="meta"),), H200).regions[0]
+    assert neighbour_config(region, {"block:tx": 4096, "block:ty": 1}, 4, H200) == {}
