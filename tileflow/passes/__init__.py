@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ..errors import InternalError
 from ..ir.graph import KernelIR
 from ..ir.verify import verify
+from .agreeing_lanes import agree
 from .await_dot import await_dots
 from .cut_products import cut_products
 from .dead_code import remove_dead_code
@@ -68,6 +69,7 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
         ir = _run(drop_unit_batches, ir, choice.unit_blocks)
     for tile, programs in choice.spread_loops:
         ir = _run(spread, ir, tile, programs)
+    ir = _run(agree, ir)
     for step in (place_masks, remove_dead_code) if choice.in_consumers else (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir
