@@ -1,9 +1,9 @@
-# config: block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
+# config: block:block_n=64, block:tile_m=64, descending=True, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, num_stages=3, order=0,3,1,2, store:out#0.access=descriptor
 # region 0, static
 # grid: 252, 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (2 == end.0)) and (0 == begin.1)) and (2 == end.1)) and (0 == begin.2)) and (1 == end.2)) and (0 == begin.3)) and (4000 == end.3)) and (32 == d)) and (1 == k.align)) and (2 == k.shape.0)) and (2 == k.shape.1)) and (4000 == k.shape.2)) and (32 == k.shape.3)) and (256000 == k.stride.0)) and (128000 == k.stride.1)) and (32 == k.stride.2)) and (1 == k.stride.3)) and (1 == lse.align)) and (2 == lse.shape.0)) and (2 == lse.shape.1)) and (1 == lse.shape.2)) and (4000 == lse.shape.3)) and (8000 == lse.stride.0)) and (4000 == lse.stride.1)) and (1 == lse.stride.3)) and (4000 == n)) and (1 == out.align)) and (2 == out.shape.0)) and (2 == out.shape.1)) and (1 == out.shape.2)) and (4000 == out.shape.3)) and (32 == out.shape.4)) and (256000 == out.stride.0)) and (128000 == out.stride.1)) and (32 == out.stride.3)) and (1 == out.stride.4)) and (1 == q.align)) and (2 == q.shape.0)) and (2 == q.shape.1)) and (1 == q.shape.2)) and (4000 == q.shape.3)) and (32 == q.shape.4)) and (256000 == q.stride.0)) and (128000 == q.stride.1)) and (32 == q.stride.3)) and (1 == q.stride.4)) and (1 == v.align)) and (2 == v.shape.0)) and (2 == v.shape.1)) and (4000 == v.shape.2)) and (32 == v.shape.3)) and (256000 == v.stride.0)) and (128000 == v.stride.1)) and (32 == v.stride.2)) and (1 == v.stride.3))
-# options: num_stages=2, num_warps=4
-# constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M=64
+# options: num_stages=3, num_warps=4
+# constexprs: BLOCK_BLOCK_N=64, BLOCK_TILE_M=64
 # k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
 # v_ptr: *bf16 % 16 = v
@@ -20,8 +20,9 @@ def _maximum(a, b):
 
 
 # examples.attention:attention (flash.py:80), launch 0, static sizes
-#   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
-#   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
+#   block:block_n=64, block:tile_m=64, descending=True, load:k#0.access=descriptor,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_stages=3, order=0,3,1,2,
+#   store:out#0.access=descriptor
 @triton.jit
 def attention_0(
     k_ptr,
@@ -35,15 +36,15 @@ def attention_0(
 ):
     # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     pid = tl.program_id(0)
+    member_begin = (pid % 1)
+    member_idx = member_begin + tl.arange(0, 1)
+    head_begin = ((pid // 1) % 2)
+    head_idx = head_begin + tl.arange(0, 1)
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
-    tile_m_begin = ((tile_m_count - 1) - (pid % tile_m_count)) * BLOCK_TILE_M
+    tile_m_begin = ((tile_m_count - 1) - (((pid // 1) // 2) % tile_m_count)) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < 4000
-    member_begin = ((pid // tile_m_count) % 1)
-    member_idx = member_begin + tl.arange(0, 1)
-    head_begin = (((pid // tile_m_count) // 1) % 2)
-    head_idx = head_begin + tl.arange(0, 1)
-    row_begin = ((((pid // tile_m_count) // 1) // 2))
+    row_begin = ((((pid // 1) // 2) // tile_m_count))
     row_idx = row_begin + tl.arange(0, 1)
     # query = q[*at, tile_m, :]
     query = tl.reshape(q_desc_1x1x1x64x32.load([row_begin, head_begin, 0, tile_m_begin, 0]), [BLOCK_TILE_M, 32])

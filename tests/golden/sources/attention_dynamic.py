@@ -1,9 +1,9 @@
-# config: block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
+# config: block:block_n=64, block:tile_m=64, descending=True, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, num_stages=3, order=0,3,1,2, store:out#0.access=descriptor
 # region 0, dynamic
 # grid: ((-(-end.3 // 64)) * end.0 * end.1 * end.2), 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (end.2 <= 2147483647)) and (0 == begin.3)) and (end.3 <= 2147483647)) and (1 == causal)) and (1 == k.align)) and (1 == k.stride.3)) and (1 == lse.align)) and (1 == lse.shape.2)) and (1 == lse.stride.3)) and (1 == out.align)) and (1 == out.shape.2)) and (1 == out.stride.4)) and (1 == q.align)) and (1 == q.shape.2)) and (1 == q.stride.4)) and (1 == v.align)) and (1 == v.stride.3)) and (1 == with_lse)) and (end.0 <= q.shape.0)) and (end.1 <= q.shape.1)) and (end.3 <= q.shape.3)) and (end.0 <= k.shape.0)) and (end.1 <= k.shape.1)) and (end.3 <= k.shape.2)) and (k.shape.3 == q.shape.4)) and (end.0 <= v.shape.0)) and (end.1 <= v.shape.1)) and (end.3 <= v.shape.2)) and (d == v.shape.3)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (end.2 <= 1)) and (end.3 <= out.shape.3)) and (out.shape.4 == v.shape.3)) and (end.0 <= lse.shape.0)) and (end.1 <= lse.shape.1)) and (end.3 <= lse.shape.3)) and (((-(-end.3 // 64)) + -1) <= 2147483647)) and (end.3 <= 2147483583)) and (((((((((((((((((((((((((((((((((((((((((((((end.2 <= 2147483646) and (end.1 <= 2147483646)) and (end.0 <= 2147483646)) and (k.shape.3 <= 32)) and (1 <= q.shape.0)) and (1 <= q.shape.1)) and (1 <= q.shape.3)) and (1 <= q.shape.4)) and (0 == ((2 * q.stride.0) % 16))) and (0 == ((2 * q.stride.1) % 16))) and (0 == ((2 * q.stride.3) % 16))) and (end.3 == q.shape.3)) and (out.shape.4 <= 32)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (-1 * k.stride.2) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + (k.shape.2 * k.stride.2) + k.shape.3 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (-1 * v.stride.2) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + (v.shape.2 * v.stride.2) + v.shape.3 + -1) <= 2147483647)) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (1 <= out.shape.3)) and (1 <= out.shape.4)) and (0 == ((2 * out.stride.0) % 16))) and (0 == ((2 * out.stride.1) % 16))) and (0 == ((2 * out.stride.3) % 16))) and (end.3 == out.shape.3)) and (((-1 * lse.stride.0) + (-1 * lse.stride.1) + (lse.shape.0 * lse.stride.0) + (lse.shape.1 * lse.stride.1) + lse.shape.3 + -1) <= 2147483647)) and (0 == (end.3 % 16))) and (0 == (k.shape.3 % 16))) and (k.shape.3 <= 2147483647)) and (0 == (k.stride.0 % 16))) and (k.stride.0 <= 2147483647)) and (0 == (k.stride.1 % 16))) and (k.stride.1 <= 2147483647)) and (0 == (k.stride.2 % 16))) and (k.stride.2 <= 2147483647)) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647)) and (0 == (lse.stride.1 % 16))) and (lse.stride.1 <= 2147483647)) and (0 == (out.shape.4 % 16))) and (out.shape.4 <= 2147483647)) and (0 == (v.stride.0 % 16))) and (v.stride.0 <= 2147483647)) and (0 == (v.stride.1 % 16))) and (v.stride.1 <= 2147483647)) and (0 == (v.stride.2 % 16))) and (v.stride.2 <= 2147483647)))
-# options: num_stages=2, num_warps=4
-# constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M=64
+# guards: (((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (end.2 <= 2147483647)) and (0 == begin.3)) and (end.3 <= 2147483647)) and (1 == causal)) and (1 == k.align)) and (1 == k.stride.3)) and (1 == lse.align)) and (1 == lse.shape.2)) and (1 == lse.stride.3)) and (1 == out.align)) and (1 == out.shape.2)) and (1 == out.stride.4)) and (1 == q.align)) and (1 == q.shape.2)) and (1 == q.stride.4)) and (1 == v.align)) and (1 == v.stride.3)) and (1 == with_lse)) and (end.0 <= q.shape.0)) and (end.1 <= q.shape.1)) and (end.3 <= q.shape.3)) and (end.0 <= k.shape.0)) and (end.1 <= k.shape.1)) and (end.3 <= k.shape.2)) and (k.shape.3 == q.shape.4)) and (end.0 <= v.shape.0)) and (end.1 <= v.shape.1)) and (end.3 <= v.shape.2)) and (d == v.shape.3)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (end.2 <= 1)) and (end.3 <= out.shape.3)) and (out.shape.4 == v.shape.3)) and (end.0 <= lse.shape.0)) and (end.1 <= lse.shape.1)) and (end.3 <= lse.shape.3)) and (end.2 <= 2147483646)) and (end.1 <= 2147483646)) and (((((((((((((((((((((((((((((((((((((((((((((((-(-end.3 // 64)) + -1) <= 2147483647) and (end.3 <= 2147483583)) and (end.0 <= 2147483646)) and (k.shape.3 <= 32)) and (1 <= q.shape.0)) and (1 <= q.shape.1)) and (1 <= q.shape.3)) and (1 <= q.shape.4)) and (0 == ((2 * q.stride.0) % 16))) and (0 == ((2 * q.stride.1) % 16))) and (0 == ((2 * q.stride.3) % 16))) and (end.3 == q.shape.3)) and (out.shape.4 <= 32)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (-1 * k.stride.2) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + (k.shape.2 * k.stride.2) + k.shape.3 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (-1 * v.stride.2) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + (v.shape.2 * v.stride.2) + v.shape.3 + -1) <= 2147483647)) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (1 <= out.shape.3)) and (1 <= out.shape.4)) and (0 == ((2 * out.stride.0) % 16))) and (0 == ((2 * out.stride.1) % 16))) and (0 == ((2 * out.stride.3) % 16))) and (end.3 == out.shape.3)) and (((-1 * lse.stride.0) + (-1 * lse.stride.1) + (lse.shape.0 * lse.stride.0) + (lse.shape.1 * lse.stride.1) + lse.shape.3 + -1) <= 2147483647)) and (0 == (end.3 % 16))) and (0 == (k.shape.3 % 16))) and (k.shape.3 <= 2147483647)) and (0 == (k.stride.0 % 16))) and (k.stride.0 <= 2147483647)) and (0 == (k.stride.1 % 16))) and (k.stride.1 <= 2147483647)) and (0 == (k.stride.2 % 16))) and (k.stride.2 <= 2147483647)) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647)) and (0 == (lse.stride.1 % 16))) and (lse.stride.1 <= 2147483647)) and (0 == (out.shape.4 % 16))) and (out.shape.4 <= 2147483647)) and (0 == (v.stride.0 % 16))) and (v.stride.0 <= 2147483647)) and (0 == (v.stride.1 % 16))) and (v.stride.1 <= 2147483647)) and (0 == (v.stride.2 % 16))) and (v.stride.2 <= 2147483647)))
+# options: num_stages=3, num_warps=4
+# constexprs: BLOCK_BLOCK_N=64, BLOCK_TILE_M=64
 # k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
 # v_ptr: *bf16 % 16 = v
@@ -34,8 +34,9 @@ def _maximum(a, b):
 
 
 # examples.attention:attention (flash.py:80), launch 0, run-time sizes
-#   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
-#   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
+#   block:block_n=64, block:tile_m=64, descending=True, load:k#0.access=descriptor,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_stages=3, order=0,3,1,2,
+#   store:out#0.access=descriptor
 @triton.jit
 def attention_0(
     k_ptr,
@@ -63,16 +64,16 @@ def attention_0(
 ):
     # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     pid = tl.program_id(0)
-    tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
-    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-    tile_m_mask = tile_m_idx < end_3
-    member_begin = ((pid // tl.cdiv(end_3, BLOCK_TILE_M)) % end_2)
+    member_begin = (pid % end_2)
     member_idx = member_begin + tl.arange(0, 1)
     member_mask = member_idx < end_2
-    head_begin = (((pid // tl.cdiv(end_3, BLOCK_TILE_M)) // end_2) % end_1)
+    head_begin = ((pid // end_2) % end_1)
     head_idx = head_begin + tl.arange(0, 1)
     head_mask = head_idx < end_1
-    row_begin = ((((pid // tl.cdiv(end_3, BLOCK_TILE_M)) // end_2) // end_1))
+    tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (((pid // end_2) // end_1) % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_3
+    row_begin = ((((pid // end_2) // end_1) // tl.cdiv(end_3, BLOCK_TILE_M)))
     row_idx = row_begin + tl.arange(0, 1)
     row_mask = row_idx < end_0
     # query = q[*at, tile_m, :]
@@ -152,9 +153,9 @@ def attention_0(
 
 # region 0, dynamic
 # grid: ((-(-end.3 // 64)) * end.0 * end.1 * end.2), 1, 1
-# guards: ((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (end.2 <= 2147483647)) and (0 == begin.3)) and (end.3 <= 2147483647)) and (1 == causal)) and (1 == k.align)) and (1 == k.stride.3)) and (1 == lse.align)) and (1 == lse.shape.2)) and (1 == lse.stride.3)) and (1 == out.align)) and (1 == out.shape.2)) and (1 == out.stride.4)) and (1 == q.align)) and (1 == q.shape.2)) and (1 == q.stride.4)) and (1 == v.align)) and (1 == v.stride.3)) and (1 == with_lse)) and (end.0 <= q.shape.0)) and (end.1 <= q.shape.1)) and (end.3 <= q.shape.3)) and (end.0 <= k.shape.0)) and (end.1 <= k.shape.1)) and (end.3 <= k.shape.2)) and (k.shape.3 == q.shape.4)) and (end.0 <= v.shape.0)) and (end.1 <= v.shape.1)) and (end.3 <= v.shape.2)) and (d == v.shape.3)) and (end.0 <= out.shape.0)) and (((((((((((((((((((((((((((((((((((end.1 <= out.shape.1) and (end.2 <= 1)) and (end.3 <= out.shape.3)) and (out.shape.4 == v.shape.3)) and (end.0 <= lse.shape.0)) and (end.1 <= lse.shape.1)) and (end.3 <= lse.shape.3)) and (((-(-end.3 // 64)) + -1) <= 2147483647)) and (end.3 <= 2147483583)) and (end.2 <= 2147483646)) and (end.1 <= 2147483646)) and (end.0 <= 2147483646)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (-1 * q.stride.3) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + (q.shape.3 * q.stride.3) + q.shape.4 + -1) <= 2147483647)) and (k.shape.3 <= 32)) and (out.shape.4 <= 32)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (-1 * k.stride.2) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + (k.shape.2 * k.stride.2) + k.shape.3 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (-1 * v.stride.2) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + (v.shape.2 * v.stride.2) + v.shape.3 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (-1 * out.stride.1) + (-1 * out.stride.3) + (out.shape.0 * out.stride.0) + (out.shape.1 * out.stride.1) + (out.shape.3 * out.stride.3) + out.shape.4 + -1) <= 2147483647)) and (((-1 * lse.stride.0) + (-1 * lse.stride.1) + (lse.shape.0 * lse.stride.0) + (lse.shape.1 * lse.stride.1) + lse.shape.3 + -1) <= 2147483647)) and (k.shape.3 <= 2147483647)) and (k.stride.0 <= 2147483647)) and (k.stride.1 <= 2147483647)) and (k.stride.2 <= 2147483647)) and (lse.stride.0 <= 2147483647)) and (lse.stride.1 <= 2147483647)) and (out.shape.4 <= 2147483647)) and (out.stride.0 <= 2147483647)) and (out.stride.1 <= 2147483647)) and (out.stride.3 <= 2147483647)) and (q.stride.0 <= 2147483647)) and (q.stride.1 <= 2147483647)) and (q.stride.3 <= 2147483647)) and (v.stride.0 <= 2147483647)) and (v.stride.1 <= 2147483647)) and (v.stride.2 <= 2147483647)))
-# options: num_stages=2, num_warps=4
-# constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M=64
+# guards: ((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (end.2 <= 2147483647)) and (0 == begin.3)) and (end.3 <= 2147483647)) and (1 == causal)) and (1 == k.align)) and (1 == k.stride.3)) and (1 == lse.align)) and (1 == lse.shape.2)) and (1 == lse.stride.3)) and (1 == out.align)) and (1 == out.shape.2)) and (1 == out.stride.4)) and (1 == q.align)) and (1 == q.shape.2)) and (1 == q.stride.4)) and (1 == v.align)) and (1 == v.stride.3)) and (1 == with_lse)) and (end.0 <= q.shape.0)) and (end.1 <= q.shape.1)) and (end.3 <= q.shape.3)) and (end.0 <= k.shape.0)) and (end.1 <= k.shape.1)) and (end.3 <= k.shape.2)) and (k.shape.3 == q.shape.4)) and (end.0 <= v.shape.0)) and (end.1 <= v.shape.1)) and (end.3 <= v.shape.2)) and (d == v.shape.3)) and (end.0 <= out.shape.0)) and (((((((((((((((((((((((((((((((((((end.1 <= out.shape.1) and (end.2 <= 1)) and (end.3 <= out.shape.3)) and (out.shape.4 == v.shape.3)) and (end.0 <= lse.shape.0)) and (end.1 <= lse.shape.1)) and (end.3 <= lse.shape.3)) and (end.2 <= 2147483646)) and (end.1 <= 2147483646)) and (((-(-end.3 // 64)) + -1) <= 2147483647)) and (end.3 <= 2147483583)) and (end.0 <= 2147483646)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (-1 * q.stride.3) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + (q.shape.3 * q.stride.3) + q.shape.4 + -1) <= 2147483647)) and (k.shape.3 <= 32)) and (out.shape.4 <= 32)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (-1 * k.stride.2) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + (k.shape.2 * k.stride.2) + k.shape.3 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (-1 * v.stride.2) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + (v.shape.2 * v.stride.2) + v.shape.3 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (-1 * out.stride.1) + (-1 * out.stride.3) + (out.shape.0 * out.stride.0) + (out.shape.1 * out.stride.1) + (out.shape.3 * out.stride.3) + out.shape.4 + -1) <= 2147483647)) and (((-1 * lse.stride.0) + (-1 * lse.stride.1) + (lse.shape.0 * lse.stride.0) + (lse.shape.1 * lse.stride.1) + lse.shape.3 + -1) <= 2147483647)) and (k.shape.3 <= 2147483647)) and (k.stride.0 <= 2147483647)) and (k.stride.1 <= 2147483647)) and (k.stride.2 <= 2147483647)) and (lse.stride.0 <= 2147483647)) and (lse.stride.1 <= 2147483647)) and (out.shape.4 <= 2147483647)) and (out.stride.0 <= 2147483647)) and (out.stride.1 <= 2147483647)) and (out.stride.3 <= 2147483647)) and (q.stride.0 <= 2147483647)) and (q.stride.1 <= 2147483647)) and (q.stride.3 <= 2147483647)) and (v.stride.0 <= 2147483647)) and (v.stride.1 <= 2147483647)) and (v.stride.2 <= 2147483647)))
+# options: num_stages=3, num_warps=4
+# constexprs: BLOCK_BLOCK_N=64, BLOCK_TILE_M=64
 # k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
 # out_ptr: *bf16 % 16 = out
@@ -191,8 +192,9 @@ def _maximum(a, b):
 
 
 # examples.attention:attention (flash.py:80), launch 0, run-time sizes
-#   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
-#   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
+#   block:block_n=64, block:tile_m=64, descending=True, load:k#0.access=descriptor,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_stages=3, order=0,3,1,2,
+#   store:out#0.access=descriptor
 @triton.jit
 def attention_0(
     k_ptr,
@@ -226,16 +228,16 @@ def attention_0(
 ):
     # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     pid = tl.program_id(0)
-    tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
-    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-    tile_m_mask = tile_m_idx < end_3
-    member_begin = ((pid // tl.cdiv(end_3, BLOCK_TILE_M)) % end_2)
+    member_begin = (pid % end_2)
     member_idx = member_begin + tl.arange(0, 1)
     member_mask = member_idx < end_2
-    head_begin = (((pid // tl.cdiv(end_3, BLOCK_TILE_M)) // end_2) % end_1)
+    head_begin = ((pid // end_2) % end_1)
     head_idx = head_begin + tl.arange(0, 1)
     head_mask = head_idx < end_1
-    row_begin = ((((pid // tl.cdiv(end_3, BLOCK_TILE_M)) // end_2) // end_1))
+    tile_m_begin = ((tl.cdiv(end_3, BLOCK_TILE_M) + -1) - (((pid // end_2) // end_1) % tl.cdiv(end_3, BLOCK_TILE_M))) * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_3
+    row_begin = ((((pid // end_2) // end_1) // tl.cdiv(end_3, BLOCK_TILE_M)))
     row_idx = row_begin + tl.arange(0, 1)
     row_mask = row_idx < end_0
     # query = q[*at, tile_m, :]

@@ -1,4 +1,4 @@
-# config: block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, persistent=2, store:out#0.access=descriptor
+# config: block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, order=0,3,1,2, persistent=2, store:out#0.access=descriptor
 # region 0, static
 # grid: 264, 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (2 == end.0)) and (0 == begin.1)) and (2 == end.1)) and (0 == begin.2)) and (1 == end.2)) and (0 == begin.3)) and (4000 == end.3)) and (32 == d)) and (1 == k.align)) and (2 == k.shape.0)) and (2 == k.shape.1)) and (4000 == k.shape.2)) and (32 == k.shape.3)) and (256000 == k.stride.0)) and (128000 == k.stride.1)) and (32 == k.stride.2)) and (1 == k.stride.3)) and (1 == lse.align)) and (2 == lse.shape.0)) and (2 == lse.shape.1)) and (1 == lse.shape.2)) and (4000 == lse.shape.3)) and (8000 == lse.stride.0)) and (4000 == lse.stride.1)) and (1 == lse.stride.3)) and (4000 == n)) and (1 == out.align)) and (2 == out.shape.0)) and (2 == out.shape.1)) and (1 == out.shape.2)) and (4000 == out.shape.3)) and (32 == out.shape.4)) and (256000 == out.stride.0)) and (128000 == out.stride.1)) and (32 == out.stride.3)) and (1 == out.stride.4)) and (1 == q.align)) and (2 == q.shape.0)) and (2 == q.shape.1)) and (1 == q.shape.2)) and (4000 == q.shape.3)) and (32 == q.shape.4)) and (256000 == q.stride.0)) and (128000 == q.stride.1)) and (32 == q.stride.3)) and (1 == q.stride.4)) and (1 == v.align)) and (2 == v.shape.0)) and (2 == v.shape.1)) and (4000 == v.shape.2)) and (32 == v.shape.3)) and (256000 == v.stride.0)) and (128000 == v.stride.1)) and (32 == v.stride.2)) and (1 == v.stride.3))
@@ -21,7 +21,7 @@ def _maximum(a, b):
 
 # examples.attention:attention (flash.py:80), launch 0, static sizes
 #   block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor,
-#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, persistent=2,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, order=0,3,1,2, persistent=2,
 #   store:out#0.access=descriptor
 @triton.jit
 def attention_0(
@@ -37,18 +37,18 @@ def attention_0(
     # for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
     for pid in tl.range(tl.program_id(0), 2 * 2 * 1 * tile_m_count, tl.num_programs(0)):
-        plane = pid % (1 * tile_m_count)
-        head_begin = ((pid // (1 * tile_m_count)) % 2)
-        head_idx = head_begin + tl.arange(0, 1)
-        row_begin = (((pid // (1 * tile_m_count)) // 2))
-        row_idx = row_begin + tl.arange(0, 1)
-        band = plane // (4 * tile_m_count)
-        height = tl.minimum(1 - band * 4, 4)
-        member_begin = (band * 4 + plane % (4 * tile_m_count) % height)
-        member_idx = member_begin + tl.arange(0, 1)
-        tile_m_begin = ((tile_m_count - 1) - (plane % (4 * tile_m_count) // height)) * BLOCK_TILE_M
+        plane = pid % (2 * 1)
+        tile_m_begin = ((tile_m_count - 1) - ((pid // (2 * 1)) % tile_m_count)) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+        row_begin = (((pid // (2 * 1)) // tile_m_count))
+        row_idx = row_begin + tl.arange(0, 1)
+        band = plane // (4 * 1)
+        height = tl.minimum(2 - band * 4, 4)
+        head_begin = (band * 4 + plane % (4 * 1) % height)
+        head_idx = head_begin + tl.arange(0, 1)
+        member_begin = (plane % (4 * 1) // height)
+        member_idx = member_begin + tl.arange(0, 1)
         # query = q[*at, tile_m, :]
         query = tl.reshape(q_desc_1x1x1x16x32.load([row_begin, head_begin, 0, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
         # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])

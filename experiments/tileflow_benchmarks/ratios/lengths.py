@@ -1,0 +1,110 @@
+"""Attention of any length, under its default config, beside torch's: few heads, and rows that no block divides.
+
+    python -m tileflow_benchmarks.ratios.lengths --out DIR [--only WORDS]   on a GPU
+    python -m tileflow_benchmarks.ratios.lengths --out DIR --dry-run        builds only, without one
+
+Results are checked first. Then the default, the same with its tiles in the author's order where it has another one,
+and torch's call are timed in turns in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from tileflow.config import Config
+from tileflow.lowered import Lowered
+from tileflow.measure.timing import DeviceSampler
+from tileflow.target import target
+
+from .attention import AttentionCase, built, checked, sdpa
+from .command import build_ahead, chosen, device_of
+from .in_turns import medians
+
+_ROUNDS = 12
+_DEFAULT, _AUTHORS = "default", "author's order"
+_ORDER = "0,1,2,3"  # of the grid's axes: row, key head, head, rows
+
+
+def _cases(d: int, causal: bool, *sizes: tuple[int, int, int]) -> list[AttentionCase]:
+    what = f"D = {d}, {'causal' if causal else 'full'}"
+    return [AttentionCase(f"{what}, {b}x{h}x{m}", b, h, m, d, causal) for b, h, m in sizes]
+
+
+CASES = (
+    *_cases(64, True, (8, 12, 333), (4, 12, 640), (4, 20, 777), (2, 20, 1370), (1, 32, 2048), (1, 12, 2900)),
+    *_cases(64, True, (2, 12, 3333), (1, 20, 4444), (1, 32, 5555), (1, 12, 10000), (2, 32, 4096)),
+    *_cases(128, True, (4, 8, 1111), (1, 32, 1777), (1, 24, 2222), (1, 8, 4096), (2, 32, 3001), (1, 32, 5000)),
+    *_cases(128, True, (1, 16, 7000), (1, 8, 16384), (2, 32, 4096)),
+    *_cases(80, True, (1, 32, 2600)),
+    *_cases(256, True, (1, 16, 3333)),
+    *_cases(64, False, (8, 12, 197), (8, 16, 577), (4, 20, 1500), (2, 20, 2600), (1, 20, 3333), (1, 12, 4444)),
+    *_cases(64, False, (1, 24, 5555), (1, 12, 10000), (2, 16, 3072), (1, 32, 4096)),
+    *_cases(128, False, (1, 32, 1777), (1, 16, 3333), (2, 16, 2048)),
+)
+
+
+def configs(lowered: Lowered) -> dict[str, Config]:
+    """Return the default, and the same in the author's order where that is another one."""
+    default = lowered.default
+    found = {_DEFAULT: default}
+    if default["order"] != _ORDER:
+        found[_AUTHORS] = lowered.space.normalise(default.with_({"order": _ORDER}))
+    return found
+
+
+def built_ahead(number: int, name: str, device: str) -> dict[str, Any]:
+    """Build one config of one case for a device class in this process; Triton's cache keeps it."""
+    case = CASES[number]
+    lowered = case.loaded.lower(case.args("meta"), target(device))
+    config = configs(lowered)[name]
+    return {"case": case.name, "config": name, "choices": config.to_dict(), "status": "built"} | built(lowered, config)
+
+
+def measured(case: AttentionCase, device: str) -> dict[str, Any]:
+    """Check a case's results, then time them beside torch's. Times in microseconds."""
+    lowered = case.loaded.lower(case.args("meta"), target(device))
+    calls: dict[str, Callable[..., Any]] = {}
+    for name, config in configs(lowered).items():
+        found, call = checked(case, lowered, config)
+        if call is None:
+            return {"case": case.name, "config": name} | found
+        calls[name] = call
+    args = case.args("cuda")
+    us = medians({name: DeviceSampler(run, args) for name, run in {**calls, "sdpa": sdpa}.items()}, _ROUNDS)
+    said = {"us": us, "of_sdpa": round(us["sdpa"] / us[_DEFAULT], 3), "order": lowered.default["order"]}
+    return {"case": case.name, "status": "ok", "config": str(lowered.default)} | said
+
+
+def main() -> int:
+    """Run the comparison. Exit code 1 where a result was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for lengths_ratio.json")
+    parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
+    parser.add_argument("--dry-run", action="store_true", help="builds only; needs no GPU")
+    options = parser.parse_args()
+    device = device_of(options.dry_run)
+    numbers = chosen(CASES, options.only)
+    jobs = [(n, name) for n in numbers for name in configs(CASES[n].loaded.lower(CASES[n].args("meta"), device))]
+    rows = list(build_ahead(built_ahead, jobs, device.name).values())
+    if not options.dry_run:
+        rows = []
+        for case in (CASES[n] for n in numbers):
+            rows.append(measured(case, device.name))
+            print(case.name, {k: v for k, v in rows[-1].items() if k not in ("case", "config")}, flush=True)
+        ratios = [row["of_sdpa"] for row in rows if row["status"] == "ok"]
+        print(
+            f"{len(ratios)} right, {geometric_mean(ratios):.3f}x of torch's speed in the mean, {min(ratios)}x the least"
+        )
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "lengths_ratio.json").write_text(json.dumps({"device": device.name, "rows": rows}, indent=1))
+    return int(any(row["status"] not in ("ok", "built") for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
