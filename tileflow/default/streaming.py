@@ -73,20 +73,20 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     per_thread = max(per_thread // _runs_per_transaction(ir), 1)
     scans = row > 1 and any(op.kind is OpKind.SCAN for op in ir.walk())
     is_summed = row > 1 and live * _element(ir) <= WORD and not scans  # what a thread loads is summed at once
-    budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
     matrices = holds_matrices(ir, row)
-    if matrices:
-        budget = MATRIX_ELEMENTS // row
-    most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir)) // row  # one may be turned around there
+    budget = MATRIX_ELEMENTS if matrices else PROGRAM_BYTES * per_thread // BYTES_PER_THREAD
+    most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir))  # one may be turned around there
+    apart = _apart(ir) if row > 1 else frozenset[str]()
+    room = _Room(budget, most, row, apart)
     run = RUN if is_summed else max(SECTOR // _element(ir), 1)
     run = 2 * run if scans and 2 * run * row <= SCANNED else run
-    sizes = block_sizes(ir, chunked, budget, most, run)
+    sizes = block_sizes(ir, chunked, room, run)
     ragged = ragged_limits(ir, sizes, target)
     limits = {**_limits(ir, sizes, row, target), **pair_limits(ir, sizes), **woven_limits(ir, sizes), **ragged}
     if limits:
-        sizes = block_sizes(ir, chunked, budget, most, run, limits)
+        sizes = block_sizes(ir, chunked, room, run, limits)
     wanted |= sizes
-    used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
+    used = max(room.beside(tile) * prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), frozenset[str]()])
     share = pow2(ROW_REGISTERS // live + 1) // 2 if scans else per_thread * (2 if is_summed else 1)
     warps = max(min(used // (target.warp_size * share), 1024 // target.warp_size), 1)
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
@@ -293,13 +293,39 @@ def _whole(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     return max(sizes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The elements that a register tile has room for. ``most``: those up to which a block along memory has a run,
+    whatever the ``budget``. ``row``: of a tile, those of its whole dimensions; tiles with a block of ``apart`` have
+    none."""
+
+    budget: int
+    most: int
+    row: int
+    apart: frozenset[str]
+
+    def beside(self, tile: frozenset[str]) -> int:
+        """The elements of a tile's whole dimensions, by its block symbols."""
+        return 1 if tile & self.apart else self.row
+
+
+def _apart(ir: KernelIR) -> frozenset[str]:
+    """The block symbols that no register tile has beside a whole dimension, as those of a loop over a row of which all
+    was reduced before."""
+    beside: set[str] = set()
+    for op in ir.walk():
+        for value in op.outputs:
+            if any(d.extent.symbols() <= ir.hints.keys() and ir.hint(d.extent) > 1 for d in value.dims):
+                beside |= block_symbols(ir, value)
+    return frozenset(b.symbol for b in _blocks(ir)) - beside
+
+
 def block_sizes(
-    ir: KernelIR, chunked: Collection[str], budget: int, most: int, run: int, limits: Mapping[str, int] = NO_LIMITS
+    ir: KernelIR, chunked: Collection[str], room: _Room, run: int, limits: Mapping[str, int] = NO_LIMITS
 ) -> dict[str, int]:
-    """Blocks such that no register tile has more than ``budget`` elements, those first along which most bytes lie next
+    """Blocks such that no register tile has more elements than its budget, those first along which most bytes lie next
     to each other. Where some tensors run along one block and others, of the same size, along another, as when a matrix
-    is turned, each keeps a run. ``most``: the elements up to which a block along memory has at least ``run``, whatever
-    the budget. ``limits``: of blocks."""
+    is turned, each keeps a run of at least ``run``. ``limits``: of blocks."""
     tiles, blocks, longest = _meetings(ir), [b for b in _blocks(ir) if b.symbol not in chunked], _runs(ir).total()
     sizes: dict[str, int] = {}
     for block in blocks:
@@ -311,7 +337,8 @@ def block_sizes(
             for b in blocks
             if b.symbol in met - sizes.keys() and 0 < block.run <= AS_LONG * b.run
         ]
-        size = min(max(budget // (taken * prod(kept)), 1), pow2(block.length))
+        budget, most = (whole // room.beside(frozenset({block.symbol})) for whole in (room.budget, room.most))
+        size = min(max(max(budget, 1) // (taken * prod(kept)), 1), pow2(block.length))
         if longest <= AS_LONG * block.run and block.run:
             least = min(run, pow2(block.length))
             size = max(size, least) if taken * least <= most else size

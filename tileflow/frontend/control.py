@@ -236,6 +236,8 @@ class Control:
         begin, end = self._bound(it.begins[axis]), self._bound(it.ends[axis])
         tile = Tile(name, self.block(name, it, axis), begin, end, False, t.is_wide(begin, end), it.lengths)
         t.tiles[name] = tile
+        if it.given:
+            t.ranges.add(name)
 
         def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))

@@ -47,6 +47,18 @@ def is_of_tiles(t: Tracer, x: Value) -> bool:
     return kinds <= _TILES | {OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST} and bool(kinds & _TILES)
 
 
+def is_of_ranges(t: Tracer, x: Value) -> bool:
+    """Whether a scalar is computed from the variables of Python's ranges, sizes and numbers alone, so that it is an int
+    to whoever reads the kernel as Python."""
+    if x.dims:
+        return False
+    made = list(_ancestors(t, x))
+    begins = [op for op in made if op is not None and op.kind is OpKind.TILE_BEGIN]
+    rest = {None if op is None else op.kind for op in made} - {OpKind.TILE_BEGIN}
+    are_ranges = all(TileAttrs.of(op).tile in t.ranges for op in begins)
+    return bool(begins) and are_ranges and rest <= {OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST}
+
+
 def without_lanes(t: Tracer, x: Value) -> Expr:
     """The condition under which no lane of an index counts: a loop that it is computed from has no tiles, as far as
     sizes say."""

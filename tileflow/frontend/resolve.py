@@ -22,10 +22,11 @@ from ..expr import TRUE, Expr
 from ..ir.attributes import ArangeAttrs
 from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, Tile, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
+from ..ir.signs import is_nonnegative
 from ..ir.types import Dim, TileType, Value
 from ..language.rules import ONCE, OUTER_CONSTANTS, named_twice, once_hint
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
-from .intervals import interval, is_of_tiles, without_lanes
+from .intervals import interval, is_of_ranges, is_of_tiles, without_lanes
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
@@ -266,6 +267,7 @@ class _Resolver:
             )
         if not value.dims and size.constant == 1 and self.reads and is_of_tiles(self.t, value):
             return ExprIndex(Expr.of(0))
+        value = self._from_the_end(value, size)
         inside = None if self.masked else self._of_value(value, size)
         self.resolved.inputs.append(value)
         position = len(self.resolved.inputs) - 1
@@ -277,6 +279,17 @@ class _Resolver:
         if merged not in self._axes:
             self._axes[merged] = tuple(self._axis(dim) for dim in merged)
         return ValueIndex(position, self._axes[merged][len(merged) - len(value.dims) :], inside)
+
+    def _from_the_end(self, value: Value, size: Expr) -> Value:
+        """An int of the author's that may be negative, which counts from the end as in Python: ``x[n - 2]`` in ``for n
+        in range(x.size(0))`` is the last but one at first. Of a range whose bounds are loaded none is negative."""
+        least = interval(self.t, value).least if is_of_ranges(self.t, value) else None
+        if least is None or is_nonnegative(least):
+            return value
+        index = self.t.wrap(value)
+        wrapped = self.t.operand(self.t.pointwise("where", index < 0, index + self.t.size(size), index))
+        assert isinstance(wrapped, Value)
+        return wrapped
 
     # ---- ends of the tensor ---------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class Tracer:
         self.device = device
         self.builder = Builder()
         self.tiles: dict[str, Tile] = {}
+        self.ranges: set[str] = set()  # of them, the loops whose variable is one of Python's ints to the author
         self.tensors: dict[str, TensorParam] = {}
         self.scalars: dict[str, ScalarParam] = {}
         self.blocks: dict[str, tuple[int, int]] = {}

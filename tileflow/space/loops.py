@@ -17,6 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Dim, Value
 from ..passes.folds import folded
+from ..passes.roll import roll, rollable
 from ..passes.spread import spreadable
 from ..passes.transpose import transposable
 from ..target import Target
@@ -88,9 +89,12 @@ def _of_blocks_alone(turns: Expr) -> Expr | None:
 
 
 def spread_knobs(ir: KernelIR) -> Iterator[Knob]:
-    """How many programs share the turns of a loop. A persistent program's tiles are as many as it takes already."""
+    """How many programs share the turns of a loop. A persistent program's tiles are as many as it takes already; and a
+    reduction in front of the loop is in one piece, for as a loop of its own each program would repeat it."""
+    rolled = {site: spreadable(roll(ir, site)) for site in rollable(ir)} if spreadable(ir) else {}
     for tile in spreadable(ir):
-        yield SPREAD.at(loop_site(ir, tile), PERSISTENT.symbol(ir).eq(0))
+        in_one_piece = all_of(Expr.sym(site).eq(0) for site, tiles in rolled.items() if tile not in tiles)
+        yield SPREAD.at(loop_site(ir, tile), PERSISTENT.symbol(ir).eq(0).and_(in_one_piece))
 
 
 def loop_knobs(

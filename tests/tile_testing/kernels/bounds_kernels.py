@@ -336,3 +336,48 @@ def gathered_from_nothing(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor
     for t in tfl.tile(places.size(0)):
         out[t] = x[places[t]]
     return out
+
+
+# ---- numbers of Python's ranges -------------------------------------------------------------------
+
+
+@case(X[0], wanted=lambda x: x.roll(2, 1), t=4)
+@tileflow.kernel
+def read_from_the_end(x: torch.Tensor) -> torch.Tensor:
+    """The variable of a range is an int in Python: below zero it counts from the end, in a loop of any length."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        for n in range(x.size(1)):
+            out[t, n] = x[t, n - 2]
+    return out
+
+
+@case(X[0], wanted=lambda x: x.roll(-3, 1), t=4)
+@tileflow.kernel
+def written_from_the_end(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        for n in range(x.size(1)):
+            out[t, n - 3] = x[t, n]
+    return out
+
+
+@case(X[0], wanted=lambda x: x.flip(1).roll(1, 1), t=4)
+@tileflow.kernel
+def counted_down_past_the_end(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        for n in range(x.size(1) - 1, -1, -1):
+            out[t, -n - 1 + 1] = x[t, n]
+    return out
+
+
+@case(X[0], wanted=lambda x: torch.nn.functional.pad(x, (2, 0))[:, :-2], t=4)
+@tileflow.kernel
+def outside_of_a_grid(x: torch.Tensor) -> torch.Tensor:
+    """A grid's number is the kernel's own: what it computes below zero is outside."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        for n in tfl.grid(x.size(1)):
+            out[t, n] = x[t, n - 2]
+    return out

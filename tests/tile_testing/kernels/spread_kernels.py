@@ -125,3 +125,14 @@ def beside_a_store(x: torch.Tensor) -> torch.Tensor:
                 acc = acc + x[batch, tile_m, tile_n].sum(1)
             out[batch, tile_m] = acc
     return out
+
+
+@tileflow.kernel(inputs=rows_inputs)
+def behind_a_whole(x: torch.Tensor) -> torch.Tensor:
+    """A maximum of all, in front of the loop: in one piece each program has it, as a loop it would be repeated."""
+    out = torch.empty_like(x)
+    for batch in tfl.tile(x.size(0)):
+        most = x[batch, :, :].amax((1, 2))[:, None, None]
+        for tile_m, tile_n in tfl.tile([x.size(1), x.size(2)]):
+            out[batch, tile_m, tile_n] = x[batch, tile_m, tile_n] / most
+    return out

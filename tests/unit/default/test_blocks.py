@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import tileflow
@@ -256,3 +257,18 @@ def test_short_runs_of_an_authors_own_blocks_are_loaded_few_at_a_time() -> None:
 
     assert elements(16) * 4 == elements(64) and elements(32) * 2 == elements(64)
     assert elements(16, columns=16) == elements(64), "whole rows lie next to each other"
+
+
+def _scaled(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        most = x[t, :].amax(1)
+        for n in tfl.tile(x.size(1)):
+            out[t, n] = x[t, n] / most[:, None]
+    return out
+
+
+@pytest.mark.parametrize("row", [512, 4096, 16384, 65536, 262144])
+def test_a_loop_behind_a_whole_row_has_blocks_of_its_own(row: int) -> None:
+    """The row is gone by then: it had left such a loop 1 to 8 elements a turn, of which 16384 took as many turns."""
+    assert default(_scaled, meta(1 << 26 >> row.bit_length() - 1, row))["block:n"] == min(row, 2048)

@@ -94,3 +94,15 @@ def test_persistent_programs_are_not_spread() -> None:
     few = lowered(kernels.routed, **ROUTED)
     config: Config = few.space.normalise(few.default.with_({"persistent": 2}))
     assert config["loop:tile_n.spread"] == 1
+
+
+def test_a_reduction_in_front_is_a_loop_or_the_turns_are_shared() -> None:
+    """The default was both, and ended with an InternalError."""
+    it = lowered(kernels.behind_a_whole, b=8, m=512, n=512)
+    assert it.emit(it.default)
+    sites = {"reduce:max#0": 0, "reduce:max#1": 0}
+    for site in sites:
+        for size, programs in ((0, 4), (8, 1)):
+            config = it.space.normalise(it.default.with_({**sites, site: size, "loop:tile_m.spread": 4}))
+            assert config["loop:tile_m.spread"] == programs
+            assert it.emit(config)
