@@ -446,13 +446,16 @@ class Kernel:
         return explain(lowered)
 
     def triton_source(
-        self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200"
+        self, *args: Any, config: Mapping[str, Choice] | Config | None = None, target_name: str = "nvidia-h200"
     ) -> tuple[TritonSource, ...]:
-        """The generated source of each region of a call; ``.lines`` has the user's line of each of its lines."""
+        """The generated source of each region of a call; ``.lines`` has the user's line of each of its lines. Knobs
+        that ``config`` does not name are at their defaults."""
         lowered = self.lower(args, target(target_name))
-        return lowered.emit(config or lowered.default)
+        return lowered.emit(_chosen(lowered, config))
 
-    def repro(self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200") -> str:
+    def repro(
+        self, *args: Any, config: Mapping[str, Choice] | Config | None = None, target_name: str = "nvidia-h200"
+    ) -> str:
         """A standalone Python script of a call: the generated text, random tensors of the call's shapes, the launches.
 
         It needs torch and Triton only, and runs on a GPU, or under ``TRITON_INTERPRET=1``. Raises as :meth:`lower`.
@@ -460,7 +463,7 @@ class Kernel:
         lowered = self.lower(args, target(target_name))
         from .repro import script
 
-        return script(lowered, config or lowered.default, self.scope)
+        return script(lowered, _chosen(lowered, config), self.scope)
 
     def tune(self, *args: Any, **options: Any) -> Any:
         """Search for the best config of this call on this machine's GPUs, keep its row and load it.
@@ -600,6 +603,12 @@ def interpret(config: Mapping[str, Choice] | None = None) -> Iterator[None]:
 def interpreting() -> bool:
     """Whether the calls of this thread stand inside :func:`interpret`."""
     return _interpreting.get() is not None
+
+
+def _chosen(lowered: Lowered, config: Mapping[str, Choice] | Config | None) -> Config:
+    if config is None or isinstance(config, Config):
+        return config or lowered.default
+    return lowered.space.normalise(lowered.space.complete(config))
 
 
 def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:

@@ -137,7 +137,9 @@ class DerivedKernel(Kernel):
         """The call lowered, by the kernel of its kind."""
         return self.kind(*args).lower(args, target, mode)
 
-    def repro(self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200") -> str:
+    def repro(
+        self, *args: Any, config: Mapping[str, Choice] | Config | None = None, target_name: str = "nvidia-h200"
+    ) -> str:
         """A standalone script of the call, by the kernel of its kind."""
         return self.kind(*args).repro(*args, config=config, target_name=target_name)
 

@@ -254,9 +254,20 @@ class _Resolver:
     def _together(self) -> dict[tuple[Dim, ...], tuple[Dim, ...]]:
         """The dimensions that each tile of ints has once broadcast with the tiles that it is indexed with."""
         found = [i.value.dims for i in self.items if isinstance(i, TileValue) and i.value.dims]
-        if all(len(dims) == 1 for dims in found):
-            return {dims: dims for dims in found}
-        return dict.fromkeys(found, self.t.broadcast(found))
+        if not all(len(dims) == 1 for dims in found):
+            return dict.fromkeys(found, self.t.broadcast(found))
+        merged: dict[tuple[Dim, ...], tuple[Dim, ...]] = {}
+        for dims in found:
+            merged[dims] = next((other for other in merged.values() if self._is_as_long(dims[0], other[0])), dims)
+        return merged
+
+    def _is_as_long(self, a: Dim, b: Dim) -> bool:
+        """Whether dimensions are the same to an index: of one loop, or as long where no loop is theirs. Sizes that are
+        equal in this call are so in each that the kernel serves."""
+        if a == b or a.tile is not None or b.tile is not None:
+            return a == b
+        are_sizes = (a.extent.symbols() | b.extent.symbols()) <= self.t.hints.keys()
+        return are_sizes and self.t.decide(a.extent.eq(b.extent))
 
     def _ints(self, item: TileValue, size: Expr) -> ValueIndex | ExprIndex:
         value = self.t.operand(item)

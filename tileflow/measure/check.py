@@ -26,7 +26,7 @@ from ..tolerances import UNSAID, Tolerances
 from .deadline import NoText, OutOfTime, deadline
 from .deviation import by_chunk, chunks, flipped, judge, row_scales
 from .deviation import worst as worst_of
-from .inputs import clone, leaves, map_tensors, poisoned, same_bits, tensors
+from .inputs import as_reals, clone, leaves, map_tensors, poisoned, same_bits, tensors
 from .noise import DOUBT, MARGIN, MOST_SHARE, Measured, Noise
 from .types import Status
 
@@ -175,7 +175,8 @@ def make_reference(
     A reference that insists on the dtypes it was written for (it multiplies by a weight it makes itself, say) gets
     copies in those; what it raises then comes through.
     """
-    tolerance = max((_tolerance(tensor) for _, tensor in leaves(tuple(args), "") if _is_float(tensor)), default=0.0)
+    given = (leaf for _, leaf in leaves(as_reals(tuple(args)), "") if _is_float(leaf))
+    tolerance = max(map(_tolerance, given), default=0.0)
 
     def make() -> Made:
         return _made(function if limited is None else limited(function), args, as_given)
@@ -292,7 +293,7 @@ def compare(got: Any, expected: Any, *, path: str = "result") -> Verdict:
 def compare_with(reference: Reference, got: Any, expected: Any, path: str = "result", scale: float = 1.0) -> Verdict:
     """Compare nested results leaf by leaf with ``expected``, which is the result or the arguments of ``reference``, or
     a part of them. ``scale`` multiplies every tolerance."""
-    ours, theirs = list(leaves(got, path)), list(leaves(expected, path))
+    ours, theirs = (list(leaves(as_reals(value), path)) for value in (got, expected))
     if [p for p, _ in ours] != [p for p, _ in theirs]:
         return _wrong(
             f"{path} must have the structure of the reference's, but has {len(ours)} leaves, not {len(theirs)}"

@@ -36,6 +36,13 @@ def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
     return replace(value, lambda leaf: function(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
 
+def as_reals(value: Any) -> Any:
+    """``value`` with every complex tensor as pairs of real numbers, which are what rounding moves."""
+    import torch
+
+    return map_tensors(lambda x: torch.view_as_real(x.resolve_conj()) if x.is_complex() else x, value)
+
+
 def tensors(value: Any) -> list[torch.Tensor]:
     """The tensors among the leaves, in order."""
     from ..runtime.argtree import tensors as found

@@ -381,3 +381,27 @@ def outside_of_a_grid(x: torch.Tensor) -> torch.Tensor:
         for n in tfl.grid(x.size(1)):
             out[t, n] = x[t, n - 2]
     return out
+
+
+# ---- whole tiles of indices -----------------------------------------------------------------------
+
+ROWS, COLUMNS = torch.tensor([3, 0, 4, 4, 1, 2, 0]).int(), torch.tensor([5, 0, 1, 3, 3, 2, 4]).int()
+
+
+@case(X, ROWS, COLUMNS, wanted=lambda x, rows, columns: x[rows.long(), columns.long()].sum(0), t=8)
+@tileflow.kernel
+def as_many_rows_as_columns(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Two sizes that are equal in the call: element by element, as in torch, where they have names of their own too."""
+    out = torch.empty(x.size(2))
+    for t in tfl.tile(x.size(2)):
+        out[t] = x[rows[:], columns[:], t].sum(0)
+    return out
+
+
+@case(X[:, :, 0], ROWS[:5], wanted=lambda x, places: x[torch.arange(5), places.long()])
+@tileflow.kernel
+def counted_beside_loaded(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(places.size(0))
+    for _ in tfl.grid(1):
+        out[:] = x[tfl.arange(x.size(0)), places[:]]
+    return out

@@ -7,6 +7,7 @@ from . import (
     adapters,
     algebra,
     attention_variants,
+    audio,
     caches,
     climate,
     codecs,
@@ -26,6 +27,10 @@ from . import (
     images,
     layers,
     losses,
+    markets,
+    materials,
+    medicine,
+    mixers,
     models,
     molecules,
     neurons,
@@ -40,6 +45,7 @@ from . import (
     ranking,
     recommenders,
     recurrences,
+    robotics,
     segments,
     selection,
     sequences,
@@ -63,9 +69,10 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    adapters, algebra, attention_variants, caches, climate, codecs, contrasts, control, databases, evolution,
+    adapters, algebra, attention_variants, audio, caches, climate, codecs, contrasts, control, databases, evolution,
     fields, finance, flows, formats, genomes, geometry, graphs, hashing, heads, images, layers, losses,
+    markets, materials, medicine, mixers,
     models, molecules, neurons, numerics, objectives, optimisers, pairs, pictures, pools, products,
-    quantisation, ranking, recommenders, recurrences, segments, selection, sequences, series, serving,
+    quantisation, ranking, recommenders, recurrences, robotics, segments, selection, sequences, series, serving,
     signals, sketches, sky, sparse, spatial, speech, steps, survival, systems, tables, training, vision,
 )  # fmt: skip

@@ -18,7 +18,7 @@ from tileflow.config import Choice
 from tileflow.emit.names import Names
 from tileflow.emit.source import TritonSource
 from tileflow.emit.writer import Writer
-from tileflow.errors import Location
+from tileflow.errors import ConfigError, Location
 from tileflow.lowered import Lowered
 from tileflow.target import target
 
@@ -237,3 +237,20 @@ def test_a_tile_without_a_mask_says_which_blocks_need_none() -> None:
     text = emitted(it, {"block:rows": 4, "block:cols": 32}).text
     assert 'tl.static_assert(64 % BLOCK_ROWS == 0, "whole blocks of rows")' in text and "blocks of cols" not in text
     assert "rows_begin = pid * BLOCK_ROWS" in emitted(it, {"block:rows": 1, "block:cols": 32}).text
+
+
+def test_a_source_is_of_the_knobs_that_a_call_names() -> None:
+    """The others are at their defaults. A dict of some knobs ended in a TypeError."""
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for t in tfl.tile(x.size(0)):
+            out[t] = x[t] * 2
+        return out
+
+    kernel, x = tileflow.kernel(doubled), torch.empty(1000, device="meta")
+    (source,) = kernel.triton_source(x, config={"block:t": 64})
+    assert dict(source.constexprs)["BLOCK_T"] == 64
+    assert "block:t=64" in kernel.repro(x, config={"block:t": 64})
+    with pytest.raises(ConfigError, match="block:u"):
+        kernel.triton_source(x, config={"block:u": 64})

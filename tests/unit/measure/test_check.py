@@ -266,3 +266,13 @@ def test_a_reference_of_higher_precision_alone_stays_where_its_results_are_infin
         return x.masked_fill(x > 0, float("-inf"))
 
     assert make_reference(masked, (torch.tensor([-1.0, 1.0]),)).result.tolist() == [-1.0, float("-inf")]
+
+
+@pytest.mark.parametrize("of", [lambda x: x, torch.conj], ids=["as it is", "conjugate"])
+def test_complex_results_are_judged_as_pairs_of_reals(of: Any) -> None:
+    """They were held to equality, to which no rounding keeps."""
+    x = torch.randn(100, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    reference = make_reference(lambda x: of(x * 2).exp(), (x,))
+    assert check_call(lambda x: of(x * 2).exp() * (1 + 1e-7), (x,), reference).ok
+    assert not check_call(lambda x: of(x * 2).exp() + 0.1j, (x,), reference).ok
+    assert compare(of(x), of(x)).max_err == 0

@@ -98,8 +98,8 @@ def test_persistent_programs_are_not_spread() -> None:
 
 def test_a_reduction_in_front_is_a_loop_or_the_turns_are_shared() -> None:
     """The default was both, and ended with an InternalError."""
-    it = lowered(kernels.behind_a_whole, b=8, m=512, n=512)
-    assert it.emit(it.default)
+    large, it = (lowered(kernels.behind_a_whole, b=8, m=m, n=512) for m in (512, 16))
+    assert large.emit(large.default)
     sites = {"reduce:max#0": 0, "reduce:max#1": 0}
     for site in sites:
         for size, programs in ((0, 4), (8, 1)):
