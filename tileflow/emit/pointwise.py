@@ -11,6 +11,7 @@ from .context import Context
 from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
 from .functions import provide
 from .number_dtypes import are_numbers
+from .round_trips import ROUNDED, is_round_trip, rounded
 from .table import COMMON
 
 
@@ -47,6 +48,8 @@ def cast(e: Context, op: Op) -> None:
     value, dtype = op.inputs[0], op.output.type.dtype
     if dtype == "bool":
         e.define(op.output, e.as_dtype(value, "bool", op.output), "bool")
+    elif dtype == ROUNDED and is_round_trip(e, op):
+        e.define(op.output, rounded(e, e.as_dtype(value, "float32")), "float32")
     else:
         e.define(op.output, e.as_dtype(value, dtype, op.output), dtype)
 

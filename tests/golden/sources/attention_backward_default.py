@@ -1,4 +1,4 @@
-# config: block:block_m=128, block:block_n=128, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, descending@2=True, load:grad_out#0@1.access=descriptor, load:grad_out#0@2.access=descriptor, load:k#0@1.access=descriptor, load:k#0@2.access=descriptor, load:q#0@1.access=descriptor, load:q#0@2.access=descriptor, load:v#0@1.access=descriptor, load:v#0@2.access=descriptor, loop:tile_m@1@1.full_blocks=True, loop:tile_n@2@2.full_blocks=True, order@2=0,3,1,2, store:grad_k#0@1.access=descriptor, store:grad_q#0@2.access=descriptor, store:grad_v#0@1.access=descriptor
+# config: block:block_m=128, block:block_n=128, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, descending@2=True, load:grad_out#0@1.access=descriptor, load:grad_out#0@2.access=descriptor, load:k#0@1.access=descriptor, load:k#0@2.access=descriptor, load:q#0@1.access=descriptor, load:q#0@2.access=descriptor, load:v#0@1.access=descriptor, load:v#0@2.access=descriptor, loop:tile_m@1@1.full_blocks=True, loop:tile_n@2@2.full_blocks=True, order@1=0,3,1,2, order@2=0,3,1,2, store:grad_k#0@1.access=descriptor, store:grad_q#0@2.access=descriptor, store:grad_v#0@1.access=descriptor
 # region 0, static
 # grid: 128, 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (2 == end.0)) and (0 == begin.1)) and (2 == end.1)) and (0 == begin.2)) and (1 == end.2)) and (0 == begin.3)) and (4000 == end.3)) and (1 == delta.align)) and (2 == delta.shape.0)) and (2 == delta.shape.1)) and (1 == delta.shape.2)) and (4000 == delta.shape.3)) and (8000 == delta.stride.0)) and (4000 == delta.stride.1)) and (1 == delta.stride.3)) and (1 == grad_out.align)) and (2 == grad_out.shape.0)) and (2 == grad_out.shape.1)) and (1 == grad_out.shape.2)) and (4000 == grad_out.shape.3)) and (32 == grad_out.shape.4)) and (256000 == grad_out.stride.0)) and (128000 == grad_out.stride.1)) and (32 == grad_out.stride.3)) and (1 == grad_out.stride.4)) and (1 == lse.align)) and (2 == lse.shape.0)) and (2 == lse.shape.1)) and (1 == lse.shape.2)) and (4000 == lse.shape.3)) and (8000 == lse.stride.0)) and (4000 == lse.stride.1)) and (1 == lse.stride.3)) and (1 == lse2.align)) and (2 == lse2.shape.0)) and (2 == lse2.shape.1)) and (1 == lse2.shape.2)) and (4000 == lse2.shape.3)) and (8000 == lse2.stride.0)) and (4000 == lse2.stride.1)) and (1 == lse2.stride.3)) and (1 == out.align)) and (2 == out.shape.0)) and (2 == out.shape.1)) and (1 == out.shape.2)) and (4000 == out.shape.3)) and (32 == out.shape.4)) and (256000 == out.stride.0)) and (128000 == out.stride.1)) and (32 == out.stride.3)) and (1 == out.stride.4))
@@ -83,7 +83,7 @@ def _keep_branch():
 # examples.attention:attention_backward (flash.py:150), launch 1, static sizes
 #   block:block_m=128, block:tile_n@1=64, load:grad_out#0@1.access=descriptor,
 #   load:k#0@1.access=descriptor, load:q#0@1.access=descriptor, load:v#0@1.access=descriptor,
-#   loop:tile_m@1@1.full_blocks=True, store:grad_k#0@1.access=descriptor,
+#   loop:tile_m@1@1.full_blocks=True, order@1=0,3,1,2, store:grad_k#0@1.access=descriptor,
 #   store:grad_v#0@1.access=descriptor
 @triton.jit
 def attention_backward_1(
@@ -102,15 +102,15 @@ def attention_backward_1(
 ):
     # for row, head, member, tile_n in tfl.tile([*sizes, n], block_size=[1, 1, 1, None]):
     pid = tl.program_id(0)
+    member_1_begin = (pid % 1)
+    member_1_idx = member_1_begin + tl.arange(0, 1)
+    head_1_begin = ((pid // 1) % 2)
+    head_1_idx = head_1_begin + tl.arange(0, 1)
     tile_n_1_count: tl.constexpr = (4000 + BLOCK_TILE_N_1 - 1) // BLOCK_TILE_N_1
-    tile_n_1_begin = (pid % tile_n_1_count) * BLOCK_TILE_N_1
+    tile_n_1_begin = (((pid // 1) // 2) % tile_n_1_count) * BLOCK_TILE_N_1
     tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_TILE_N_1)
     tile_n_1_mask = tile_n_1_idx < 4000
-    member_1_begin = ((pid // tile_n_1_count) % 1)
-    member_1_idx = member_1_begin + tl.arange(0, 1)
-    head_1_begin = (((pid // tile_n_1_count) // 1) % 2)
-    head_1_idx = head_1_begin + tl.arange(0, 1)
-    row_1_begin = ((((pid // tile_n_1_count) // 1) // 2))
+    row_1_begin = ((((pid // 1) // 2) // tile_n_1_count))
     row_1_idx = row_1_begin + tl.arange(0, 1)
     # key, value = k[*keys, tile_n, :], v[*keys, tile_n, :]
     key = tl.reshape(k_desc_1x1x1x64x32.load([row_1_begin, head_1_begin, 0, tile_n_1_begin, 0]), [BLOCK_TILE_N_1, 32])
