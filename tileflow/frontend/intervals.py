@@ -59,6 +59,11 @@ def is_of_ranges(t: Tracer, x: Value) -> bool:
     return bool(begins) and are_ranges and rest <= {OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST}
 
 
+def is_of_tile_ends(t: Tracer, x: Value) -> bool:
+    """Whether a scalar is computed from where a tile ends."""
+    return not x.dims and any(op is not None and op.kind is OpKind.TILE_END for op in _ancestors(t, x))
+
+
 def without_lanes(t: Tracer, x: Value) -> Expr:
     """The condition under which no lane of an index counts: a loop that it is computed from has no tiles, as far as
     sizes say."""

@@ -27,6 +27,7 @@ from ..ir.types import Dim, TileType, Value
 from ..language.rules import ONCE, OUTER_CONSTANTS, named_twice, once_hint
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
 from .intervals import interval, is_of_ranges, is_of_tiles, without_lanes
+from .open_lengths import way_out
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
@@ -161,7 +162,12 @@ class _Resolver:
             raise self._wrong(
                 "a slice has a length in sizes and block sizes",
                 f"{item.start!r} : {item.stop!r}"[:200],
-                "loop over what only the kernel knows: for tile in tfl.tile(start, stop)",
+                way_out(
+                    self.t,
+                    item.start,
+                    item.stop,
+                    "loop over what only the kernel knows: for tile in tfl.tile(start, stop)",
+                ),
             )
         if is_negative(start) or is_negative(stop):
             raise self._wrong(

@@ -387,6 +387,13 @@ def arange_as_long_as_what_is_loaded(x, n):
         x[tile, 0] = tfl.arange(n[0]).sum()  # <-
 
 
+@mistake(TraceError, ("an arange has a length in sizes", "a range of many turns", "tfl.static_range"), "tfl.arange")
+def arange_as_long_as_a_turn_says(x):
+    for tile in tfl.tile(64):
+        for n in range(40):
+            x[tile, 0] = tfl.arange(n + 1).sum()  # <-
+
+
 @mistake(TraceError, ("torch.zeros takes sizes, dtype= and device=", "but got out=", "leave it out"), "torch.zeros")
 def zeros_out(x):
     for tile in tfl.tile(64):

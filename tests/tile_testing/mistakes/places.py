@@ -89,6 +89,16 @@ def slice_unknown(x):
 
 @mistake(
     TraceError,
+    ("a slice has a length in sizes and block", "tile's end is cut", "tile.begin + tile.block_size"),
+    "x[0, tile.begin : tile.end + 2]",
+)
+def slice_with_a_halo(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = x[0, tile.begin : tile.end + 2].sum()  # <-
+
+
+@mistake(
+    TraceError,
     ("a slice has a length in sizes and block", "but got 0 : tile int32[]", "loop over what only the kernel"),
     "x[tile, 0:n]",
 )

@@ -17,6 +17,7 @@ from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, is_float
 from ..affine import affine, is_known, tile_between
+from ..open_lengths import way_out
 from ..promotion import dtype_name
 from ..torch_registry import FACTORIES, register_torch
 from ..trace import Tracer
@@ -183,7 +184,7 @@ def _of_ints(t: Tracer, start: Any, end: Any, step: Any) -> TileValue:
             "an arange has a length in sizes and block sizes",
             got=f"{start!r} to {end!r}"[:200],
             where=t.location(),
-            hint="as many as a block, and a mask: start + tfl.arange(b)",
+            hint=way_out(t, start, end, "as many as a block, and a mask: start + tfl.arange(b)"),
         )
     dim = Dim(t.extent(_steps(t, length, step)))
     if is_plain and is_known(first):
