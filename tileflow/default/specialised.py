@@ -13,6 +13,7 @@ from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import itemsize
+from ..passes.unit_batches import as_matrices
 from ..schedule.chained import Chained
 from ..schedule.computed import Computed
 from ..schedule.gradient_loop import GradientLoop
@@ -48,6 +49,7 @@ def specialised_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Targe
     none."""
     if refusal(ir, target):
         return {}
+    ir = as_matrices(ir)
     found = find_structure(ir)
     if isinstance(found, Computed):
         chosen = _computed(ir, found, target)

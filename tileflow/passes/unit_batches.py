@@ -26,6 +26,7 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
 from ..ir.types import Dim, TileType, Value
+from .dead_code import remove_dead_code
 from .rewrite import Fresh, with_body
 
 Axes = frozenset[int]
@@ -51,6 +52,12 @@ def batch_blocks(ir: KernelIR) -> tuple[str, ...]:
     blocks = {tile.block for tile in ir.tiles.values()}
     dims = [d for op in ir.walk() if op.kind is OpKind.DOT for v in op.values for d in v.dims[:-2]]
     return tuple(sorted({d.extent.args[0] for d in dims if d.extent.op == "sym" and d.extent in blocks}))
+
+
+@once
+def as_matrices(ir: KernelIR) -> KernelIR:
+    """The region as it is where every batch that a block size makes is one matrix."""
+    return remove_dead_code(drop_unit_batches(ir, batch_blocks(ir))) if batch_blocks(ir) else ir
 
 
 class _Dropper:

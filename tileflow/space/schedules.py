@@ -9,6 +9,7 @@ from ..config import Choice, Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
+from ..passes.unit_batches import as_matrices, batch_blocks
 from ..schedule.attention import CONSUMER_REGISTERS, NAMES
 from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal
 from ..schedule.computed import Computed
@@ -51,6 +52,7 @@ def refusal(ir: KernelIR, target: Target) -> str:
     """Why a region has no warp-specialised schedule on a target; empty where it has one."""
     if not target.has_wgmma:
         return f"{target.name} has no warp groups that multiply from shared memory into their own registers"
+    ir = as_matrices(ir)
     found = find_structure(ir)
     if isinstance(found, Refusal):
         return str(found)
@@ -124,12 +126,23 @@ def schedule_constraints(
     found = [replace(c, check=is_specialised.or_(c.check)) for c in pipelined]
     if name := _shared_rows(ir):
         found.append(_powers_of_two(name, is_specialised))
-    for own in _constraints(ir, _found(ir), extents, target):
+    of_matrices = as_matrices(ir)
+    for own in (*_lone_matrices(ir), *_constraints(of_matrices, _found(ir), extents, target)):
         if own.check.constant is None:
             back: tuple[str, Direction] = (SCHEDULE.name(ir), "down")
             check = is_specialised.eq(0).or_(own.check)
             found.append(replace(own, check=check, repair=(*own.repair, back)))
     return found
+
+
+def _lone_matrices(ir: KernelIR) -> Iterator[Constraint]:
+    for name in batch_blocks(ir):
+        yield schedule_constraint(
+            f"matrices of a tile: {name}",
+            Expr.sym(name).eq(1),
+            ((name, "down"),),
+            "a tile is of one matrix, as of one head",
+        )
 
 
 def _powers_of_two(name: str, is_specialised: Expr) -> Constraint:
@@ -142,7 +155,8 @@ def _powers_of_two(name: str, is_specialised: Expr) -> Constraint:
 
 
 def _found(ir: KernelIR) -> Structure:
-    found = find_structure(ir)
+    """The structure of a region that has one, of matrices where its blocks have several."""
+    found = find_structure(as_matrices(ir))
     assert not isinstance(found, Refusal)  # or there would be no knob
     return found
 

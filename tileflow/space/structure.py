@@ -12,7 +12,7 @@ from ..passes.spread import spreadable
 from ..passes.structural_choice import StructuralChoice
 from ..passes.subtile import subtilable
 from ..passes.transpose import transposable
-from ..passes.unit_batches import batch_blocks
+from ..passes.unit_batches import as_matrices, batch_blocks
 from ..schedule.computed import Computed
 from ..schedule.structure import find_structure
 from .knobs import SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
@@ -23,7 +23,7 @@ def structural_choice(ir: KernelIR, config: Config) -> StructuralChoice:
     """What the structural knobs of ``config`` say of the prepared region ``ir``."""
     choice = _of_knobs(ir, config)
     if SCHEDULE.chosen(config, ir) == "warp_specialised":
-        found = find_structure(ir)
+        found = find_structure(as_matrices(ir))
         if isinstance(found, Computed):
             turned = (site_of(found.product),) if found.turned else ()
             return replace(choice, transposed_products=turned, in_consumers=True)
