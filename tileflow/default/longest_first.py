@@ -15,7 +15,6 @@ from math import prod
 
 from ..config import Choice
 from ..expr import Expr
-from ..ir.analysis import tile_length
 from ..ir.attributes import AccessAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
@@ -24,7 +23,7 @@ from ..ir.types import Value, itemsize
 from ..space.grids import growing_tiles
 from ..space.knobs import DESCENDING, GROUP, ORDER, PERSISTENT
 from ..target import Target
-from .sizes import programs
+from .sizes import tiles_of_axes
 
 MOST_COUNTED = 1 << 13  # tiles, beyond which no order leaves much of a difference
 EVEN = 1.05  # the last multiprocessor's end, as a multiple of the mean's, by which a smaller section is good enough
@@ -37,16 +36,16 @@ def longest_first(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) ->
     last, count = len(ir.grid) - 1, target.sm_count
     loops = _unequal_loops(ir, chosen)
     is_plain = not chosen.get(PERSISTENT.name(ir)) and chosen.get(GROUP.name(ir), 1) == 1
-    tiles = programs(ir, chosen)
-    if not last or not loops or not is_plain or target.vendor != "nvidia" or not count < tiles <= MOST_COUNTED:
+    tiles = tiles_of_axes(ir, chosen)
+    if last < 1 or not loops or not is_plain or target.vendor != "nvidia" or not count < prod(tiles) <= MOST_COUNTED:
         return {}
-    heads = _heads(ir, 0)
-    of_a_head = tiles // heads
-    fits = {n: _heads(ir, n) for n in range(last + 1) if n == last or _is_at_hand(ir, loops, n, target)}
+    heads, of_a_head = prod(tiles[:-1]), tiles[-1]
+    inside = {n: prod(tiles[n:-1]) for n in range(last + 1)}
+    fits = {n: share for n, share in inside.items() if n == last or _is_at_hand(ir, loops, share, heads, target)}
     share = _best_section(of_a_head, sorted(set(fits.values())), heads, count)
     if share == fits[last]:
         return {}
-    outer = min(n for n, inside in fits.items() if inside == share)
+    outer = min(n for n, heads_inside in fits.items() if heads_inside == share)
     return {ORDER.name(ir): ",".join(map(str, (*range(outer), last, *range(outer, last))))}
 
 
@@ -68,19 +67,12 @@ def _unequal_loops(ir: KernelIR, chosen: Mapping[str, Choice]) -> list[Op]:
     return [op for op in ir.walk() if op.kind is OpKind.FOR and is_unequal(op)]
 
 
-def _heads(ir: KernelIR, outer: int) -> int:
-    """How many loops over rows are inside the first ``outer`` axes of the grid."""
-    return prod(max(tile_length(ir, name), 1) for name in ir.grid[outer:-1])
-
-
-def _is_at_hand(ir: KernelIR, loops: Iterable[Op], outer: int, target: Target) -> bool:
-    """Whether what the loops of the heads inside the first ``outer`` axes read fits the second-level cache, or several
-    programs read those of each head at one time. 128 heads of 2 MB in turn had 0.8 of the speed of one after the
-    other."""
+def _is_at_hand(ir: KernelIR, loops: Iterable[Op], inside: int, heads: int, target: Target) -> bool:
+    """Whether what the loops of ``inside`` of the heads read fits the second-level cache, or several programs read
+    those of each head at one time. 128 heads of 2 MB in turn had 0.8 of the speed of one after the other."""
     paths = {AccessAttrs.of(op).tensor for loop in loops for op in walk(loop.regions[0]) if op.kind in ACCESSES}
     total = sum(prod(map(ir.hint, ir.tensor(p).shape)) * itemsize(ir.tensor(p).dtype) for p in paths)
-    inside = _heads(ir, outer)
-    return total * inside // _heads(ir, 0) <= target.l2_bytes or inside * SHARED_BY <= target.sm_count
+    return total * inside // heads <= target.l2_bytes or inside * SHARED_BY <= target.sm_count
 
 
 # ---- how even an order is ------------------------------------------------------------------------

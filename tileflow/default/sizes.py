@@ -34,8 +34,13 @@ def times(dim: Dim) -> int:
 
 def programs(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     """How many tiles the grid has under the chosen blocks."""
+    return prod(tiles_of_axes(ir, wanted))
+
+
+def tiles_of_axes(ir: KernelIR, wanted: Mapping[str, Choice]) -> tuple[int, ...]:
+    """How many tiles each axis of the grid has under the chosen blocks; of a block that is not chosen, one of 1."""
     sizes = {name: size for name, size in wanted.items() if isinstance(size, int)}
     blocks = ((tile_length(ir, name), ir.tiles[name].block) for name in ir.grid)
-    return prod(
+    return tuple(
         -(-length // (block.evaluate(sizes) if block.symbols() <= sizes.keys() else 1)) for length, block in blocks
     )

@@ -147,7 +147,7 @@ def _walks(ir: KernelIR, found: Chained, groups: int, tiles: int, columns: int, 
         is_whole = columns > NARROW_HEAD or _has_no_masks(ir, found, 128)
         return is_whole and (columns == WIDE_HEAD or groups > 2)
     of_a_head = -(-length // rows)
-    counted = turns_in_order(of_a_head, min(tiles, MOST_COUNTED) // of_a_head, 1)
+    counted = turns_in_order(of_a_head, max(min(tiles, MOST_COUNTED) // of_a_head, 1), 1)
     return grows_with_rows(ir, found.keys, found.rows) and dealt(tuple(counted), target.sm_count) <= MOST_UNEVEN
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tileflow
+import tileflow.language as tfl
 from tileflow.api import load_kernel
 from tileflow.default.longest_first import dealt, taken, turns_in_order
 from tileflow.lowered import Lowered
@@ -82,3 +85,28 @@ def test_heads_whose_keys_do_not_fit_the_cache_stay_apart() -> None:
 def test_equal_loops_and_other_vendors_keep_the_authors_order() -> None:
     assert lowered(1, 16, 4000, 64, causal=False).default["order"] == AUTHORS
     assert lowered(1, 16, 4000, 64, device="amd-mi300x").default["order"] == AUTHORS
+
+
+@pytest.mark.parametrize("m", [1 << 20, (1 << 21) + 64])
+def test_a_million_rows_have_a_default(m: int) -> None:
+    it = lowered(1, 1, m, 128)
+    assert it.default["persistent"] in (0, 1)
+    assert it.emit(it.default)
+
+
+def test_heads_in_blocks_of_the_authors() -> None:
+    """More heads than tiles: their axis has an eighth of the heads."""
+
+    def eight_heads(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(q)
+        for th, tm in tfl.tile([q.size(0), q.size(1)], block_size=[8, None]):
+            acc = tfl.zeros([th, tm, q.size(2)])
+            for tn in tfl.tile(tm.end):
+                scores = torch.bmm(q[th, tm, :], k[th, tn, :].transpose(1, 2))
+                acc = acc + torch.bmm(torch.exp(scores.float()).to(k.dtype), k[th, tn, :])
+            out[th, tm, :] = acc.to(out.dtype)
+        return out
+
+    args = tuple(torch.empty(4096, 32, 64, dtype=torch.bfloat16, device="meta") for _ in range(2))
+    it = tileflow.kernel(eight_heads).lower(args, target("nvidia-h200"))
+    assert it.emit(it.default)
