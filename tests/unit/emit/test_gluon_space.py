@@ -19,6 +19,7 @@ H200 = target("nvidia-h200")
 SPECIALISED = (
     "examples.attention:attention", "examples.attention:attention_backward",
     "examples.attention:attention_backward_fused", "examples.attention:attention_scored", "examples.bmm:bmm",
+    "examples.bmm:bmm_small",
     "examples.fp8_matmul:fp8_matmul", "examples.gated_matmul:gated_matmul", "examples.grouped_matmul:grouped_matmul",
     "examples.grouped_matmul:grouped_matmul_flat", "examples.int4_matmul:int4_matmul", "examples.matmul:matmul",
     "examples.matmul:matmul_epilogue", "examples.matmul_layer_norm:matmul_layer_norm",
