@@ -61,8 +61,8 @@ def _position(knob: Knob, config: Config) -> int:
 
 
 def _nearest(value: Choice, choices: tuple[Choice, ...]) -> Choice:
-    """The choice that is closest to ``value`` in log distance."""
-    if value in choices or isinstance(value, str):
-        return value if value in choices else choices[0]
+    """The choice that is closest to ``value`` in log distance; the first one where no number is among them."""
     ints = [c for c in choices if isinstance(c, int) and c > 0]
+    if value in choices or isinstance(value, str) or not ints:
+        return value if value in choices else choices[0]
     return min(ints, key=lambda c: abs(c.bit_length() - int(value).bit_length()))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from ..config import Config
 from ..errors import InternalError, TileflowError
@@ -43,6 +43,7 @@ class Context(ABC):
     """
 
     rules: Mapping[OpKind, Callable[[Any, Op], None]]
+    is_interpreted: ClassVar[bool] = True  # whether Triton's interpreter may run the text, which knows no assembly
 
     def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
         self.plan = KernelPlan(ir, config)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from ..ir.graph import KernelIR, Op, once
 from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.types import Value
 from .context import Context
 from .module import INTERPRETED
 
 ROUNDED = "float8_e4m3fn"
-_SAME_ELEMENTS = frozenset({
-    OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE, OpKind.WHERE_MASK, OpKind.BITCAST,
-})  # fmt: skip
+_SAME_ELEMENTS = having(Trait.REARRANGES) | {OpKind.WHERE_MASK, OpKind.BITCAST, OpKind.SPLIT, OpKind.NARROW}
 _STORES = frozenset({OpKind.STORE, OpKind.ATOMIC})
 # the pair's other number is 0, as of no other conversion
 _ASM = (
@@ -33,10 +33,12 @@ def is_round_trip(e: Context, op: Op) -> bool:
 
 def rounded(e: Context, name: str) -> str:
     """The text of float32 numbers as float8_e4m3fn holds them, in float32."""
-    interpreted = e.module.constant(*INTERPRETED)
     asm = f'tl.inline_asm_elementwise("{_ASM}", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)'
-    plain = "x.to(tl.float8e4nv).to(tl.float32)"
-    text = f"(x):\n    if {interpreted}:\n        return {plain}\n    else:\n        return {asm}\n"
+    text = f"(x):\n    return {asm}\n"
+    if e.is_interpreted:
+        interpreted = e.module.constant(*INTERPRETED)
+        plain = "x.to(tl.float8e4nv).to(tl.float32)"
+        text = f"(x):\n    if {interpreted}:\n        return {plain}\n    else:\n        return {asm}\n"
     return f"{e.module.helper('rounded_to_fp8', text)}({name})"
 
 
@@ -49,13 +51,13 @@ def _stored_and_read(ir: KernelIR) -> frozenset[Value]:
             readers.setdefault(value, []).append(op)
 
     def uses(value: Value) -> set[bool]:
-        """Whether a value is stored; whether it is read: each as a bool of its own."""
+        """Of each use whether it is a store: both where a value is stored and read."""
         found: set[bool] = set()
         for op in readers.get(value, ()):
             if op.kind in _STORES:
                 found.add(True)
             elif op.kind in _SAME_ELEMENTS:
-                found |= uses(op.output)
+                found |= set[bool]().union(*map(uses, op.outputs))
             else:
                 found.add(False)
         return found

@@ -17,7 +17,8 @@ from dataclasses import replace
 from ..ir.attributes import AccessAttrs, LoopAttrs, PointwiseAttrs, ReduceAttrs
 from ..ir.graph import KernelIR, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
-from ..ir.op_table import ACCESSES
+from ..ir.op_table import ACCESSES, having
+from ..ir.opdef import Trait
 from ..ir.ops import POINTWISE
 from ..ir.types import INT_BITS, Value, is_float
 from .makers import Makers, function_of
@@ -29,17 +30,19 @@ _EDGES |= {"floordiv", "truncdiv", "fmod", "remainder", "remainder_by_power"}
 _EDGES |= {fn for fn, row in POINTWISE.items() if row.boolean}
 _EXTREMA = frozenset({"max", "min", "argmax", "argmin"})
 _BRANCHES = frozenset({OpKind.IF, OpKind.WHILE})
-_SAME_ELEMENTS = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE})
+_SAME_ELEMENTS = having(Trait.REARRANGES) | {OpKind.CAST}  # a cast to a wider dtype may be no instruction
+_SAME_SIZE = ("neg", "positive")
 
 
 def agree(ir: KernelIR) -> KernelIR:
     """Products as ``fma(a, b, 0)`` whose sums along a dimension something decides by."""
     sums = [op for op in ir.walk() if op.kind is OpKind.REDUCE and ReduceAttrs.of(op).fn == "sum"]
-    products = {op.output: product for op in sums if (product := _product(ir.definitions, op.inputs[0])) is not None}
+    products = {op.output: found for op in sums if (found := _products(ir.definitions, op.values))}
     if not products:
         return ir
     placing, readers = _placing(ir), _readers(ir)
-    apart = {p for total, p in products.items() if total in placing or _meets_its_extremum(total, readers)}
+    deciding = (found for total, found in products.items() if total in placing or _meets_its_extremum(total, readers))
+    apart = set[Value]().union(*deciding)
 
     def rewrite(op: Op) -> list[Op]:
         if not apart.isdisjoint(op.outputs):
@@ -49,13 +52,18 @@ def agree(ir: KernelIR) -> KernelIR:
     return with_body(ir, map_ops(ir.body, rewrite)) if apart else ir
 
 
-def _product(makers: Makers, summed: Operand) -> Value | None:
-    """The product of floats whose elements are summed, as they are or negated."""
-    op = makers.get(summed) if isinstance(summed, Value) else None
-    while op is not None and (op.kind in _SAME_ELEMENTS or function_of(op) in ("neg", "positive")):
-        op = makers.get(op.inputs[0]) if isinstance(op.inputs[0], Value) else None
-    is_product = function_of(op) == "mul" and op is not None and is_float(PointwiseAttrs.of(op).operand)
-    return op.output if op is not None and is_product else None
+def _products(makers: Makers, summed: Iterable[Value]) -> set[Value]:
+    """The products of floats whose elements are summed, as they are, negated, or in the dtype of the sum."""
+
+    def shown(value: Value) -> Iterable[Value]:
+        op = makers.get(value)
+        return op.values if op is not None and (op.kind in _SAME_ELEMENTS or function_of(op) in _SAME_SIZE) else ()
+
+    return {v for v in _reached(summed, shown) if (op := makers.get(v)) is not None and _is_product(op)}
+
+
+def _is_product(op: Op) -> bool:
+    return function_of(op) == "mul" and is_float(PointwiseAttrs.of(op).operand)
 
 
 def _placing(ir: KernelIR) -> set[Value]:

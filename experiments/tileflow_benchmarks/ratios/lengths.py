@@ -97,10 +97,9 @@ def main() -> int:
         for case in (CASES[n] for n in numbers):
             rows.append(measured(case, device.name))
             print(case.name, {k: v for k, v in rows[-1].items() if k not in ("case", "config")}, flush=True)
-        ratios = [row["of_sdpa"] for row in rows if row["status"] == "ok"]
-        print(
-            f"{len(ratios)} right, {geometric_mean(ratios):.3f}x of torch's speed in the mean, {min(ratios)}x the least"
-        )
+        if ratios := [row["of_sdpa"] for row in rows if row["status"] == "ok"]:
+            mean = geometric_mean(ratios)
+            print(f"{len(ratios)} right: {mean:.3f}x of torch's speed in the mean, at least {min(ratios)}x")
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "lengths_ratio.json").write_text(json.dumps({"device": device.name, "rows": rows}, indent=1))
     return int(any(row["status"] not in ("ok", "built") for row in rows))

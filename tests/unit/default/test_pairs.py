@@ -88,3 +88,19 @@ def test_pairs_that_are_summed_keep_few_rows() -> None:
 def test_a_loop_that_loads_nothing_of_its_own_has_no_pairs() -> None:
     """A step of an iteration over a plane reads the plane's sides, the same in each turn."""
     assert default("mandelbrot")["block:tx"] == 512
+
+
+@pytest.mark.parametrize("n", [5, 32, 100])
+def test_pairs_with_a_short_vector_are_in_one_piece(n: int) -> None:
+    """The only choice of its reduction is 0: the default ended with a ValueError."""
+
+    def products(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for t in tfl.tile(x.size(0)):
+            out[t] = (x[t][:, None] * y[:][None, :]).sum(1)
+        return out
+
+    args = torch.empty(999, device="meta"), torch.empty(n, device="meta")
+    it = tileflow.kernel(products).lower(args, target("nvidia-h200"))
+    assert it.default["reduce:sum#0"] == 0
+    assert it.emit(it.default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import Any
 
@@ -17,7 +18,7 @@ from triton.compiler import ASTSource
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.build.compile import load_function
+from tileflow.build.compile import build, load_function
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -74,3 +75,30 @@ def test_what_is_only_stored_is_converted_once() -> None:
 def test_other_vendors_round_as_before() -> None:
     lowered = dequantised.lower((torch.empty(4096, 64, device="meta"),), target("amd-mi300x"))
     assert "rounded_to_fp8" not in lowered.emit(lowered.default)[0].text
+
+
+@tileflow.kernel
+def product_and_its_error(a, b):
+    (m, k), n = a.shape, b.size(1)
+    out = torch.empty(m, n, dtype=torch.float8_e4m3fn, device=a.device)
+    error = torch.empty(m, n, dtype=a.dtype, device=a.device)
+    for tm, tn in tfl.tile([m, n]):
+        acc = tfl.zeros([tm, tn])
+        for tk in tfl.tile(k):
+            acc = tfl.dot(a[tm, tk], b[tk, tn], acc=acc)
+        short = acc.to(torch.float8_e4m3fn)
+        out[tm, tn] = short
+        error[tm, tn] = acc - short.float()
+    return out, error
+
+
+def test_warp_specialised_epilogues_build() -> None:
+    """Gluon's text has no interpreter to ask for."""
+    args = tuple(torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta") for _ in range(2))
+    lowered, rng = product_and_its_error.lower(args, H200), random.Random(0)
+    drawn = (lowered.space.sample(rng).with_({"schedule": "warp_specialised"}) for _ in range(200))
+    config = next(c for c in map(lowered.space.repair, drawn) if c["schedule"] == "warp_specialised")
+    (source,) = lowered.emit(config)
+    assert source.language == "gluon"
+    assert "rounded_to_fp8(" in source.text
+    assert build(source, H200).resources.spills == 0

@@ -62,6 +62,16 @@ def a_branch_by_a_sum(places, points):
 
 
 @tileflow.kernel
+def of_a_short_dtype(x, places, points):
+    """The product is held in float32, and its conversion no instruction."""
+    out = torch.empty(points.size(0), places.size(0), device=points.device)
+    for i in tfl.tile(points.size(0), block_size=1):
+        near = places[:, :] * points[i.begin, :][None, :]
+        out[i.begin, :] = x[near.float().sum(1).int()]
+    return out
+
+
+@tileflow.kernel
 def scaled_by_the_norm(places, points):
     out = torch.empty(points.size(0), places.size(0), device=points.device)
     for i in tfl.tile(points.size(0), block_size=1):
@@ -77,6 +87,7 @@ DECIDED = {
     roots_above_the_least: (PLACES, POINTS),
     read_where_a_sum_says: (X, PLACES, POINTS),
     a_branch_by_a_sum: (PLACES, POINTS),
+    of_a_short_dtype: (X, PLACES.bfloat16(), POINTS.bfloat16()),
     ALL["steered_power"].kernel: ALL["steered_power"].arguments("large", "meta"),
 }
 

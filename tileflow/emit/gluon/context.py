@@ -47,6 +47,7 @@ class GluonContext(Context):
     """One emission. ``functions``: of the module so far, in order."""
 
     rules = Rules["GluonContext"](COMMON)
+    is_interpreted = False
     own_names = NAMES  # which the schedule takes
 
     def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
