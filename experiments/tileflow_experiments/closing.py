@@ -75,7 +75,7 @@ def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:
 def _of_defaults(trials: Sequence[TrialRecord], folded: Folded) -> Sequence[TrialRecord]:
     """Return the attempts of the default config in the searches that ``trials`` are of."""
     studies = dict.fromkeys(r.study for r in trials)
-    return [r for key in studies for r in folded.trials[key] if r.seed_source == "default"]
+    return [r for key in studies for r in folded.trials[key] if r.is_of_default]
 
 
 def _times(row: Entry, defaults: Sequence[TrialRecord]) -> tuple[str, str, str]:

@@ -30,11 +30,11 @@ from . import journal as journals
 from .device_scheduling import StudySchedulingPolicy
 from .journal import Line, Writer
 from .portfolio import missing
-from .records import RECORD_KINDS, RecordKind, StudyKey, TrialRecord
+from .records import DEFAULT, PORTFOLIO, RECORD_KINDS, TRANSFER, RecordKind, StudyKey, TrialRecord
 from .selection import RaceEntry, finalists
 from .spec import SweepSpec
 from .status import status_of
-from .study import PORTFOLIO, Study
+from .study import Study
 from .tuning_task import TuningTask
 
 log = logging.getLogger(__name__)
@@ -139,9 +139,9 @@ def gpu_seconds(result: TrialResult) -> float:
 
 
 def _new_study(spec: SweepSpec, task: TuningTask, transfers: Iterable[Config], group: TransferGroup) -> Study:
-    sources = {task.default: "default"}
+    sources = {task.default: DEFAULT}
     for config in transfers:
-        sources.setdefault(config, "transfer")
+        sources.setdefault(config, TRANSFER)
     peers = group.join(task.features, task.space, task.default)
 
     def strategy(seeds: Sequence[Config]) -> Strategy:

@@ -39,7 +39,7 @@ def convergence(records: Sequence[TrialRecord], title: str) -> Any:
 def _convergence(records: Sequence[TrialRecord], title: str) -> Any:
     figure = _figure()
     curve = best_so_far(records)
-    default = next((r for r in records if r.seed_source == "default" and r.time_us is not None), None)
+    default = next((r for r in records if r.is_of_default and r.time_us is not None), None)
     roof = next((b.roofline_us for r in records if (b := r.result.build) is not None and b.roofline_us), None)
     for position, (column, label) in enumerate(((0, "trials"), (1, "seconds")), 1):
         axes = figure.add_subplot(1, 2, position)

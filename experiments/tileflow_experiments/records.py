@@ -20,6 +20,10 @@ from tileflow.runtime.recorded import RECORDED, problem_of
 RecordKind = Literal["trial", "remeasure"]
 RECORD_KINDS: tuple[RecordKind, ...] = ("trial", "remeasure")
 
+# who proposed a config that the strategy did not: the zero-search default, another problem's or table's winner, a
+# config that is tried for a portfolio's sake
+DEFAULT, TRANSFER, PORTFOLIO = "default", "transfer", "portfolio"
+
 
 @dataclass(frozen=True, slots=True)
 class StudyKey:
@@ -51,8 +55,7 @@ class TrialRecord:
     """One attempt: what was asked, and the evaluator's result as it came.
 
     ``kind``: a ``trial`` of the search, or a ``remeasure``: the time of a candidate in the race at its end.
-    ``seed_source``: who proposed the config (``default``, ``transfer``, or the strategy's name). ``started_at``:
-    seconds since 1970.
+    ``seed_source``: who proposed the config (:meth:`.study.Study.source`). ``started_at``: seconds since 1970.
     """
 
     kind: RecordKind
@@ -74,6 +77,11 @@ class TrialRecord:
     def status(self) -> Status:
         """How the attempt ended."""
         return self.result.outcome.status
+
+    @property
+    def is_of_default(self) -> bool:
+        """Whether it tried the zero-search default."""
+        return self.seed_source == DEFAULT
 
     @property
     def measured(self) -> bool:

@@ -10,7 +10,7 @@ from tileflow_search.protocol import Result, Strategy
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
 
-from .records import TrialRecord
+from .records import DEFAULT, PORTFOLIO, TRANSFER, TrialRecord
 from .spec import Budget
 from .tuning_task import TuningTask
 
@@ -18,7 +18,6 @@ from .tuning_task import TuningTask
 LOSSES_PER_CONFIG = 2
 LOSSES_IN_A_ROW = 8
 BEST_MODELLED = 8  # modelled configs that are measured first where a GPU joins during a search
-PORTFOLIO = "portfolio"  # the source of configs that are tried for a portfolio's sake
 
 
 class Study:
@@ -126,8 +125,9 @@ class Study:
         self._sources.setdefault(config, PORTFOLIO)
 
     def source(self, config: Config) -> str:
-        """Return who proposed ``config``."""
-        return self._sources.get(config, self._name)
+        """Return who proposed ``config``: where it is no seed, the strategy, by a name that is no seed's."""
+        mistakable = self._name in (DEFAULT, TRANSFER, PORTFOLIO)
+        return self._sources.get(config, f"{self._name} strategy" if mistakable else self._name)
 
     def built(self, config: Config, facts: StaticFacts) -> None:
         """Tell the strategy that ``config`` was built and waits to be measured."""

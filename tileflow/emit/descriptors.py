@@ -39,7 +39,8 @@ def _has_open_strides(e: Context, op: Op) -> bool:
 
 
 def _asked(e: Context, op: Op) -> bool:
-    by_box = e.plan.choice(access_of(op), site_of(op)) == "descriptor"
+    """A tile that has one row under this config has lost a dimension, and with it the box, which has two or more."""
+    by_box = e.plan.choice(access_of(op), site_of(op)) == "descriptor" and e.box_order(op) is not None
     return by_box and (op.kind is OpKind.STORE or not needs_mask(e, op))
 
 

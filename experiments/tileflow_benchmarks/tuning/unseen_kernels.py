@@ -5,8 +5,8 @@
 
 It runs from the repository's root. The kernels are those of ``tests/tile_testing/strangers``, without anything for the
 tuner in them. Each is called as it is and its result compared with plain torch; then a group of them is tuned with all
-defaults, and called again. DIR/strangers.json has a row per kernel, the geometric mean and the worst of
-``best / default``.
+defaults, and called again. DIR/strangers.json has a row per kernel with what the best config changes, the
+geometric mean and the worst of ``best / default``.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> lis
         return [row | {"status": failed if row["status"] == "ok" else row["status"]} for row in rows.values()]
     spent = time.monotonic() - started
     for (name, args), entry in zip(calls.items(), entries, strict=True):
-        rows[name] |= _tuned(entry) | {"group_s": round(spent, 1)}
+        rows[name] |= _tuned(entry) | {"group_s": round(spent, 1)} | _changed(some[name].kernel, args, entry)
         if not options.dry_run and entry is not None:
             try:
                 rows[name]["tuned_wrong"] = called(some[name], args)
@@ -130,6 +130,14 @@ def _tuned(entry: Entry | None) -> Row:
         return {"status": "no config works"}
     row: Row = {"best_us": entry.best_us, "default_us": entry.default_us, "origin": entry.origin}
     return row | ({"ratio": entry.best_us / entry.default_us} if entry.default_us else {"status": "the default fails"})
+
+
+def _changed(kernel: Any, args: Sequence[Any], entry: Entry | None) -> Row:
+    """Return what the best config changes of the default's: where a rule of the default may be wrong."""
+    if entry is None:
+        return {}
+    default, best = kernel.lower(args, target(entry.device)).default.to_dict(), entry.config.to_dict()
+    return {"changed": {k: [default.get(k), best.get(k)] for k in best if best[k] != default.get(k)}}
 
 
 def summary(rows: Iterable[Row]) -> Row:

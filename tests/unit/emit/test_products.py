@@ -445,3 +445,22 @@ def test_a_full_block_jumps_over_the_masks() -> None:
     assert branching.spills == plain.spills == 0
     same = ("wgmma", "async_copy", "load_shared", "store_shared")
     assert [dict(branching.instructions).get(k) for k in same] == [dict(plain.instructions).get(k) for k in same]
+
+
+@tileflow.kernel
+def all_pairs_of_rows(a, b):
+    out = torch.empty(a.size(0), 2, 2, dtype=a.dtype, device=a.device)
+    for t in tfl.tile(a.size(0)):
+        x = torch.stack([a[t, :], b[t, :]], dim=1)
+        out[t, :, :] = torch.bmm(x, x.transpose(1, 2))
+    return out
+
+
+@pytest.mark.parametrize(("block", "boxes"), [(1, 0), (8, 2)])
+def test_a_tile_of_one_row_goes_by_pointers(block: int, boxes: int) -> None:
+    """With one product a program its rows have no dimension of their own, and no box: an InternalError."""
+    rows = torch.empty(4096, 128, dtype=torch.bfloat16, device="meta")
+    lowered = all_pairs_of_rows.lower((rows, rows.clone()), target("nvidia-h200"))
+    boxed = {f"load:{name}#0.access": "descriptor" for name in ("a", "b")}
+    (source,) = lowered.emit(lowered.space.normalise(lowered.default.with_({"block:t": block} | boxed)))
+    assert len(re.findall(r"(?m)^ *\w+ = .*_desc\w*\.load\(", source.text)) == boxes, source.text

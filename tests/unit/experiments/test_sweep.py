@@ -279,6 +279,15 @@ def test_seed_tables_are_tried_after_the_default(tmp_path: Path) -> None:
         assert [r.seed_source for r in records] == ["default", "transfer", "random", "random"]
 
 
+def test_a_strategy_named_like_a_seed_is_not_taken_for_it(tmp_path: Path) -> None:
+    """Each trial of the strategy ``default`` was one of the zero-search default in records and charts."""
+    sweep.run(sweep_spec(strategy={"name": "default"}, budget={"trials": 6}), tmp_path, tools())
+    for records in journals.by_study(trials(tmp_path)).values():
+        assert len(records) == 6
+        assert [r.seed_source for r in records if r.is_of_default] == ["default"]
+        assert {r.seed_source for r in records if not r.is_of_default} == {"default strategy"}
+
+
 def test_parquet_holds_every_attempt(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
