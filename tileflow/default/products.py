@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from ..config import Choice
@@ -13,7 +14,7 @@ from ..ir.attributes import AccessAttrs, TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.pressure import beside_products
-from ..ir.types import Value, itemsize
+from ..ir.types import Dim, Value, itemsize
 from ..passes.subtile import epilogue, subtilable
 from ..passes.transpose import is_loaded, transposable
 from ..passes.unit_batches import batch_blocks
@@ -277,7 +278,7 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     together = beside_products(ir)
     shapes = _in_registers(ir, op, DIRECT if direct else TURNED if turned else COMPUTED, target)
     shapes = _in_registers(ir, op, _rows_beside_few_columns(ir, target), target) or shapes
-    m, n, warps = _output_block(lengths[0], lengths[1], batch, shapes, target)
+    m, n, warps = _output_block(_across(ir, dims, lengths), batch, shapes, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
     has_blocks = symbol(dims[1]) in {block.name for block in ir.blocks}
@@ -392,7 +393,7 @@ def _precise(
         wide = _in_registers(ir, op, MANY_SUMS_IN_PARTS, target, MOST_SUMS_IN_PARTS) or MANY_SUMS_IN_PARTS[-1:]
         m, n, warps = wide[0]
     else:
-        m, n, warps = _output_block(lengths[0], lengths[1], batch, fitting, target)
+        m, n, warps = _output_block(_across(ir, (a.dims[-2], b.dims[-1]), lengths), batch, fitting, target)
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, inner), strict=True)}
@@ -542,23 +543,50 @@ def _parts_of_inner(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) 
     return {count.args[0]: pow2(parts + 1) // 2 if parts > 1 else 1}
 
 
-def _output_block(m: int, n: int, batch: int, shapes: Shapes, target: Target) -> tuple[int, int, int]:
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The rows or the columns of a product: how many, and whether a loop of each program takes them in turns, as a
+    contrastive loss does all others, so that they make no programs."""
+
+    length: int
+    is_looped: bool
+
+    def fits(self, size: int) -> bool:
+        return size <= pow2(self.length)
+
+    def programs(self, size: int) -> int:
+        return 1 if self.is_looped else -(-self.length // size)
+
+    def work(self, size: int) -> int:
+        """Elements that a program computes along it."""
+        return self.length if self.is_looped else size
+
+
+def _across(ir: KernelIR, dims: Sequence[Dim], lengths: Sequence[int]) -> tuple[_Side, _Side]:
+    """The rows and the columns of a product."""
+    looped = {TileAttrs.of(op).tile for op in ir.walk() if op.kind is OpKind.FOR}
+    rows, columns = (_Side(n, d.tile in looped) for d, n in zip(dims[:2], lengths, strict=False))
+    return rows, columns
+
+
+def _output_block(sides: tuple[_Side, _Side], batch: int, shapes: Shapes, target: Target) -> tuple[int, int, int]:
     """The first of the output blocks that gives at least nine tenths of the multiprocessors a tile, and its warps; or
     one before it in which no multiprocessor has more to do.
 
     A multiprocessor that has two tiles of a block, since there are more tiles than multiprocessors, does as much for a
     block twice as large of which it has one. The larger one reads less for it.
     """
-    fitting = [shape for shape in shapes if shape[0] <= pow2(m) and shape[1] <= pow2(n)]
+    across, along = sides
+    fitting = [shape for shape in shapes if across.fits(shape[0]) and along.fits(shape[1])]
 
     def tiles(shape: tuple[int, int, int]) -> int:
-        return batch * -(-m // shape[0]) * -(-n // shape[1])
+        return batch * across.programs(shape[0]) * along.programs(shape[1])
 
     def work(shape: tuple[int, int, int]) -> int:
         """Elements of the output that the busiest multiprocessor computes."""
-        return -(-tiles(shape) // target.sm_count) * shape[0] * shape[1]
+        return -(-tiles(shape) // target.sm_count) * across.work(shape[0]) * along.work(shape[1])
 
-    smallest = min(64, pow2(m)), min(64, pow2(n)), 4
+    smallest = min(64, pow2(across.length)), min(64, pow2(along.length)), 4
     enough = next((shape for shape in fitting if tiles(shape) >= 0.9 * target.sm_count), smallest)
     rows, columns, warps = next((shape for shape in fitting if work(shape) <= work(enough)), enough)
     return rows, columns, 4 if target.vendor == "amd" and rows == columns else warps
