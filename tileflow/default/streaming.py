@@ -30,6 +30,7 @@ from .ragged import STAGES, ragged_config, ragged_limits
 from .recurrences import carries_chunks, recurrence_config, recurrences, warps_that_fill
 from .shared_sums import shared_sum_config
 from .sizes import block_symbols, pow2
+from .slow_paths import slow_path_config
 from .small_tiles import MATRIX_ELEMENTS, holds_matrices, warps_for_loads, woven_limits
 from .step_sums import step_sum_config
 from .whole_tiles import whole_tile_warps
@@ -98,6 +99,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted[NUM_STAGES.name(ir)] = STAGES if ragged else 3
     wanted |= {} if chunked else shared_sum_config(ir, sizes, used)
     wanted |= _of_its_loops(ir, wanted, sizes, live, bool(ragged), bool(chunked), target)
+    wanted |= slow_path_config(ir, wanted, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
 

@@ -1,0 +1,43 @@
+"""Programs that compute sines and cosines: more warps, each lane with fewer of them.
+
+A sine in full precision has a slow way for large arguments, which every element brings along: branches, and some bytes of
+local memory for the reduction of the argument. A lane that has many of them holds their registers all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ..config import Choice
+from ..ir.attributes import PointwiseAttrs
+from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
+from ..space.knobs import NUM_WARPS
+from ..target import Target
+from .sizes import pow2
+
+MANY = 8  # elements of a lane
+MOST_WARPS = 16
+_TURNING = ("sin", "cos")
+
+
+def slow_path_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """Twice the warps where a lane computes many sines. Nine kernels on an H100 (by hand, 2026-11-27; in
+    docs/explanations/defaults.md) take 0.86 of their time so in the mean, 0.96 at most. ``wanted``: the blocks and warps
+    without this rule."""
+    warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
+    if target.vendor != "nvidia" or not isinstance(warps, int) or 2 * warps > MOST_WARPS:
+        return {}
+    lanes = warps * target.warp_size
+    return {NUM_WARPS.name(ir): 2 * warps} if _elements(ir, wanted) >= MANY * lanes else {}
+
+
+def _elements(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
+    """Elements of the largest tile of sines or cosines; 0 where there is none."""
+    chosen = {name: size for name, size in wanted.items() if isinstance(size, int)}
+    sizes = {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **chosen}
+    turning = [
+        op.output for op in ir.walk() if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _TURNING
+    ]
+    return max((prod(pow2(d.extent.evaluate(sizes)) for d in v.dims) for v in turning), default=0)
