@@ -1,7 +1,7 @@
 """Programs that compute sines and cosines: more warps, each lane with fewer of them.
 
-A sine in full precision has a slow way for large arguments, which every element brings along: branches, and some bytes of
-local memory for the reduction of the argument. A lane that has many of them holds their registers all at once.
+A sine in full precision has a slow way for large arguments, which every element brings along: branches, and some bytes
+of local memory for the reduction of the argument. A lane that has many of them holds their registers all at once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ _TURNING = ("sin", "cos")
 
 
 def slow_path_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
-    """Twice the warps where a lane computes many sines. Nine kernels on an H100 (by hand, 2026-11-27; in
-    docs/explanations/defaults.md) take 0.86 of their time so in the mean, 0.96 at most. ``wanted``: the blocks and warps
-    without this rule."""
+    """Twice the warps where a lane computes many sines. Six kernels take 0.62 to 0.96 of their time so (H100, by hand,
+    2026-11-27; docs/explanations/defaults.md). ``wanted``: the blocks and warps without this rule."""
     warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
     if target.vendor != "nvidia" or not isinstance(warps, int) or 2 * warps > MOST_WARPS:
         return {}
@@ -37,7 +36,5 @@ def _elements(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     """Elements of the largest tile of sines or cosines; 0 where there is none."""
     chosen = {name: size for name, size in wanted.items() if isinstance(size, int)}
     sizes = {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **chosen}
-    turning = [
-        op.output for op in ir.walk() if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _TURNING
-    ]
+    turning = [op.output for op in ir.walk() if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _TURNING]
     return max((prod(pow2(d.extent.evaluate(sizes)) for d in v.dims) for v in turning), default=0)

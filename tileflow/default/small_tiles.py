@@ -27,9 +27,9 @@ _MOST_WORK = 32  # pointwise operations for each store, beside which stores are 
 def woven_limits(ir: KernelIR, sizes: Mapping[str, int]) -> dict[str, int]:
     """Sizes of the blocks whose rows several stores have an element each of, as of the nine of a matrix, or of even and
     odd ones, where little is computed for them. No store fills a sector of memory, and those of one program meet in the
-    second-level cache if they follow one another soon: 64 rows of 36 bytes took 47 us and 512 of them 109, 32 of them 36;
-    256 rows of 12 bytes 350 us and 128 of them 175; 8 rows of 256 bytes 219 us, 64 of them 1174, 4 of them 201 (H100, by
-    hand, 2026-11-25 and 27). ``sizes``: of the blocks."""
+    second-level cache if they follow one another soon: 512 rows of 36 bytes took 109 us, 64 of them 47, 32 of them 36;
+    256 rows of 12 bytes 350 us and 128 of them 175; 64 rows of 256 bytes 1174 us, 8 of them 219, 4 of them 201 (H100,
+    by hand, 2026-11-25 and 27). ``sizes``: of the blocks."""
     stores = [op for op in ir.body.ops if op.kind is OpKind.STORE]
     woven = [op for op in stores if _is_woven(ir, op)]
     times = Counter(AccessAttrs.of(op).tensor for op in woven)
