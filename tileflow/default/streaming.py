@@ -15,7 +15,7 @@ from ..ir.attributes import AccessAttrs, AxisAttrs
 from ..ir.graph import KernelIR, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES
-from ..ir.pressure import live_tiles
+from ..ir.pressure import live_tiles, on_the_way
 from ..ir.types import Dim, Value, itemsize
 from ..passes.folds import folded
 from ..passes.roll import roll, rollable
@@ -253,7 +253,7 @@ def _beside(ir: KernelIR, dim: Dim) -> int:
     """The most elements of a register tile for each that it has along a whole dimension, blocks aside."""
     found = [1]
     for op in ir.walk():
-        for dims in (v.dims for v in op.outputs if dim in v.dims):
+        for dims in (v.dims for v in op.outputs if dim in v.dims and v not in on_the_way(ir)):
             whole = [d.extent for d in dims if d != dim and d.extent.symbols() <= ir.hints.keys()]
             found.append(prod(pow2(ir.hint(e)) for e in whole))
     return max(found)
@@ -290,7 +290,8 @@ def _whole(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
         for value in op.outputs:
             whole = [d for d in value.dims if d.extent.symbols() <= ir.hints.keys()]
             size = prod(blocks.get(d) or pow2(ir.hint(d.extent)) for d in whole)
-            if size > SHORT_VECTOR or len(whole) < len(value.dims) or not ir.blocks:
+            is_tile = size > SHORT_VECTOR or len(whole) < len(value.dims) or not ir.blocks
+            if is_tile and value not in on_the_way(ir):
                 sizes.append(size)
     return max(sizes)
 
@@ -317,7 +318,8 @@ def _apart(ir: KernelIR) -> frozenset[str]:
     beside: set[str] = set()
     for op in ir.walk():
         for value in op.outputs:
-            if any(d.extent.symbols() <= ir.hints.keys() and ir.hint(d.extent) > 1 for d in value.dims):
+            has_whole = any(d.extent.symbols() <= ir.hints.keys() and ir.hint(d.extent) > 1 for d in value.dims)
+            if has_whole and value not in on_the_way(ir):
                 beside |= block_symbols(ir, value)
     return frozenset(b.symbol for b in _blocks(ir)) - beside
 

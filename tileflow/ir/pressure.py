@@ -4,9 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .graph import Block, KernelIR, Op, walk
+from .graph import Block, KernelIR, Op, once, walk
 from .kinds import OpKind
 from .types import Value
+
+
+@once
+def on_the_way(ir: KernelIR) -> frozenset[Value]:
+    """The tiles that are loaded to be split, and those that are joined to be stored: registers hold their parts, of
+    which none has all the elements."""
+    readers = _readers(ir)
+    loaded, joined = set[Value](), set[Value]()
+    for op in ir.walk():
+        if op.kind is OpKind.LOAD or (op.kind in (OpKind.RESHAPE, OpKind.SPLIT) and op.inputs[0] in loaded):
+            loaded.update(v for v in op.outputs if _is_only_for(readers, v, OpKind.SPLIT))
+        if op.kind is OpKind.JOIN or (op.kind is OpKind.RESHAPE and op.inputs[0] in joined):
+            joined.update(v for v in op.outputs if _is_only_for(readers, v, OpKind.STORE))
+    return frozenset(loaded | joined)
+
+
+def _readers(ir: KernelIR) -> dict[Value, list[Op]]:
+    """The ops that read each value, and those whose regions yield it."""
+    found: dict[Value, list[Op]] = {}
+    for op in ir.walk():
+        yielded = (v for region in op.regions for v in region.results if isinstance(v, Value))
+        for value in (*op.values, *yielded):
+            found.setdefault(value, []).append(op)
+    return found
+
+
+def _is_only_for(readers: dict[Value, list[Op]], value: Value, kind: OpKind) -> bool:
+    """Whether all that is made of a tile, by way of reshapes and joins, is for ops of a kind."""
+    through = (OpKind.RESHAPE,) if kind is OpKind.SPLIT else (OpKind.RESHAPE, OpKind.JOIN)
+    found = readers.get(value, [])
+    return bool(found) and all(
+        op.kind is kind or (op.kind in through and _is_only_for(readers, op.output, kind)) for op in found
+    )
 
 
 def live_tiles(ir: KernelIR) -> int:
@@ -15,10 +48,10 @@ def live_tiles(ir: KernelIR) -> int:
 
     Scheduling and what the assembler computes anew change the number; it is a guide for a first choice of block sizes.
     """
-    values = [v for op in walk(ir.body) for v in op.outputs]
+    values = [v for op in walk(ir.body) for v in op.outputs if v not in on_the_way(ir)]
     rank = max((len(v.dims) for v in values), default=0)
-    lanes = _lanes(ir)
-    carried = (len(lanes & {*region.params}) for op in walk(ir.body) for region in op.regions)
+    lanes = _lanes(ir) | on_the_way(ir)
+    carried = (len(_lanes(ir) & {*region.params}) for op in walk(ir.body) for region in op.regions)
     return max(_most(ir.body, rank, set(), lanes), max(carried, default=0)) if rank else 0
 
 

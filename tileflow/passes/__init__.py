@@ -18,6 +18,7 @@ from .gradual import keep_small_exponentials
 from .hoist import hoist_operands
 from .lane_sums import carry_lanes
 from .masks import place_masks
+from .neighbours import join_neighbours
 from .nibbles import convert_nibbles
 from .roll import roll_all
 from .share_reductions import share_reductions
@@ -45,6 +46,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     carry_lanes,
     remove_dead_code,
     tell_apart,
+    join_neighbours,
     cut_products,
 )
 

@@ -186,6 +186,8 @@ def _takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:
             return ir.hint(dim.extent) > LEAST
         case OpKind.DOT:
             return ir.hint(dim.extent) > least_of_product(op) and _multiplies_by_blocks(op, dim)
+        case OpKind.JOIN | OpKind.SPLIT:
+            return dim != (op.output if op.kind is OpKind.JOIN else op.values[0]).dims[-1]  # the pair itself
     return op.kind in _ELEMENTWISE and _from_memory(op, dim) and _meets_itself(op, dim)
 
 

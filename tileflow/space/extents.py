@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from ..expr import Expr, is_knob
 from ..ir.graph import KernelIR, Operand
+from ..ir.pressure import on_the_way
 from ..ir.types import Dim, Value
 
 
@@ -55,6 +56,6 @@ class Extents:
         for op in self._ir.walk():
             operands: tuple[Operand, ...] = (*op.inputs, *op.outputs)
             for value in operands:
-                if isinstance(value, Value) and value.dims:
+                if isinstance(value, Value) and value.dims and value not in on_the_way(self._ir):
                     found[self.elements(value.dims)] = None
         return list(found)
