@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .build.compat import lanes_follow_rows
 from .config import Choice, Config, ConfigSpace
 from .default import default_config
 from .emit.gluon.specialised import emit_specialised
@@ -22,7 +23,7 @@ from .ir.analysis import traffic
 from .ir.graph import KernelIR
 from .ir.modes import SHAPE_MODES, ShapeMode
 from .ir.traffic import Traffic
-from .passes import prepare, specialise
+from .passes import along_memory, prepare, specialise
 from .passes.lengthen import Reach, lengthen
 from .passes.structural_choice import StructuralChoice
 from .runtime.problem import Problem
@@ -190,7 +191,8 @@ class Lowered:
                 if SCHEDULE.chosen(config, ir) == "warp_specialised":
                     source = emit_specialised(ir, config, self.target, divisible)
                 else:
-                    source = emit(ir, config, self.target, divisible, self._origin(ir.region))
+                    written = along_memory(ir) if lanes_follow_rows() else ir
+                    source = emit(written, config, self.target, divisible, self._origin(ir.region))
                 if divisible != "boxes" or any(arg.kind == "descriptor" for arg in source.args):
                     sources[source.hash] = source
         return tuple(sources.values())

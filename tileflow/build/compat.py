@@ -9,7 +9,9 @@ nothing that is not declared ``constexpr``.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
+import importlib.metadata
 import io
 import json
 import sys
@@ -153,6 +155,17 @@ def tool(name: str) -> str:
     import triton
 
     return str(getattr(triton.knobs.nvidia, name).path)
+
+
+@functools.cache
+def lanes_follow_rows() -> bool:
+    """Whether, of a tile's dimensions that run on equally far in memory, lanes are given to the first one first: up to
+    3.6. Since 3.7 they are given to the last one. False where Triton is not installed."""
+    try:
+        major, minor = importlib.metadata.version("triton").split(".")[:2]
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return (int(major), int(minor)) < (3, 7)
 
 
 def ptxas_version() -> str:

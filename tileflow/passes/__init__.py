@@ -10,6 +10,7 @@ from ..errors import InternalError
 from ..ir.graph import KernelIR
 from ..ir.verify import verify
 from .agreeing_lanes import agree
+from .along_memory import turn_along_memory
 from .await_dot import await_dots
 from .cut_products import cut_products
 from .dead_code import remove_dead_code
@@ -75,6 +76,11 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
     for step in (place_masks, remove_dead_code) if choice.in_consumers else (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir
+
+
+def along_memory(ir: KernelIR) -> KernelIR:
+    """A specialised region for a Triton whose lanes follow a tile's first dimensions."""
+    return _run(turn_along_memory, ir)
 
 
 def _transposed_with_result(ir: KernelIR, site: str) -> KernelIR:

@@ -17,11 +17,12 @@ from ..ir.attributes import NO_ATTRS, AccessAttrs, Attrs, AxisAttrs, ReshapeAttr
 from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES, PRODUCTS, effects_of
-from ..ir.types import ONE, Dim, TileType, Value
+from ..ir.types import ONE, Dim, TileType, Value, itemsize
 from .rewrite import Fresh, with_body
 
 _WIDTHS = (4, 2)  # elements of one access; those tried first
 _TWO = Dim(Expr.of(2))
+_WORD = 4  # bytes: two bytes of a picture's four were stored at 0.91 of the speed of single ones (H100, 2026-11-27)
 _MOST = 1 << 15  # elements of a tile that no block size changes: a joined one is to fit registers as the others do
 
 
@@ -200,12 +201,12 @@ def _disturbs(op: Op, kind: OpKind, memory: Collection[str]) -> bool:
 
 
 def _takes(ir: KernelIR, single: _Single, width: int) -> bool:
-    """Whether so many elements are aligned wherever the access is, and a tile of them is one that registers hold. Four
-    are taken apart by a reshape, which no loop over a whole dimension has blocks of."""
+    """Whether so many elements are a word or more, are aligned wherever the access is, and a tile of them is one that
+    registers hold. Four are taken apart by a reshape, which no loop over a whole dimension has blocks of."""
     tensor, tile = ir.tensor(AccessAttrs.of(single.op).tensor), _tile(single.op)
     assert tile is not None
     strides = (stride for n, stride in enumerate(tensor.strides) if n != single.axis)
-    if any((stride % width).constant != 0 for stride in strides):
+    if width * itemsize(tensor.dtype) < _WORD or any((stride % width).constant != 0 for stride in strides):
         return False
     whole = [d.extent for d in tile.dims if d.extent.symbols() <= ir.hints.keys()]
     is_small = width * prod(ir.hint(e.next_pow2()) for e in whole) <= _MOST

@@ -19,7 +19,7 @@ from .extents import Extents
 from .knobs import CTAS, MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION, STAGES, STATIC, UNROLL
 from .loops import stages_of
 from .names import loop_site, rolled_site
-from .precisions import columns_fit
+from .precisions import columns_fit, parts_agree
 from .staging import blocks_of, stagings, written_out
 from .warp_groups import warp_groups_share
 
@@ -40,6 +40,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found += _streams_fit(ir, extents, knobs, target)
     found += _unrolled_fits(ir, extents, knobs, target, warps)
     found += columns_fit(ir, extents, knobs)
+    found += parts_agree(ir, knobs)
     found += _updates_fit(ir, extents, knobs, target)
     found += warp_groups_share(ir, extents, knobs, target)
     found += _reshapes_come_out(ir, knobs)

@@ -12,6 +12,7 @@ Numbers of 3.39e38 and more round to infinity in the shorter types.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from ..config import Constraint, Knob
@@ -62,6 +63,24 @@ def columns_fit(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> It
                     fits,
                     ((name, "down"),),
                     f"a product in the parts {parts} has at least {least} columns: of fewer ptxas makes wrong code",
+                )
+
+
+def parts_agree(ir: KernelIR, knobs: Mapping[str, Knob]) -> Iterator[Constraint]:
+    """Products of one region that are all in the same parts, as far as they are in parts: where one was in three tf32
+    and the next, of the same left operand, in six bfloat16, results were NaN by one stage, and by two or three memory
+    of no tensor was read; both alike are right (Triton 3.6, H100, 2026-11-27)."""
+    sites = [site_of(op) for op in ir.walk() if op.kind is OpKind.DOT and PRECISION.name(site_of(op)) in knobs]
+    for one, other in itertools.combinations(sites, 2):
+        for mine, theirs in itertools.permutations(LEAST_SUMMED, 2):
+            choices = knobs[PRECISION.name(one)].choices, knobs[PRECISION.name(other)].choices
+            if mine in choices[0] and theirs in choices[1]:
+                differs = PRECISION.symbol(one).ne(PRECISION.encoded(mine))
+                yield Constraint(
+                    f"{mine} of {one} beside {theirs} of {other}",
+                    differs.or_(PRECISION.symbol(other).ne(PRECISION.encoded(theirs))),
+                    tuple((PRECISION.name(s), "down") for s in ((one, other) if mine == "bf16x6" else (other, one))),
+                    f"products beside each other in the parts {mine} and {theirs} are wrong by Triton 3.6",
                 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tile_testing.compiler_gallery import GALLERY, PROBLEMS, kernel, meta
+from tile_testing.strangers import ALL
 from tile_testing.tiers import every_other
 
 import tileflow
@@ -281,3 +283,17 @@ def test_a_reshape_that_cuts_a_tile_leaves_blocks_that_divide_its_loop() -> None
     assert {config["block:tile_n"] for config in configs} <= {2, 4, 8, 16, 32}
     with pytest.raises(ConfigError, match=r"whole tiles only|come out even"):
         call.emit(call.default.with_({"block:tile_n": 64}))
+
+
+def test_products_beside_each_other_have_the_same_parts() -> None:
+    """Three tf32 products beside six bfloat16 ones gave NaN, or read memory of no tensor (Triton 3.6, H100)."""
+    one = ALL["attention_free"]
+    lowered = one.kernel.lower(one.arguments("large", "meta"), target("nvidia-h200"))
+    names = [k.name for k in lowered.space.knobs if k.name.endswith(".precision")]
+    assert len(names) == 2
+    for first, second in itertools.product(("ieee", "tf32x3", "bf16x6"), repeat=2):
+        config = lowered.default.with_(dict(zip(names, (first, second), strict=True)))
+        are_mixed = {first, second} == {"tf32x3", "bf16x6"}
+        assert lowered.space.is_valid(lowered.space.normalise(config)) is not are_mixed
+        repaired = lowered.space.repair(config)
+        assert {repaired[name] for name in names} == ({"tf32x3"} if are_mixed else {first, second})
