@@ -23,6 +23,13 @@ def test_kernel(interpreted: dict[tuple[str, str], str], name: str, mode: str) -
     assert interpreted[name, mode] == ""
 
 
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_lanes_that_follow_memory(interpreter: Interpreter, mode: str) -> None:
+    """By the text that Triton up to 3.6 gets."""
+    names = [(name, mode) for name in CASES]
+    assert not any(interpreter("runs.interpreted:run_cases_turned", str(KERNELS), names))
+
+
 def test_a_row_in_blocks_loads_pairs(interpreter: Interpreter) -> None:
     case = CASES["reduced"]
     got = interpreter("runs.interpreted:run", Call(str(KERNELS), "reduced", case.args, (("reduce:sum#0", 64),)))

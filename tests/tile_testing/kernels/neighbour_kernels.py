@@ -142,3 +142,25 @@ def halves(x):
         for i in range(4):
             out[t, i] = x[t, i].float() * 2
     return out
+
+
+@CASES.case(rand(7, 20, 30, 3), wanted=lambda x: x.flip(-1) * 2, ty=4, tx=16)
+@tileflow.kernel
+def pixels(x):
+    """Three channels: no pairs, and no dimension of the tile that runs on in memory."""
+    out = torch.empty_like(x)
+    for tb, ty, tx in tfl.tile([x.size(0), x.size(1), x.size(2)], block_size=[1, None, None]):
+        for i in range(3):
+            out[tb, ty, tx, 2 - i] = x[tb, ty, tx, i] * 2
+    return out
+
+
+@CASES.case(rand(7, 20, 9, 2), wanted=lambda x: torch.stack([-x[..., 1], x[..., 0]], -1), ty=4, tx=16)
+@tileflow.kernel
+def quarter_turns(x):
+    """Pairs of a tile of three dimensions."""
+    out = torch.empty_like(x)
+    for tb, ty, tx in tfl.tile([x.size(0), x.size(1), x.size(2)]):
+        out[tb, ty, tx, 0] = -x[tb, ty, tx, 1]
+        out[tb, ty, tx, 1] = x[tb, ty, tx, 0]
+    return out

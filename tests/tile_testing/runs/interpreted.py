@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from tile_testing.compiler_gallery import kernel, problem
+from tileflow import lowered as lowering
 from tileflow.api import Kernel
 from tileflow.build.serve import resolve
 from tileflow.config import Choice, Config
@@ -203,6 +204,15 @@ def run_cases(path: str, names: Sequence[tuple[str, str]]) -> list[str]:
             found += [f"{wrong} under {dict(config)}"] if wrong else []
         results.append("\n".join(found))
     return results
+
+
+def run_cases_turned(path: str, names: Sequence[tuple[str, str]]) -> list[str]:
+    """The same by the text for a Triton whose lanes follow a tile's first dimensions."""
+    known, lowering.lanes_follow_rows = lowering.lanes_follow_rows, lambda: True
+    try:
+        return run_cases(path, names)
+    finally:
+        lowering.lanes_follow_rows = known
 
 
 def run_eagerly(case: Any) -> str:
