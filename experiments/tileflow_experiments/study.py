@@ -69,8 +69,8 @@ class Study:
         self.after = None
         if self.stopped or ((self._exhausted or self.finished) and not self._again):
             return False
-        if self._again and not self.completed and not self._in_flight:
-            return True  # else a study whose time is up would end without one config tried
+        if self._again and self.best is None and not self._in_flight:
+            return True  # else a study whose time is up would end without one config that works, and one untried
         if self.budget.trials is not None:
             return len(self.completed) + self.in_flight < self.budget.trials
         if self.budget.gpu_seconds is not None:
@@ -163,7 +163,7 @@ class Study:
         self._losses[config] += 1
         self._lost_in_a_row += 1
         if self._losses[config] < LOSSES_PER_CONFIG:
-            self._again.append(config)
+            self._queue_again(config)
         else:
             self._strategy.tell(config, Result(infrastructure=True))
         if self._lost_in_a_row >= LOSSES_IN_A_ROW:
@@ -187,7 +187,11 @@ class Study:
     def ask_again(self, config: Config) -> None:
         """Queue ``config``, which was not tried after all, to be asked for next."""
         self._in_flight.discard(config)
-        self._again.append(config)
+        self._queue_again(config)
+
+    def _queue_again(self, config: Config) -> None:
+        """The default comes before all others: a study with time for one trial is to have a row."""
+        (self._again.appendleft if config == self.task.default else self._again.append)(config)
 
     def measure(self) -> None:
         """Start the search again, now that a GPU has replaced the cost model.

@@ -106,6 +106,19 @@ def test_a_study_that_goes_last_has_its_time_then(unit: str, tmp_path: Path) -> 
     assert study.wants_more and study.ask() == tried
 
 
+def test_the_default_is_the_first_to_be_tried_again(tmp_path: Path) -> None:
+    """A study that went last had time for one trial, of any config, which failed: no row, where the default worked."""
+    spec = sweep_spec(budget={"seconds": 1.0}, device_classes=[GPU])
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    study, *_ = open_studies(spec, journal, [prepare(key, "static") for key in study_keys(spec)])
+    journal.close()
+    first, second, third = (study.ask() for _ in range(3))
+    assert first == study.task.default and second is not None and third is not None
+    for config in (second, first, third):
+        study.ask_again(config)
+    assert [study.ask() for _ in range(3)] == [first, second, third]
+
+
 @pytest.mark.parametrize("unit", ["seconds", "gpu_seconds"])
 def test_a_lost_config_is_tried_again_though_the_time_is_up_where_nothing_else_was(unit: str, tmp_path: Path) -> None:
     spec = sweep_spec(budget={unit: 1.0}, device_classes=[GPU])
