@@ -9,8 +9,8 @@ dimensions turned round, the nearest first, has lanes of neighbours; to turn it 
 2026-11-27).
 
 Where lanes exchange what they hold, as in sums over a small matrix, it matters more who has which row than how rows are
-loaded (balanced 4 x 4 matrices: 21 us, and 32 turned): a region is left alone there, unless it has pairs, which would be
-further apart than single elements were (gated units in fp8: 98 us, with pairs 152, and 92 turned).
+loaded (balanced 4 x 4 matrices: 21 us, and 32 turned). A region is left alone there, unless it has pairs, which would
+be further apart than single elements were (gated units in fp8: 98 us, with pairs 152, and 92 turned).
 """
 
 from __future__ import annotations
