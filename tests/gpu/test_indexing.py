@@ -1,4 +1,5 @@
-"""Indices on the GPU: every case of the interpreter's, under its own config and the default; and beyond 32 bits."""
+"""Indices on the GPU: every case of the interpreter's, those of neighbours in memory too, under its own config and the
+default; and beyond 32 bits."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing.kernels.indexing_kernels import CASES
+from tile_testing.kernels.neighbour_kernels import CASES as NEIGHBOURS
 from tile_testing.kernels.wide_kernels import LONG, end_of_a_vector
 from tile_testing.runs.interpreted import close
 
@@ -53,9 +55,8 @@ def run(kernel: tileflow.api.Kernel, args: tuple[Any, ...], mode: str, **changes
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize("name", CASES)
-def test_case(name: str, mode: str) -> None:
-    case = CASES[name]
+@pytest.mark.parametrize("case", [*CASES.values(), *NEIGHBOURS.values()], ids=[*CASES, *NEIGHBOURS])
+def test_case(case: Any, mode: str) -> None:
     expected = case.wanted(*case.args)
     for config in ({}, dict(case.config)):
         got = run(case.kernel, on_device(case.args), mode, **config)

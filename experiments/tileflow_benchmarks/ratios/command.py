@@ -6,16 +6,23 @@ import argparse
 import json
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
+
+from tileflow.build.compile import build
+from tileflow.config import Config
+from tileflow.errors import TileflowError
+from tileflow.lowered import Lowered
 from tileflow.measure.device import identity
 from tileflow.target import Target, target
 
-from .watched import Job, jobs_of, measure_apart, measuring
+from .watched import Job, jobs_of, measure_apart, measuring, say_begins
 
 DRY_DEVICE = "nvidia-h200"
 MOST_FAULTS = 3
@@ -102,6 +109,35 @@ def chosen(cases: Sequence[NamedCase], only: str) -> list[int]:
     for none."""
     words = [word for word in only.split(";") if word]
     return [n for n, case in enumerate(cases) if not words or any(word in case.name for word in words)]
+
+
+def build_row(case: str, config: str, device: str, lower: Callable[[], tuple[Lowered, Config]]) -> dict[str, Any]:
+    """Lower and build a config. Returns what the binaries of its launches take of the device, or how it failed."""
+    start, found = time.monotonic(), {"case": case, "config": config, "device": device}
+    try:
+        lowered, chosen = lower()
+        taken = [build(source, lowered.target).resources for source in lowered.emit(chosen)]
+    except TileflowError as error:
+        return found | {"status": type(error).__name__, "reason": str(error)}
+    return found | {
+        "status": "built",
+        "registers": [t.registers for t in taken],
+        "spills": [t.spills for t in taken],
+        "shared": [t.shared for t in taken],
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def measure_each(
+    jobs: Sequence[Job], cases: Sequence[NamedCase], measure_case: Callable[[int, list[str], Target], None]
+) -> None:
+    """Measure the configs of one case after the other on this machine's GPU, of which each gives its memory back."""
+    say_begins("device")
+    device = device_of(is_dry=False)
+    for number in dict.fromkeys(n for n, _ in jobs):
+        say_begins(cases[number].name)
+        measure_case(number, [name for n, name in jobs if n == number], device)
+        torch.cuda.empty_cache()
 
 
 def build_ahead(

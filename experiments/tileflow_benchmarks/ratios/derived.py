@@ -35,9 +35,9 @@ from tileflow.measure.check import check_call, reference_of
 from tileflow.measure.timing import DeviceSampler
 from tileflow.target import Target, target
 
-from .command import Comparison, device_of
+from .command import Comparison, measure_each
 from .in_turns import medians
-from .watched import Job, say_about, say_begins, say_found
+from .watched import Job, say_about, say_found
 
 _ROUNDS = 15
 DERIVED, RECOMPUTING, HAND, EAGER, COMPILE = "derived", "recomputing", "hand", "eager", "compile"
@@ -245,16 +245,11 @@ def compiled_gradients(case: DerivedCase, args: Args) -> Call:
 
 def measure(jobs: list[Job]) -> None:
     """Check the kernels, then time each case's in turns beside torch's. Prints a line per result, and before each."""
-    say_begins("device")
-    device = device_of(is_dry=False)
-    for number in dict.fromkeys(n for n, _ in jobs):
-        say_begins(CASES[number].name)
-        _measure_case(number, [name for n, name in jobs if n == number], device)
-        torch.compiler.reset()
-        torch.cuda.empty_cache()
+    measure_each(jobs, CASES, _measure_case)
 
 
 def _measure_case(number: int, rows: list[str], device: Target) -> None:
+    torch.compiler.reset()  # of the case before
     case, samplers = CASES[number], dict[str, DeviceSampler]()
     args = case.args("cuda")
     for name in rows:

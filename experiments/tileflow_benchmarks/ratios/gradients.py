@@ -14,15 +14,10 @@ reports which config it is about to run, since a protocol fault is a deadlock: t
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
-import torch
-
 from tileflow.api import Kernel, load_kernel
-from tileflow.build.compile import build
 from tileflow.config import Choice, Config
-from tileflow.errors import TileflowError
 from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
 from tileflow.measure.timing import DeviceSampler
@@ -30,9 +25,9 @@ from tileflow.target import Target, target
 
 from ..suite.eager import attention_backward
 from .attention import AttentionCase
-from .command import Comparison, device_of
+from .command import Comparison, build_row, measure_each
 from .in_turns import medians
-from .watched import Job, say_about, say_begins, say_found
+from .watched import Job, say_about, say_found
 
 _ROUNDS = 16
 _TORCH = "torch"
@@ -97,19 +92,7 @@ def contender(number: int, name: str, device: Target) -> tuple[Kernel, Lowered, 
 
 def built(number: int, name: str, device: str) -> dict[str, Any]:
     """Build a config and return what its launches' binaries take of the device."""
-    start, found = time.monotonic(), {"case": CASES[number].name, "config": name, "device": device}
-    try:
-        _, lowered, config = contender(number, name, target(device))
-        taken = [build(source, lowered.target).resources for source in lowered.emit(config)]
-    except TileflowError as error:
-        return found | {"status": type(error).__name__, "reason": str(error)}
-    return found | {
-        "status": "built",
-        "registers": [t.registers for t in taken],
-        "spills": [t.spills for t in taken],
-        "shared": [t.shared for t in taken],
-        "seconds": round(time.monotonic() - start, 1),
-    }
+    return build_row(CASES[number].name, name, device, lambda: contender(number, name, target(device))[1:])
 
 
 # ---- measuring, in a process of its own ----------------------------------------------------------------------
@@ -117,12 +100,7 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
 
 def measure(jobs: list[Job]) -> None:
     """Check the configs, then time each case's in turns. Prints a line per result, and before each config that runs."""
-    say_begins("device")
-    device = device_of(is_dry=False)
-    for number in dict.fromkeys(n for n, _ in jobs):
-        say_begins(CASES[number].name)
-        _measure_case(number, [name for n, name in jobs if n == number], device)
-        torch.cuda.empty_cache()
+    measure_each(jobs, CASES, _measure_case)
 
 
 def _measure_case(number: int, names: list[str], device: Target) -> None:

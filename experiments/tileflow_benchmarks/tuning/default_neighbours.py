@@ -13,14 +13,10 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from tileflow.build.compile import build
 from tileflow.config import Choice, Config, Knob
 from tileflow.errors import TileflowError
 from tileflow.lowered import Lowered
@@ -29,9 +25,9 @@ from tileflow.space.knobs import MAXNREG, NUM_STAGES, NUM_WARPS, PERSISTENT
 from tileflow.space.names import region_of
 from tileflow.target import Target, target
 
-from ..ratios.command import Comparison, device_of
+from ..ratios.command import Comparison, build_row, measure_each
 from ..ratios.in_turns import medians
-from ..ratios.watched import Job, say_about, say_begins, say_found
+from ..ratios.watched import Job, say_about, say_found
 from .unseen_kernels import load_kernels
 
 DEFAULT = "default"
@@ -117,28 +113,17 @@ def _known(number: int, device: str) -> tuple[Lowered, Mapping[str, Config]]:
 
 def built(number: int, name: str, device: str) -> dict[str, Any]:
     """Build a config and return what its launches' binaries take of the device."""
-    found, start = {"case": CASES[number].name, "config": name, "device": device}, time.monotonic()
-    try:
+
+    def lower() -> tuple[Lowered, Config]:
         lowered, configs = _known(number, device)
-        taken = [build(source, lowered.target).resources for source in lowered.emit(configs[name])]
-    except TileflowError as error:
-        return found | {"status": type(error).__name__, "reason": str(error)[:300]}
-    return found | {
-        "status": "built",
-        "registers": [t.registers for t in taken],
-        "spills": [t.spills for t in taken],
-        "seconds": round(time.monotonic() - start, 1),
-    }
+        return lowered, configs[name]
+
+    return build_row(CASES[number].name, name, device, lower)
 
 
 def measure(jobs: list[Job]) -> None:
     """Time each kernel's configs in turns. Values are not checked: :mod:`.unseen_kernels` does that."""
-    say_begins("device")
-    device = device_of(is_dry=False)
-    for number in dict.fromkeys(n for n, _ in jobs):
-        say_begins(CASES[number].name)
-        _measure_case(number, [name for n, name in jobs if n == number], device)
-        torch.cuda.empty_cache()
+    measure_each(jobs, CASES, _measure_case)
 
 
 def _measure_case(number: int, names: list[str], device: Target) -> None:
@@ -149,7 +134,12 @@ def _measure_case(number: int, names: list[str], device: Target) -> None:
     for name in names:
         say_about((number, name))
         first = samplers[DEFAULT].first_us if DEFAULT in samplers else float("inf")
-        sampler = DeviceSampler(one.kernel.compile(lowered, configs[name], "cuda"), args, give_up_us=_SLOW * first)
+        try:
+            call = one.kernel.compile(lowered, configs[name], "cuda")
+        except TileflowError as error:  # more than this device has, as its driver counts
+            say_found((number, name), {"status": type(error).__name__, "reason": str(error)})
+            continue
+        sampler = DeviceSampler(call, args, give_up_us=_SLOW * first)
         if sampler.captured or sampler.first_us < _SLOW * first:
             samplers[name] = sampler
         else:
