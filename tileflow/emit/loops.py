@@ -124,7 +124,10 @@ def emit_if(e: Context, op: Op) -> None:
         return
     condition = e.name(op.inputs[0]) if test is None else e.plan.text(test)
     if _is_choice(e, op):
-        _emit_choice(e, op, condition)
+        if IfAttrs.of(op).first_holds:
+            emit_side(e, op, op.regions[0])
+        else:
+            _emit_choice(e, op, condition)
         return
     names = [(e.names.of(out, "b"), compute_dtype(out.type.dtype)) for out in op.outputs]
     for keyword, side in zip((f"if {condition}:", "else:"), op.regions, strict=True):

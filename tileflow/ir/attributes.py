@@ -257,9 +257,11 @@ class PrintAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class IfAttrs(Attrs):
-    """``test``: a condition that the config answers; None where the first input is it."""
+    """``test``: a condition that the config answers; None where the first input is it. ``first_holds``: the first side
+    gives what the second one does where that is taken, in more operations."""
 
     test: Expr | None = None
+    first_holds: bool = False
 
 
 def site_of(op: Op) -> str:

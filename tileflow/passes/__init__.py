@@ -21,6 +21,7 @@ from .lane_sums import carry_lanes
 from .masks import place_masks
 from .neighbours import join_neighbours
 from .nibbles import convert_nibbles
+from .partial_blocks import mask_partial_blocks
 from .roll import roll_all
 from .share_reductions import share_reductions
 from .spread import spread
@@ -40,6 +41,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     fuse_dot,
     hoist_operands,
     drop_unit_batches,
+    mask_partial_blocks,
     reduce_strength,
     convert_nibbles,
     keep_small_exponentials,

@@ -53,6 +53,6 @@ def jsd_0(
     v10 = tl.sum(terms, axis=1)
     tl.store(losses_ptr + tile_m_idx, v10)
     # grad[tile_m, :] = slope / m
-    v11 = slope / 4000.0
+    v11 = slope * 0.00025
     v12 = v11.to(tl.bfloat16)
     tl.store(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v12, mask=(tl.arange(0, 4096) < 2992)[None, :])
