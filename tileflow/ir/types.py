@@ -110,3 +110,8 @@ class Value:
 
     def __str__(self) -> str:
         return f"%{self.id}"
+
+
+def width(value: Value) -> int:
+    """The dimensions of a value that may have more than one element."""
+    return sum(dim.extent.constant != 1 for dim in value.dims)

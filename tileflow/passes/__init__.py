@@ -14,6 +14,7 @@ from .along_memory import turn_along_memory
 from .await_dot import await_dots
 from .cut_products import cut_products
 from .dead_code import remove_dead_code
+from .exponents import fuse_exponents, sink_scales
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
 from .hoist import hoist_operands
@@ -43,6 +44,8 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     drop_unit_batches,
     mask_partial_blocks,
     reduce_strength,
+    sink_scales,
+    fuse_exponents,
     convert_nibbles,
     keep_small_exponentials,
     share_reductions,

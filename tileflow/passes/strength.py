@@ -16,7 +16,7 @@ from dataclasses import replace
 from ..ir.attributes import PointwiseAttrs
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
-from ..ir.types import TileType, Value, is_float
+from ..ir.types import TileType, Value, is_float, width
 from .rewrite import Fresh, map_ops, with_body
 
 MOST = 1 << 62  # that a divisor may be
@@ -26,7 +26,7 @@ _SMALLEST = 2.0**-125  # magnitude whose reciprocal is a normal float32 as well
 def reduce_strength(ir: KernelIR) -> KernelIR:
     """``x // 8`` as ``x >> 3``, ``x % 8`` as ``x & 7``, of floats ``x % 8`` as ``x - floor(x * 0.125) * 8``, ``x / 8`` as
     ``x * 0.125`` and ``x / scale`` as ``x * (1 / scale)``."""
-    most = max((_width(v) for op in ir.walk() for v in op.outputs), default=0)
+    most = max((width(v) for op in ir.walk() for v in op.outputs), default=0)
     fresh = Fresh(ir)
     return with_body(ir, map_ops(ir.body, lambda op: _reduced(op, most, fresh)))
 
@@ -37,7 +37,7 @@ def _reduced(op: Op, most: int, fresh: Fresh) -> list[Op]:
     if not isinstance(op.attrs, PointwiseAttrs):
         return [op]
     match op.attrs.fn:
-        case "div" if 0 < most == _width(op.output):
+        case "div" if 0 < most == width(op.output):
             return _multiplied(op, fresh)
         case "floordiv" | "remainder":
             return [_shifted(op)]
@@ -70,11 +70,6 @@ def _shifted(op: Op) -> Op:
     if attrs.fn == "floordiv":
         return op.with_(inputs=(number, int(divisor).bit_length() - 1), attrs=replace(attrs, fn="shift_right"))
     return op.with_(inputs=(number, int(divisor) - 1), attrs=replace(attrs, fn="bitwise_and"))
-
-
-def _width(value: Value) -> int:
-    """The dimensions of a value that have more than one element."""
-    return sum(dim.extent.constant != 1 for dim in value.dims)
 
 
 def _is_power(divisor: float) -> bool:
