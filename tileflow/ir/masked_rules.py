@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .attributes import (
@@ -95,17 +97,48 @@ def where_mask(known: Known, op: Op, value: Value, axis: int) -> float | None:
 
 
 def pointwise(known: Known, op: Op, value: Value, axis: int) -> float | None:
-    """Torch's own result for what the operands hold."""
-    found = [known.broadcast(v, value, axis) for v in op.inputs]
+    """Torch's own result for what the operands hold. A mask by position may choose for all masked lanes."""
+    attrs, found = PointwiseAttrs.of(op), [known.broadcast(v, value, axis) for v in op.inputs]
+    if attrs.fn == "where" and (chosen := _chosen(known, op, value, axis)) is not None:
+        return found[chosen]
+    if found == [-math.inf, None] and _keeps_infinity(known, op):
+        return -math.inf
     if any(f is None for f in found):
         return None
-    attrs = PointwiseAttrs.of(op)
     dtype = getattr(torch, attrs.operand)
     wide = torch.float64 if dtype.is_floating_point else dtype
     operands = [torch.tensor(f, dtype=wide) for f in found]
     if attrs.fn == "where":
         operands[0] = operands[0].bool()
     return float(POINTWISE[attrs.fn].evaluate(*operands))
+
+
+def _chosen(known: Known, op: Op, value: Value, axis: int) -> int | None:
+    """The operand that a selection gives in all masked lanes."""
+    tile = value.dims[axis].tile
+    if tile is None:
+        return None
+    return next((n for n, truth in ((2, True), (1, False)) if known.positions.is_never(op.inputs[0], truth, tile)), None)
+
+
+def _keeps_infinity(known: Known, op: Op) -> bool:
+    """Whether minus infinity times a positive number, or less the largest number of its row, is minus infinity, or all
+    of the row is NaN."""
+    left, right = op.inputs[:2]
+    match PointwiseAttrs.of(op).fn:
+        case "mul":
+            return known.positions.is_positive(right)
+        case "sub":
+            return known.positions.is_peak(right, left)
+    return False
+
+
+def branch(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """What both sides hold, or the first one where the second is that of full blocks."""
+    place, tile = op.outputs.index(value), value.dims[axis].tile
+    first, second = (known.broadcast(side.results[place], value, axis) for side in op.regions)
+    is_full = bool(tile and op.inputs) and known.positions.is_full_without(op.inputs[0], tile or "")
+    return first if first == second or is_full else None
 
 
 def fold_fills(op: Op) -> tuple[Fill, ...]:

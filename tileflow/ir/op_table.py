@@ -168,7 +168,7 @@ _ROWS = (
     OpDef(K.WHILE, "turns as long as the first of the carried scalars is true", "what is carried", Attrs, (1, None),
           check.turns, outputs=None, regions=(1,)),
     OpDef(K.IF, "a branch on a scalar", "the condition, where the kernel answers", IfAttrs, (0, 1), check.branch,
-          outputs=None, regions=(2,)),
+          outputs=None, regions=(2,), masked=masked.branch),
 )  # fmt: skip
 
 OPS: dict[OpKind, OpDef] = {row.kind: row for row in _ROWS}

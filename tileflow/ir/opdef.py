@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from .attributes import Attrs
 from .graph import Op, Operand
 from .kinds import OpKind
+from .positions import Positions
 from .types import Dim, Value
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ class Known(Protocol):
 
     def broadcast(self, operand: Operand, result: Value, axis: int) -> float | None:
         """The same of an operand that meets others lane by lane, in ``result``'s dimension ``axis``."""
+
+    @property
+    def positions(self) -> Positions:
+        """What follows from where loops end."""
 
 
 Verify = Callable[["Checker", Op], None]

@@ -1,8 +1,16 @@
-"""Which sizes are known to be 0 or more, by what their symbols stand for: Triton divides as C does, toward zero."""
+"""Which sizes are known to be 0 or more, by what their symbols stand for: Triton divides as C does, toward zero. Which
+numbers of a program are positive, by how they are computed."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from ..expr import Expr
+from .attributes import PointwiseAttrs
+from .graph import Op, Operand
+from .kinds import OpKind
+from .types import Value
 
 _NEVER_NEGATIVE = (":", ".shape.", ".stride.")  # block sizes and other knobs, what tensors have
 
@@ -27,3 +35,18 @@ def is_nonnegative(e: Expr) -> bool:
         case "mod":
             return is_nonnegative(e.args[1])
     return e.is_truth or e.op == "next_pow2"
+
+
+def is_positive(number: Operand, definitions: Mapping[Value, Op]) -> bool:
+    """Whether a constant is above 0 and finite; of a program's number whether it is no less than 0, or NaN."""
+    if not isinstance(number, Value):
+        return 0 < number < math.inf
+    op = definitions.get(number)
+    if op is None or op.kind is not OpKind.POINTWISE:
+        return False
+    match PointwiseAttrs.of(op).fn:
+        case "sqrt" | "rsqrt":
+            return True
+        case "div" | "mul":
+            return all(is_positive(v, definitions) for v in op.inputs)
+    return False

@@ -24,6 +24,7 @@ from ..ir.attributes import PointwiseAttrs, ReduceAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
+from ..ir.signs import is_positive
 from ..ir.types import FLOAT_BITS, TileType, Value, width
 from .rewrite import Fresh, map_ops, with_body
 
@@ -198,20 +199,7 @@ class _Scores:
 
     def are_scaled(self, op: Op) -> bool:
         """Whether an operation scales scores of one turn by a number that is known to be positive."""
-        return _is_scale(op) and self._is_positive(op.inputs[1]) and self.are_in_turns(op)
-
-    def _is_positive(self, number: Operand) -> bool:
-        if not isinstance(number, Value):
-            return 0 < number < math.inf
-        op = self.ir.definitions.get(number)
-        if op is None or op.kind is not OpKind.POINTWISE:
-            return False
-        match PointwiseAttrs.of(op).fn:
-            case "sqrt" | "rsqrt":
-                return True
-            case "div" | "mul":
-                return all(map(self._is_positive, op.inputs))
-        return False
+        return _is_scale(op) and is_positive(op.inputs[1], self.ir.definitions) and self.are_in_turns(op)
 
 
 def _is(op: Op, fn: str) -> bool:

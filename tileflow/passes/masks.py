@@ -13,6 +13,7 @@ from ..ir.attributes import AccessAttrs, LoadAttrs, WhereMaskAttrs
 from ..ir.graph import KernelIR, Op, Operand, TileIndex, may_lie_outside
 from ..ir.kinds import OpKind
 from ..ir.op_table import OPS
+from ..ir.positions import Positions
 from ..ir.types import Dim, Value, fills_registers
 from .rewrite import Fresh, map_ops, with_body
 
@@ -125,6 +126,7 @@ class MaskedValues:
     def __init__(self, ir: KernelIR) -> None:
         self._tiles = ir.tiles
         self._definitions = ir.definitions
+        self.positions = Positions(ir.tiles, ir.definitions)
         self._found: dict[tuple[Value, int], float | None] = {}
 
     def at(self, value: Operand, axis: int) -> float | None:

@@ -11,25 +11,22 @@ branch (``if keys.end > rows.begin``), whose text this is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..ir.attributes import IfAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
+from ..ir.positions import BOTH, BROADCASTS, EITHER, INTEGERS, NEGATED, NOT
 from ..ir.types import TileType, Value
 from .folds import Ops
 from .rewrite import Fresh, rename, with_body
 
-_INTEGERS = frozenset({"int32", "int64"})
-_BROADCASTS = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.PERMUTE})
-_MADE_AGAIN = _BROADCASTS | {OpKind.POINTWISE, OpKind.CAST, OpKind.TILE_INDEX}
+_MADE_AGAIN = BROADCASTS | {OpKind.POINTWISE, OpKind.CAST, OpKind.TILE_INDEX}
 # whether all elements compare so: a comparison of one end of the left side with one of the right
 _ALL = {"ge": ("lo", "hi"), "gt": ("lo", "hi"), "le": ("hi", "lo"), "lt": ("hi", "lo")}
-_SOME_NOT = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
-_BOTH, _EITHER = frozenset({"logical_and", "bitwise_and"}), frozenset({"logical_or", "bitwise_or"})
-_NOT = frozenset({"logical_not", "bitwise_not"})
+_SOME_EQUAL = frozenset({("eq", True), ("ne", False)})  # what is asked where some pair of elements is equal
 
 
 def mask_partial_blocks(ir: KernelIR) -> KernelIR:
@@ -41,7 +38,8 @@ def mask_partial_blocks(ir: KernelIR) -> KernelIR:
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """The least and the largest number of a tile. ``tiles``: whose positions it is made of."""
+    """Numbers that are not above and not below those of a tile. ``tiles``: whose positions it is made of. The upper one
+    of positions is the one past the last, by which a turn asks for a mask that needs none where the rows begin there."""
 
     lo: Operand
     hi: Operand
@@ -138,22 +136,28 @@ class _Question:
         op = self._maker(condition)
         if op is None:
             return None
-        if op.kind in _BROADCASTS:
+        if op.kind in BROADCASTS:
             return self.some(op.inputs[0], is_true)
         if op.kind is not OpKind.POINTWISE:
             return None
         fn, operand = PointwiseAttrs.of(op).fn, PointwiseAttrs.of(op).operand
-        if fn in _ALL and operand in _INTEGERS:
-            return self._compared(op, fn if not is_true else _SOME_NOT[fn])
-        if fn in _NOT and op.output.type.dtype == "bool":
+        if fn in _ALL and operand in INTEGERS:
+            return self._compared(op, fn if not is_true else NEGATED[fn])
+        if (fn, is_true) in _SOME_EQUAL and operand in INTEGERS:
+            return self._joined("logical_and", [self._compared(op, one) for one in ("gt", "lt")])
+        if op.output.type.dtype != "bool":
+            return None
+        if fn in NOT:
             return self.some(op.inputs[0], not is_true)
-        if fn not in _BOTH | _EITHER or op.output.type.dtype != "bool":
+        if fn not in BOTH | EITHER:
             return None
-        sides = [self.some(side, is_true) for side in op.inputs]
-        if any(side is None for side in sides):
-            return None
-        joined = "logical_or" if (fn in _BOTH) != is_true else "logical_and"
-        return self._scalar(joined, "bool", *(side for side in sides if side is not None))
+        joined = "logical_or" if (fn in BOTH) != is_true else "logical_and"
+        return self._joined(joined, [self.some(side, is_true) for side in op.inputs])
+
+    def _joined(self, fn: str, sides: Sequence[Value | None]) -> Value | None:
+        """Both questions, or one of them; None where one cannot be said."""
+        known = [side for side in sides if side is not None]
+        return self._scalar(fn, "bool", *known) if len(known) == len(sides) else None
 
     def _compared(self, op: Op, fn: str) -> Value | None:
         """Whether some pair of elements does not compare as ``fn`` says."""
@@ -163,13 +167,13 @@ class _Question:
             return None
         self.tiles |= left.tiles | right.tiles
         ends = (getattr(side, end) for side, end in zip((left, right), _ALL[fn], strict=True))
-        return self._scalar(_SOME_NOT[fn], PointwiseAttrs.of(op).operand, *ends)
+        return self._scalar(NEGATED[fn], PointwiseAttrs.of(op).operand, *ends)
 
     def _interval(self, operand: Operand) -> _Interval | None:
         """Between which numbers the elements of a tile are; None where that cannot be said."""
         if not isinstance(operand, Value):
             return _Interval(operand, operand) if isinstance(operand, int) else None
-        if operand.type.dtype not in _INTEGERS:
+        if operand.type.dtype not in INTEGERS:
             return None
         if not operand.dims:
             return _Interval(operand, operand)
@@ -178,7 +182,7 @@ class _Question:
             return None
         if op.kind is OpKind.TILE_INDEX:
             return self._positions(TileAttrs.of(op).tile, operand.type.dtype)
-        if op.kind in _BROADCASTS or op.kind is OpKind.CAST:
+        if op.kind in BROADCASTS or op.kind is OpKind.CAST:
             return self._interval(op.inputs[0])
         if op.kind is not OpKind.POINTWISE or PointwiseAttrs.of(op).fn not in ("add", "sub"):
             return None
@@ -195,11 +199,11 @@ class _Question:
             self.at.emit(kind, (), TileType(dtype, (), weak=True), TileAttrs(tile))
             for kind in (OpKind.TILE_BEGIN, OpKind.TILE_END)
         )
-        return _Interval(begin, self._scalar("sub", dtype, end, 1), frozenset({tile}))
+        return _Interval(begin, end, frozenset({tile}))
 
     def _scalar(self, fn: str, dtype: str, *operands: Operand) -> Value:
         """A function of scalars that meet in ``dtype``."""
-        result = "bool" if fn in _SOME_NOT else dtype
+        result = "bool" if fn in NEGATED else dtype
         return self.at.emit(OpKind.POINTWISE, operands, TileType(result), PointwiseAttrs(fn, dtype))
 
     def _maker(self, operand: Operand) -> Op | None:
