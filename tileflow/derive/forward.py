@@ -46,6 +46,18 @@ POINTWISE_TEXT: dict[str, str] = {
         "logical_not")},
 }  # fmt: skip
 
+# of numbers, which torch's functions do not take
+_NUMBER_TEXT: dict[str, str] = {
+    **{name: f"math.{name}({{0}})" for name in (
+        "exp", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "erf", "tanh", "floor", "ceil", "isnan", "isinf",
+        "isfinite")},
+    "exp_gradual": "math.exp({0})", "exp2": "2.0 ** {0}", "trunc": "int({0})", "rsqrt": "{0} ** -0.5", "abs": "abs({0})", "relu": "max({0}, 0)",
+    "reciprocal": "1 / {0}", "sigmoid": "1 / (1 + math.exp(-{0}))", "fmod": "math.fmod({0}, {1})",
+    "truncdiv": "int({0} / {1})",
+    "where": "{1} if {0} else {2}", "logical_and": "{0} and {1}", "logical_or": "{0} or {1}",
+    "logical_xor": "bool({0}) != bool({1})", "logical_not": "not {0}",
+}  # fmt: skip
+
 _REDUCTIONS = {
     "sum": "sum",
     "prod": "prod",
@@ -314,7 +326,13 @@ def _pointwise(s: Speller, op: Op, env: Env) -> str:
     operands = [s.operand(o, env) for o in op.inputs]
     if fn in ("minimum", "maximum"):
         return _extremum(fn, op, operands)
-    return POINTWISE_TEXT[fn].format(*operands)
+    texts = _NUMBER_TEXT if fn in _NUMBER_TEXT and all(map(_is_number, op.inputs)) else POINTWISE_TEXT
+    return texts[fn].format(*operands)
+
+
+def _is_number(operand: Operand) -> bool:
+    """Whether an operand is a number eagerly: one of Python's, or a question about such."""
+    return not isinstance(operand, Value) or (not operand.dims and (operand.type.weak or operand.type.dtype == "bool"))
 
 
 def _extremum(fn: str, op: Op, operands: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -74,7 +75,7 @@ def _function(forward: Kernel, derived: Derived) -> FunctionType:
     linecache.cache[file] = (len(derived.text), None, lines, file)
     cells = dict(zip(scope.__code__.co_freevars, scope.__closure__ or (), strict=True))
     held = {name: cell.cell_contents for name, cell in cells.items()}
-    names = {**scope.__globals__, **held, "torch": torch, "tfl": language, "pull_back": pull_back}
+    names = {**scope.__globals__, **held, "torch": torch, "math": math, "tfl": language, "pull_back": pull_back}
     exec(compile(derived.text, file, "exec"), names)
     made = names[derived.name]
     assert isinstance(made, FunctionType)

@@ -27,7 +27,7 @@ from .saved import Saved
 from .sizes import equal_sizes, path_text
 from .sums import Reversed, Sum, accumulation_lines, partial_lines, plan_partials, summed, whole_first
 
-PRELUDE = ("torch", "tfl", "pull_back")
+PRELUDE = ("torch", "math", "tfl", "pull_back")
 
 
 @dataclass(frozen=True, slots=True)

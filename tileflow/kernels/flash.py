@@ -89,11 +89,11 @@ def attention(
     assert not causal or m == n, "causal attention is of as many queries as keys"
     out, lse = torch.empty_like(q), torch.empty(batch, heads, m if with_lse else 0, device=q.device)
     q, out, lse = (by_key_head(x, key_heads) for x in (q, out, lse))
-    scale = LOG2_E / math.sqrt(d)
     block_n = tfl.register_block_size(n)
     group = group_of(heads, key_heads)
     for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
         at, keys = (row.begin, head.begin, member.begin), (row.begin, head.begin)
+        scale = 1 / (math.log(2) * math.sqrt(d))  # here a constant, where sizes are
         query = q[*at, tile_m, :]
         peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
         acc = tfl.zeros([tile_m, d])

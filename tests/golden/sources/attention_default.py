@@ -9,7 +9,6 @@
 # v_ptr: *bf16 % 16 = v
 # q_desc_1x1x1x64x32: tensordesc<bf16[1, 1, 1, 64, 32]> = q
 # out_desc_1x1x1x64x32: tensordesc<bf16[1, 1, 1, 64, 32]> = out
-# scale: fp32 = scale
 import triton
 import triton.language as tl
 
@@ -30,7 +29,6 @@ def attention_0(
     v_ptr,
     q_desc_1x1x1x64x32,
     out_desc_1x1x1x64x32,
-    scale,
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
@@ -82,39 +80,36 @@ def attention_0(
         # peak, total, acc = absorb(peak, total, acc, scores, v[*keys, tile_n, :], scale)
         v10 = tl.load(v_ptr + row_begin * 256000 + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
         # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
-        v11 = tl.where(tile_n_mask[None, :], scores_1, float('-inf'))
-        v12 = tl.reduce(v11, 1, _maximum)
-        v13 = v12 * scale
-        new_peak = tl.maximum(peak, v13, propagate_nan=tl.PropagateNan.ALL)
+        v11 = tl.reduce(scores_1, 1, _maximum)
+        v12 = v11 * 0.25503486164919736
+        new_peak = tl.maximum(peak, v12, propagate_nan=tl.PropagateNan.ALL)
         # weights = torch.exp2(scores * scale - new_peak[:, None])
-        v14 = scores_1 * scale
-        v15 = new_peak[:, None]
-        v16 = v14 - v15
-        weights = tl.exp2(v16)
+        v13 = scores_1 * 0.25503486164919736
+        v14 = new_peak[:, None]
+        v15 = v13 - v14
+        weights = tl.exp2(v15)
         # shrink = torch.exp2(peak - new_peak)
-        v17 = peak - new_peak
-        shrink = tl.exp2(v17)
+        v16 = peak - new_peak
+        shrink = tl.exp2(v16)
         # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-        v18 = weights.to(tl.bfloat16)
-        v19 = shrink[:, None]
-        v20 = acc * v19
-        v21 = tl.where(tile_n_mask[None, :], v18, 0.0)
-        acc_next = tl.dot(v21, v10, acc=v20)
+        v17 = weights.to(tl.bfloat16)
+        v18 = shrink[:, None]
+        v19 = acc * v18
+        acc_next = tl.dot(v17, v10, acc=v19)
         # return new_peak, total * shrink + weights.sum(dim=1), acc
-        v22 = total * shrink
-        v23 = tl.where(tile_n_mask[None, :], weights, 0.0)
-        v24 = tl.sum(v23, axis=1)
-        total_next = v22 + v24
+        v20 = total * shrink
+        v21 = tl.sum(weights, axis=1)
+        total_next = v20 + v21
         acc = acc_next
         peak = new_peak
         total = total_next
     # out[*at, tile_m, :] = acc / total[:, None]
-    v25 = total[:, None]
-    v26 = acc / v25
-    v27 = v26.to(tl.bfloat16)
-    out_desc_1x1x1x64x32.store([row_begin, head_begin, member_begin, tile_m_begin, 0], tl.reshape(v27, [1, 1, 1, BLOCK_TILE_M, 32]))
+    v22 = total[:, None]
+    v23 = acc / v22
+    v24 = v23.to(tl.bfloat16)
+    out_desc_1x1x1x64x32.store([row_begin, head_begin, member_begin, tile_m_begin, 0], tl.reshape(v24, [1, 1, 1, BLOCK_TILE_M, 32]))
     # lse[*at, tile_m] = (peak + torch.log2(total)) * math.log(2)
-    v28 = tl.log2(total)
-    v29 = peak + v28
-    v30 = v29 * 0.6931471805599453
-    tl.store(lse_ptr + row_begin * 8000 + head_begin * 4000 + member_begin * 4000 + tile_m_idx, v30, mask=tile_m_mask)
+    v25 = tl.log2(total)
+    v26 = peak + v25
+    v27 = v26 * 0.6931471805599453
+    tl.store(lse_ptr + row_begin * 8000 + head_begin * 4000 + member_begin * 4000 + tile_m_idx, v27, mask=tile_m_mask)

@@ -9,7 +9,6 @@
 # k_desc_1x1x128x32: tensordesc<bf16[1, 1, 128, 32]> = k
 # v_desc_1x1x128x32: tensordesc<bf16[1, 1, 128, 32]> = v
 # out_desc_1x1x1x64x32: tensordesc<bf16[1, 1, 1, 64, 32]> = out
-# scale: fp32 = scale
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -52,12 +51,12 @@ def _maximum(a, b):
 
 
 @gluon.jit
-def weigh_full(tile_m_begin, who: gl.constexpr, tile_n_begin, scores, scale, c0, c1):
-    # From the scores of a full block to their weights, and what goes to the next turn.
+def weigh(tile_m_begin, who: gl.constexpr, tile_n_begin, v0, scores, c0, c1):
+    # From the scores to their weights, and what goes to the next turn.
     tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
     tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
     # if causal and tile_n.end > tile_m.begin:
-    v1 = tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N
+    v1 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
     v2 = v1.to(tl.int64)
     v3 = tile_m_begin.to(tl.int64)
     v4 = v2 > v3
@@ -73,10 +72,10 @@ def weigh_full(tile_m_begin, who: gl.constexpr, tile_n_begin, scores, scale, c0,
         scores_1 = scores
     # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
     v8 = gl.reduce(scores_1, 1, _maximum)
-    v9 = v8 * scale
+    v9 = v8 * 0.25503486164919736
     new_peak = tl.maximum(c0, v9, propagate_nan=tl.PropagateNan.ALL)
     # weights = torch.exp2(scores * scale - new_peak[:, None])
-    v10 = scores_1 * scale
+    v10 = scores_1 * 0.25503486164919736
     v11 = new_peak[:, None]
     v12 = v10 - v11
     weights_1 = tl.exp2(v12)
@@ -93,75 +92,20 @@ def weigh_full(tile_m_begin, who: gl.constexpr, tile_n_begin, scores, scale, c0,
 
 
 @gluon.jit
-def weigh(tile_m_begin, who: gl.constexpr, tile_n_begin, v0, scores, scale, c0, c1):
-    # From the scores to their weights, and what goes to the next turn.
-    tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
-    tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
-    tile_n_mask = tile_n_idx < v0
-    # if causal and tile_n.end > tile_m.begin:
-    v17 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
-    v18 = v17.to(tl.int64)
-    v19 = tile_m_begin.to(tl.int64)
-    v20 = v18 > v19
-    if v20:
-        _keep_branch()
-        # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
-        v21 = tile_m_idx[:, None]
-        v22 = tile_n_idx[None, :]
-        v23 = v21 >= v22
-        scores_4 = tl.where(v23, scores, float('-inf'))
-        scores_3 = scores_4
-    else:
-        scores_3 = scores
-    # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
-    v24 = tl.where(tile_n_mask[None, :], scores_3, float('-inf'))
-    v25 = gl.reduce(v24, 1, _maximum)
-    v26 = v25 * scale
-    new_peak_1 = tl.maximum(c0, v26, propagate_nan=tl.PropagateNan.ALL)
-    # weights = torch.exp2(scores * scale - new_peak[:, None])
-    v27 = scores_3 * scale
-    v28 = new_peak_1[:, None]
-    v29 = v27 - v28
-    weights_2 = tl.exp2(v29)
-    # shrink = torch.exp2(peak - new_peak)
-    v30 = c0 - new_peak_1
-    shrink_1 = tl.exp2(v30)
-    # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v31 = shrink_1[:, None]
-    # return new_peak, total * shrink + weights.sum(dim=1), acc
-    v32 = c1 * shrink_1
-    v33 = tl.where(tile_n_mask[None, :], weights_2, 0.0)
-    v34 = gl.sum(v33, axis=1)
-    total_next_1 = v32 + v34
-    return weights_2, new_peak_1, total_next_1, v31
-
-
-@gluon.jit
 def rescale(v14, sums):
     # The sums of the turns before, as this turn takes them.
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v35 = gl.convert_layout(v14, BY_32)
-    v36 = sums * v35
-    return v36
+    v17 = gl.convert_layout(v14, BY_32)
+    v18 = sums * v17
+    return v18
 
 
 @gluon.jit
-def narrow_full(weights):
-    # The weights of a full block as the second product takes them from registers.
-    # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v37 = weights.to(tl.bfloat16)
-    return gl.convert_layout(v37, AS_OPERAND)
-
-
-@gluon.jit
-def narrow(tile_n_begin, v0, weights):
+def narrow(weights):
     # The weights as the second product takes them from registers.
-    tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
-    tile_n_mask = tile_n_idx < v0
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v38 = weights.to(tl.bfloat16)
-    v39 = tl.where(tile_n_mask[None, :], v38, 0.0)
-    return gl.convert_layout(v39, AS_OPERAND)
+    v19 = weights.to(tl.bfloat16)
+    return gl.convert_layout(v19, AS_OPERAND)
 
 
 @gluon.jit
@@ -180,16 +124,16 @@ def finish(
     tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
     tile_m_mask = tile_m_idx < 4000
     # out[*at, tile_m, :] = acc / total[:, None]
-    v40 = c1[:, None]
-    v41 = gl.convert_layout(v40, BY_32)
-    v42 = sums / v41
+    v20 = c1[:, None]
+    v21 = gl.convert_layout(v20, BY_32)
+    v22 = sums / v21
     # lse[*at, tile_m] = (peak + torch.log2(total)) * math.log(2)
-    v43 = tl.log2(c1)
-    v44 = c0 + v43
-    v45 = v44 * 0.6931471805599453
-    tl.store(lse_ptr + row_begin * 8000 + head_begin * 4000 + member_begin * 4000 + tile_m_idx, v45, mask=tile_m_mask)
-    v46 = v42.to(tl.bfloat16)
-    return v46
+    v23 = tl.log2(c1)
+    v24 = c0 + v23
+    v25 = v24 * 0.6931471805599453
+    tl.store(lse_ptr + row_begin * 8000 + head_begin * 4000 + member_begin * 4000 + tile_m_idx, v25, mask=tile_m_mask)
+    v26 = v22.to(tl.bfloat16)
+    return v26
 
 
 @gluon.jit
@@ -202,9 +146,8 @@ def consumer(
     query,
     key,
     key_empty,
-    v0,
     tile_m_begin,
-    scale,
+    v0,
     value_full,
     value,
     value_empty,
@@ -233,15 +176,9 @@ def consumer(
         mbarrier.arrive(order.index((who + 1) % GROUPS), count=1)
         scores = warpgroup_mma_wait(0, [scores_under_way])
         mbarrier.arrive(key_empty.index(0), count=1)
-        if tile_n_begin + BLOCK_BLOCK_N <= v0:
-            weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
-        else:
-            weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, scores, scale, c0, c1)
+        weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, c0, c1)
         sums = rescale(v14, sums)
-        if tile_n_begin + BLOCK_BLOCK_N <= v0:
-            operand = narrow_full(weights)
-        else:
-            operand = narrow(tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, weights)
+        operand = narrow(weights)
         mbarrier.wait(value_full.index(0), 0)  # this turn's values are there
         for turn in range(1, turns):
             tile_n_begin = turn * BLOCK_BLOCK_N
@@ -252,18 +189,12 @@ def consumer(
             mbarrier.arrive(order.index((who + 1) % GROUPS), count=1)
             scores = warpgroup_mma_wait(1, [scores_under_way])
             mbarrier.arrive(key_empty.index(turn % STAGES), count=1)
-            if tile_n_begin + BLOCK_BLOCK_N <= v0:
-                weights, c0, c1, v14 = weigh_full(tile_m_begin, who, tile_n_begin, scores, scale, c0, c1)
-            else:
-                weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, scores, scale, c0, c1)
+            weights, c0, c1, v14 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, c0, c1)
             mbarrier.wait(value_full.index(turn % STAGES), (turn // STAGES) & 1)  # this turn's values are there
             sums, weights = warpgroup_mma_wait(0, [sums_under_way, weights])
             mbarrier.arrive(value_empty.index((turn - 1) % STAGES), count=1)
             sums = rescale(v14, sums)
-            if tile_n_begin + BLOCK_BLOCK_N <= v0:
-                operand = narrow_full(weights)
-            else:
-                operand = narrow(tile_n_begin + _keep_branch() * BLOCK_BLOCK_N, v0, weights)
+            operand = narrow(weights)
         sums_under_way = warpgroup_mma(operand, value.index((turns - 1) % STAGES).reshape([128, 32]), sums, is_async=True)
         sums = warpgroup_mma_wait(0, [sums_under_way])
     result = finish(tile_m_begin, who, c1, sums, c0, lse_ptr, row_begin, head_begin, member_begin)
@@ -313,7 +244,6 @@ def attention_0(
     k_desc_1x1x128x32,
     v_desc_1x1x128x32,
     out_desc_1x1x1x64x32,
-    scale,
 ):
     pid = tl.program_id(0)
     tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
@@ -352,7 +282,7 @@ def attention_0(
     for slot in gl.static_range(2):
         mbarrier.init(order.index(slot), count=1)
     gl.warp_specialize([
-        (consumer, (0, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, row_begin, head_begin, member_begin, out_desc_1x1x1x64x32,)),
-        (consumer, (1, query_full, turns, order, key_full, query, key, key_empty, v0, tile_m_begin, scale, value_full, value, value_empty, lse_ptr, row_begin, head_begin, member_begin, out_desc_1x1x1x64x32,)),
+        (consumer, (0, query_full, turns, order, key_full, query, key, key_empty, tile_m_begin, v0, value_full, value, value_empty, lse_ptr, row_begin, head_begin, member_begin, out_desc_1x1x1x64x32,)),
+        (consumer, (1, query_full, turns, order, key_full, query, key, key_empty, tile_m_begin, v0, value_full, value, value_empty, lse_ptr, row_begin, head_begin, member_begin, out_desc_1x1x1x64x32,)),
         (producer, (query_full, q_desc_1x1x1x64x32, row_begin, head_begin, tile_m_begin, query, turns, key_empty, key_full, k_desc_1x1x128x32, key, value_empty, value_full, v_desc_1x1x128x32, value,)),
     ], [4, 1], [240, 24])

@@ -61,26 +61,25 @@ def cross_entropy_0(
         v6 = shift[:, None]
         v7 = values - v6
         v8 = tl.exp2(v7 * 1.4426950408889634)
-        v9 = tl.where(tile_v_mask[None, :], v8, 0.0)
-        v10 = tl.sum(v9, axis=1)
-        total_next = v5 + v10
+        v9 = tl.sum(v8, axis=1)
+        total_next = v5 + v9
         peak = new_peak
         total = total_next
     # label = labels[tile_m]
     label = tl.load(labels_ptr + tile_m_idx)
     # counts = label != ignore_index
-    v11 = tl.cast(ignore_index, tl.int64)
-    counts = label != v11
+    v10 = tl.cast(ignore_index, tl.int64)
+    counts = label != v10
     # picked = logits[tile_m.index, torch.where(counts, label, 0)].float()
-    v12 = tl.where(counts, label, 0)
-    v13 = tl.load(logits_ptr + tile_m_idx * 2992 + v12, mask=(v12 >= 0) & (v12 < 2992), other=0.0)
-    picked = v13.to(tl.float32)
+    v11 = tl.where(counts, label, 0)
+    v12 = tl.load(logits_ptr + tile_m_idx * 2992 + v11, mask=(v11 >= 0) & (v11 < 2992), other=0.0)
+    picked = v12.to(tl.float32)
     # row_lse = peak + torch.log(total)
-    v14 = tl.log(total)
-    row_lse = peak + v14
+    v13 = tl.log(total)
+    row_lse = peak + v13
     # lse[tile_m] = row_lse
     tl.store(lse_ptr + tile_m_idx, row_lse)
     # losses[tile_m] = torch.where(counts, row_lse - picked, 0.0)
-    v15 = row_lse - picked
-    v16 = tl.where(counts, v15, 0.0)
-    tl.store(losses_ptr + tile_m_idx, v16)
+    v14 = row_lse - picked
+    v15 = tl.where(counts, v14, 0.0)
+    tl.store(losses_ptr + tile_m_idx, v15)

@@ -77,8 +77,7 @@ def softmax_0(
     v2 = v1[:, None]
     v3 = v0 - v2
     v4 = tl.exp2(v3 * 1.4426950408889634)
-    v5 = tl.where(((cta * 8192 + tl.arange(0, 8192)) < 20000)[None, :], v4, 0.0)
-    v6 = _sum_of_cluster(tl.sum(v5, axis=1))
-    v7 = v6[:, None]
-    v8 = v4 / v7
-    tl.store(out_ptr + tile_m_idx[:, None] * 20000 + (cta * 8192 + tl.arange(0, 8192))[None, :], v8, mask=((cta * 8192 + tl.arange(0, 8192)) < 20000)[None, :])
+    v5 = _sum_of_cluster(tl.sum(v4, axis=1))
+    v6 = v5[:, None]
+    v7 = v4 / v6
+    tl.store(out_ptr + tile_m_idx[:, None] * 20000 + (cta * 8192 + tl.arange(0, 8192))[None, :], v7, mask=((cta * 8192 + tl.arange(0, 8192)) < 20000)[None, :])

@@ -35,9 +35,8 @@ def softmax_0(
     v3 = v2[:, None]
     v4 = v1 - v3
     v5 = tl.exp2(v4 * 1.4426950408889634)
-    v6 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v5, 0.0)
-    v7 = tl.sum(v6, axis=1)
-    v8 = v7[:, None]
-    v9 = v5 / v8
-    v10 = v9.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v10, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    v6 = tl.sum(v5, axis=1)
+    v7 = v6[:, None]
+    v8 = v5 / v7
+    v9 = v8.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v9, mask=(tl.arange(0, 4096) < 2992)[None, :])

@@ -43,13 +43,12 @@ def softmax_0(
     v3 = v2[:, None]
     v4 = v1 - v3
     v5 = tl.exp2(v4 * 1.4426950408889634)
-    v6 = tl.where((tl.arange(0, 4096) < out_shape_1)[None, :], v5, 0.0)
-    v7 = tl.sum(v6, axis=1)
-    v8 = v7[:, None]
-    v9 = v5 / v8
-    v10 = tl.broadcast_to(v9, [BLOCK_TILE_M, 4096])
-    v11 = v10.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v11, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
+    v6 = tl.sum(v5, axis=1)
+    v7 = v6[:, None]
+    v8 = v5 / v7
+    v9 = tl.broadcast_to(v8, [BLOCK_TILE_M, 4096])
+    v10 = v9.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v10, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
 
 # region 0, dynamic
 # grid: end.0, 1, 1
@@ -95,13 +94,12 @@ def softmax_0(
     v3 = v2[:, None]
     v4 = v1 - v3
     v5 = tl.exp2(v4 * 1.4426950408889634)
-    v6 = tl.where((tl.arange(0, 4096) < out_shape_1)[None, :], v5, 0.0)
-    v7 = tl.sum(v6, axis=1)
-    v8 = v7[:, None]
-    v9 = v5 / v8
-    v10 = tl.broadcast_to(v9, [BLOCK_TILE_M, 4096])
-    v11 = v10.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v11, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
+    v6 = tl.sum(v5, axis=1)
+    v7 = v6[:, None]
+    v8 = v5 / v7
+    v9 = tl.broadcast_to(v8, [BLOCK_TILE_M, 4096])
+    v10 = v9.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v10, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
 
 # region 0, dynamic
 # grid: end.0, 1, 1
@@ -147,10 +145,9 @@ def softmax_0(
     v3 = v2[:, None]
     v4 = v1 - v3
     v5 = tl.exp2(v4 * 1.4426950408889634)
-    v6 = tl.where((tl.arange(0, 4096) < out_shape_1)[None, :], v5, 0.0)
-    v7 = tl.sum(v6, axis=1)
-    v8 = v7[:, None]
-    v9 = v5 / v8
-    v10 = tl.broadcast_to(v9, [BLOCK_TILE_M, 4096])
-    v11 = v10.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v11, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
+    v6 = tl.sum(v5, axis=1)
+    v7 = v6[:, None]
+    v8 = v5 / v7
+    v9 = tl.broadcast_to(v8, [BLOCK_TILE_M, 4096])
+    v10 = v9.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v10, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])

@@ -63,9 +63,8 @@ def softmax_online_0(
         v6 = shift[:, None]
         v7 = values - v6
         v8 = tl.exp2(v7 * 1.4426950408889634)
-        v9 = tl.where(tile_n_mask[None, :], v8, 0.0)
-        v10 = tl.sum(v9, axis=1)
-        total_next = v5 + v10
+        v9 = tl.sum(v8, axis=1)
+        total_next = v5 + v9
         peak = new_peak
         total = total_next
     # for tile_n in tfl.tile(n, block_size=block_n):
@@ -73,16 +72,16 @@ def softmax_online_0(
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_1_mask = tile_n_1_idx < n
         # values = x[tile_m, tile_n].float()
-        v11 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
-        values_1 = v11.to(tl.float32)
+        v10 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
+        values_1 = v10.to(tl.float32)
         # out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
-        v12 = peak[:, None]
-        v13 = values_1 - v12
-        v14 = tl.exp2(v13 * 1.4426950408889634)
-        v15 = total[:, None]
-        v16 = v14 / v15
-        v17 = v16.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v17, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
+        v11 = peak[:, None]
+        v12 = values_1 - v11
+        v13 = tl.exp2(v12 * 1.4426950408889634)
+        v14 = total[:, None]
+        v15 = v13 / v14
+        v16 = v15.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v16, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
 
 # region 0, dynamic
 # grid: end.0, 1, 1
@@ -148,9 +147,8 @@ def softmax_online_0(
         v6 = shift[:, None]
         v7 = values - v6
         v8 = tl.exp2(v7 * 1.4426950408889634)
-        v9 = tl.where(tile_n_mask[None, :], v8, 0.0)
-        v10 = tl.sum(v9, axis=1)
-        total_next = v5 + v10
+        v9 = tl.sum(v8, axis=1)
+        total_next = v5 + v9
         peak = new_peak
         total = total_next
     # for tile_n in tfl.tile(n, block_size=block_n):
@@ -158,16 +156,16 @@ def softmax_online_0(
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_1_mask = tile_n_1_idx < n
         # values = x[tile_m, tile_n].float()
-        v11 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
-        values_1 = v11.to(tl.float32)
+        v10 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
+        values_1 = v10.to(tl.float32)
         # out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
-        v12 = peak[:, None]
-        v13 = values_1 - v12
-        v14 = tl.exp2(v13 * 1.4426950408889634)
-        v15 = total[:, None]
-        v16 = v14 / v15
-        v17 = v16.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v17, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
+        v11 = peak[:, None]
+        v12 = values_1 - v11
+        v13 = tl.exp2(v12 * 1.4426950408889634)
+        v14 = total[:, None]
+        v15 = v13 / v14
+        v16 = v15.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v16, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
 
 # region 0, dynamic
 # grid: end.0, 1, 1
@@ -233,9 +231,8 @@ def softmax_online_0(
         v6 = shift[:, None]
         v7 = values - v6
         v8 = tl.exp2(v7 * 1.4426950408889634)
-        v9 = tl.where(tile_n_mask[None, :], v8, 0.0)
-        v10 = tl.sum(v9, axis=1)
-        total_next = v5 + v10
+        v9 = tl.sum(v8, axis=1)
+        total_next = v5 + v9
         peak = new_peak
         total = total_next
     # for tile_n in tfl.tile(n, block_size=block_n):
@@ -243,13 +240,13 @@ def softmax_online_0(
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_1_mask = tile_n_1_idx < n
         # values = x[tile_m, tile_n].float()
-        v11 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
-        values_1 = v11.to(tl.float32)
+        v10 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
+        values_1 = v10.to(tl.float32)
         # out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
-        v12 = peak[:, None]
-        v13 = values_1 - v12
-        v14 = tl.exp2(v13 * 1.4426950408889634)
-        v15 = total[:, None]
-        v16 = v14 / v15
-        v17 = v16.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v17, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
+        v11 = peak[:, None]
+        v12 = values_1 - v11
+        v13 = tl.exp2(v12 * 1.4426950408889634)
+        v14 = total[:, None]
+        v15 = v13 / v14
+        v16 = v15.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v16, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -385,3 +386,22 @@ def test_a_reference_in_higher_precision_derives_nothing() -> None:
     backward = tileflow.load_kernel("examples.long_sum:long_sum_looped.backward")
     x, grad = (t.double() for t in backward.inputs(m=3, n=5))
     torch.testing.assert_close(backward.reference(x, grad), grad[:, None].expand(3, 5))
+
+
+@tileflow.kernel
+def by_numbers(x: torch.Tensor) -> torch.Tensor:
+    """Functions of numbers, which torch's own do not take."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0), block_size=16):
+        n = x.size(1)
+        factor = math.exp(-n / 64) + math.tanh(n) / math.sqrt(n) + 2.0 ** math.log2(n) + math.floor(n / 3)
+        y = x[t, :] * factor
+        if t.end > 16 and not t.begin >= 32:
+            y = y * x[t, :]
+        out[t, :] = y
+    return out
+
+
+def test_functions_of_numbers() -> None:
+    """``torch.sqrt`` of a size was a TypeError: attention over ``math.sqrt(d)`` in its loop had no gradient eagerly."""
+    gradcheck(by_numbers, made((37, 5)))
