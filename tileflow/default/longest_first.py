@@ -33,20 +33,34 @@ SHARED_BY = 4  # programs that read the keys of one head, of heads that do not f
 def longest_first(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
     """The order of the grid's axes by which its tiles come out most even under the chosen blocks; none where it is the
     author's, or where programs walk over tiles. Measured on NVIDIA's devices alone."""
+    last, fits = len(ir.grid) - 1, _sections(ir, chosen, target)
+    share = section_of(ir, chosen, target)
+    if not fits or share == fits[last]:
+        return {}
+    outer = min(n for n, heads_inside in fits.items() if heads_inside == share)
+    return {ORDER.name(ir): ",".join(map(str, (*range(outer), last, *range(outer, last))))}
+
+
+def section_of(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) -> int:
+    """How many heads the longest tiles come first of, under the chosen blocks; one where the order is the author's."""
+    fits, tiles = _sections(ir, chosen, target), tiles_of_axes(ir, chosen)
+    if not fits:
+        return 1
+    return _best_section(tiles[-1], sorted(set(fits.values())), prod(tiles[:-1]), target.sm_count)
+
+
+def _sections(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) -> dict[int, int]:
+    """By the axis in front of which the rows' may stand, how many heads' tiles are mixed then; none where the order
+    stays. In front of the last axis is the author's order."""
     last, count = len(ir.grid) - 1, target.sm_count
     loops = _unequal_loops(ir, chosen)
     is_plain = not chosen.get(PERSISTENT.name(ir)) and chosen.get(GROUP.name(ir), 1) == 1
     tiles = tiles_of_axes(ir, chosen)
     if last < 1 or not loops or not is_plain or target.vendor != "nvidia" or not count < prod(tiles) <= MOST_COUNTED:
         return {}
-    heads, of_a_head = prod(tiles[:-1]), tiles[-1]
     inside = {n: prod(tiles[n:-1]) for n in range(last + 1)}
-    fits = {n: share for n, share in inside.items() if n == last or _is_at_hand(ir, loops, share, heads, target)}
-    share = _best_section(of_a_head, sorted(set(fits.values())), heads, count)
-    if share == fits[last]:
-        return {}
-    outer = min(n for n, heads_inside in fits.items() if heads_inside == share)
-    return {ORDER.name(ir): ",".join(map(str, (*range(outer), last, *range(outer, last))))}
+    heads = prod(tiles[:-1])
+    return {n: share for n, share in inside.items() if n == last or _is_at_hand(ir, loops, share, heads, target)}
 
 
 def _unequal_loops(ir: KernelIR, chosen: Mapping[str, Choice]) -> list[Op]:

@@ -21,6 +21,7 @@ from ..schedule.types import WARPS_OF_A_GROUP
 from ..space.knobs import NUM_STAGES, PERSISTENT, PING_PONG
 from ..space.schedule_checks import ends_with_rows, grows_with_rows
 from ..target import Target
+from .causal_rows import causal_rows_config
 from .longest_first import MOST_COUNTED, dealt, turns_in_order
 from .sizes import pow2, programs, symbol
 
@@ -38,6 +39,8 @@ MOST_WORK = 2048  # arithmetic of a thread in a turn, each copy of the turn coun
 
 def rows_config(ir: KernelIR, found: Chained | GradientLoop, target: Target) -> dict[str, Choice]:
     """Consumer groups beside a producer, where each multiprocessor has a tile of their rows."""
+    if isinstance(found, Chained) and (many := _groups_of_causal(ir, found)):
+        return causal_rows_config(ir, found, many, target)
     for groups in (4, 3, 2):
         rows: dict[str, Choice] = {ir.tiles[found.rows].block.args[0]: groups * GROUP_ROWS}
         tiles = programs(ir, dict.fromkeys((b.name for b in ir.blocks), 1) | rows)
@@ -83,6 +86,18 @@ def _attention(ir: KernelIR, found: Chained, groups: int, tiles: int, target: Ta
     return chosen | {PING_PONG.name(ir): walks and groups == 2, PERSISTENT.name(ir): int(walks)}
 
 
+def _groups_of_causal(ir: KernelIR, found: Chained) -> frozenset[int]:
+    """The groups that causal rows of a narrow head may have whose body computes a softmax and no more; none of
+    others. Of four, threads have registers for 64 keys without masks."""
+    columns = _widest(ir, (found.query.output.dims[1], found.sums.output.dims[1]))
+    is_long = tile_length(ir, found.rows) >= SHORT
+    if columns > NARROW_HEAD or found.rows != ir.grid[-1] or not is_long or not _is_plain(found, 64):
+        return frozenset()
+    if not grows_with_rows(ir, found.keys, found.rows) or not symbol(found.scores.output.dims[1]):
+        return frozenset()
+    return frozenset({2, 4} if _has_no_masks(ir, found, 64) else {2})
+
+
 def _narrow_turn(ir: KernelIR, found: Chained, groups: int, unevenness: float) -> int:
     """Keys of a turn of so many groups, for heads of up to 64 columns, whose exponentials take as long as their
     products: the more groups, the more of both run beside each other. 0 where other groups, or a pipelined program, are
@@ -90,15 +105,10 @@ def _narrow_turn(ir: KernelIR, found: Chained, groups: int, unevenness: float) -
 
     Three with 128 keys have 1.10 times the speed of torch's (walking 1.15), where two had 0.94 and pipelined programs
     1.00. Masks leave them registers for 64 keys: 1.01 to 1.17 from 2560 keys on, where pipelined programs have 0.69 to
-    1.07; shorter loops are those programs'. Of a causal loop, whose end is no multiple of 128, four with 64 keys: 0.97
-    to 1.31 for long rows; two for shorter ones, whose diagonal is less of a tile of 128 rows. Their threads have few
-    registers, so that bodies with more than the softmax stay with two."""
-    length, is_causal = tile_length(ir, found.rows), ends_with_rows(ir, found.keys, found.rows)
-    if is_causal or not _is_alike(ir, found):
-        many = is_causal and groups == 4 and length >= LONG and isinstance(ir.tiles[found.keys].begin, Expr)
-        if many and _is_plain(found, 64) and _has_no_masks(ir, found, 64):
-            return 64
-        return 128 if groups == 2 and length >= SHORT else 0
+    1.07; shorter loops are those programs'. Loops of several lengths that compute more than a softmax, or begin
+    elsewhere than at 0, have two groups; others are :mod:`.causal_rows`'s."""
+    if not _is_alike(ir, found):
+        return 128 if groups == 2 and tile_length(ir, found.rows) >= SHORT else 0
     if _has_no_masks(ir, found, 128):
         return 128 if groups == 3 and unevenness <= NEARLY_EVEN and _is_plain(found, 128) else 0
     is_known = ir.shape_mode.is_static and tile_length(ir, found.keys) >= LONG

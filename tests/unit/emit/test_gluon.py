@@ -149,7 +149,7 @@ def test_each_line_knows_the_users_line() -> None:
     assert len(source.lines) == len(lines)
     at = [n for text, n in zip(lines, source.lines, strict=True) if "tl.exp2(" in text]
     author = Path(flash.__file__).read_text().splitlines()
-    assert len(at) == 4 and all("torch.exp2(" in author[n - 1] for n in at)
+    assert len(at) == 2 and all("torch.exp2(" in author[n - 1] for n in at)
 
 
 def test_sources_of_triton_keep_their_hash() -> None:
@@ -408,7 +408,7 @@ def test_a_turn_above_no_diagonal_and_before_the_end_has_no_masks(launch: str, s
 
 def test_selections_are_counted() -> None:
     """The check of the test above can fail: the same turns with the loop's end masked in each."""
-    source = written(example(mode="dynamic"), keys=128)
+    source = written(example(causal=False, mode="dynamic"), keys=128)
     text = re.sub(r"if tile_n_begin \+ BLOCK_BLOCK_N <= \w+:", "if turns < 0:", source.text)
     assert text != source.text
     for turn in shortest_turns(build(replace(source, text=text), H200).code):
