@@ -4,8 +4,8 @@ A causal tile of rows has as many turns as rows before it, so that tiles of 64, 
 even on the multiprocessors, and have more or less of the diagonal's other side. Between schedules that decides more
 than their speed does: 48 heads of 2048 rows had 1.09 of the speed of torch's by pipelined programs and 0.96 by two
 groups, 12 of 2560 rows 1.19 and 1.34 (H100, 2026-11-27). So each way is judged by the work of the multiprocessor that
-ends last, as a multiple of the mean, over the way's speed where tiles are many (docs/measurements/warp-specialisation.md,
-*Causal rows of narrow heads*).
+ends last, as a multiple of the mean, over the way's speed where tiles are many
+(docs/measurements/warp-specialisation.md, *Causal rows of narrow heads*).
 """
 
 from __future__ import annotations

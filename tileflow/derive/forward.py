@@ -51,9 +51,10 @@ _NUMBER_TEXT: dict[str, str] = {
     **{name: f"math.{name}({{0}})" for name in (
         "exp", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "erf", "tanh", "floor", "ceil", "isnan", "isinf",
         "isfinite")},
-    "exp_gradual": "math.exp({0})", "exp2": "2.0 ** {0}", "trunc": "int({0})", "rsqrt": "{0} ** -0.5", "abs": "abs({0})", "relu": "max({0}, 0)",
-    "reciprocal": "1 / {0}", "sigmoid": "1 / (1 + math.exp(-{0}))", "fmod": "math.fmod({0}, {1})",
-    "truncdiv": "int({0} / {1})",
+    "exp_gradual": "math.exp({0})", "exp2": "2.0 ** {0}", "trunc": "int({0})", "rsqrt": "{0} ** -0.5",
+    "abs": "abs({0})", "relu": "max({0}, 0)",
+    "reciprocal": "1 / {0}", "sigmoid": "1 / (1 + math.exp(-{0}))",
+    "fmod": "math.fmod({0}, {1})", "truncdiv": "int({0} / {1})",
     "where": "{1} if {0} else {2}", "logical_and": "{0} and {1}", "logical_or": "{0} or {1}",
     "logical_xor": "bool({0}) != bool({1})", "logical_not": "not {0}",
 }  # fmt: skip

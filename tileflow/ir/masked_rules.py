@@ -118,7 +118,9 @@ def _chosen(known: Known, op: Op, value: Value, axis: int) -> int | None:
     tile = value.dims[axis].tile
     if tile is None:
         return None
-    return next((n for n, truth in ((2, True), (1, False)) if known.positions.is_never(op.inputs[0], truth, tile)), None)
+    return next(
+        (n for n, truth in ((2, True), (1, False)) if known.positions.is_never(op.inputs[0], truth, tile)), None
+    )
 
 
 def _keeps_infinity(known: Known, op: Op) -> bool:

@@ -63,7 +63,7 @@ class Positions:
         if right[0] != tile or left[0] == tile or self._ends_with(tile) != left[0]:
             return False
         apart = 1 + right[1] - left[1]  # at least by so much is the right side larger
-        return fn == "lt" and apart >= 1 or fn == "le" and apart >= 0
+        return (fn == "lt" and apart >= 1) or (fn == "le" and apart >= 0)
 
     def _position(self, operand: Operand) -> tuple[str, int] | None:
         """The tile whose positions a value holds, and what is added to them."""
@@ -105,8 +105,8 @@ class Positions:
         return self._ends_with(tile) == TileAttrs.of(begin).tile
 
     def is_peak(self, number: Operand, tile: Operand) -> bool:
-        """Whether a number of each row is at least a positive multiple of the largest that a tile is a positive multiple
-        of: where it is minus infinity, so is all of the row."""
+        """Whether a number of each row is no less than a positive multiple of the largest of its row, of which the tile
+        is a positive multiple: where it is minus infinity, so is all of the row."""
         return self._peak_of(number) == self._unscaled(tile)
 
     def _peak_of(self, operand: Operand) -> Operand | None:

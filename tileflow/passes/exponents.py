@@ -1,7 +1,7 @@
 """Exponents of scores: a scale, a difference and a change of base in one multiply-add.
 
-``torch.exp(scores * scale - peak[:, None])``, of a product's scores in a loop, takes three operations an element before its
-exponential, which has the base 2 in hardware: the scale, which the maximum reads as well, the difference, and
+``torch.exp(scores * scale - peak[:, None])``, of a product's scores in a loop, takes three operations an element before
+its exponential, which has the base 2 in hardware: the scale, which the maximum reads as well, the difference, and
 ``log2(e)``. The maximum of what is scaled by a positive number is the scaled maximum, so the scale may wait; then
 
     exp2(scores * (scale * log2(e)) - (peak * log2(e))[:, None])
@@ -95,7 +95,11 @@ def _sunk(scale: Op, block: Block) -> _Sunk | None:
             changed.add(op.output)
         else:
             return None
-    if not maxima or len(changed) < 2 + maxima or not scaled.isdisjoint(v for v in block.results if _is_value(v)):
+    if (
+        not maxima
+        or len(changed) < 2 + maxima
+        or not scaled.isdisjoint(v for v in block.results if isinstance(v, Value))
+    ):
         return None
     return _Sunk(scale, frozenset(changed))
 
@@ -121,8 +125,9 @@ def fuse_exponents(ir: KernelIR) -> KernelIR:
     exponentials: set[Value] = set()
     differences: set[Value] = set()
     for op in ir.walk():
-        if _is(op, "exp") and _is_value(op.inputs[0]) and ir.uses[op.inputs[0]] == 1:
-            difference = ir.definitions.get(op.inputs[0])
+        exponent = op.inputs[0] if _is(op, "exp") else None
+        if isinstance(exponent, Value) and ir.uses[exponent] == 1:
+            difference = ir.definitions.get(exponent)
             if difference is not None and _is_difference(difference) and scores.are_in_turns(difference):
                 exponentials.add(op.output)
                 differences.add(difference.output)
@@ -204,10 +209,6 @@ class _Scores:
 
 def _is(op: Op, fn: str) -> bool:
     return op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op) == PointwiseAttrs(fn, "float32")
-
-
-def _is_value(operand: Operand) -> bool:
-    return isinstance(operand, Value)
 
 
 def _is_scale(op: Op) -> bool:

@@ -38,8 +38,8 @@ def mask_partial_blocks(ir: KernelIR) -> KernelIR:
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """Numbers that are not above and not below those of a tile. ``tiles``: whose positions it is made of. The upper one
-    of positions is the one past the last, by which a turn asks for a mask that needs none where the rows begin there."""
+    """Numbers that are not above and not below those of a tile. ``tiles``: whose positions it is made of. Above
+    positions is the one past the last: some blocks that need no mask are taken for partial ones."""
 
     lo: Operand
     hi: Operand
@@ -82,7 +82,7 @@ class _Loops:
         ops.extend(asked)
         inner: list[Op] = []
         again = _Again(self.fresh, {v: o for o in ops for v in o.outputs}, inner)
-        renamed = {condition: again.made(condition)}
+        renamed: dict[Value, Operand] = {condition: again.made(condition)}
         result = self.fresh.value(op.output.type, op.output)
         inner.append(op.with_(inputs=tuple(rename(v, renamed) for v in op.inputs), outputs=(result,)))
         sides = Block((), tuple(inner), (result,)), Block((), (), (kept,))

@@ -24,8 +24,8 @@ _SMALLEST = 2.0**-125  # magnitude whose reciprocal is a normal float32 as well
 
 
 def reduce_strength(ir: KernelIR) -> KernelIR:
-    """``x // 8`` as ``x >> 3``, ``x % 8`` as ``x & 7``, of floats ``x % 8`` as ``x - floor(x * 0.125) * 8``, ``x / 8`` as
-    ``x * 0.125`` and ``x / scale`` as ``x * (1 / scale)``."""
+    """``x // 8`` as ``x >> 3``, ``x % 8`` as ``x & 7``; of floats ``x % 8`` as ``x - floor(x * 0.125) * 8``, ``x / 8``
+    as ``x * 0.125`` and ``x / scale`` as ``x * (1 / scale)``."""
     most = max((width(v) for op in ir.walk() for v in op.outputs), default=0)
     fresh = Fresh(ir)
     return with_body(ir, map_ops(ir.body, lambda op: _reduced(op, most, fresh)))

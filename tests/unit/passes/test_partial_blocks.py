@@ -198,7 +198,9 @@ def ending(end: Callable[..., Any], mask: Callable[..., Any]) -> int:
         for tm in tfl.tile(q.size(0)):
             top, total, acc = tfl.full([tm], float("-inf")), tfl.zeros([tm]), tfl.zeros([tm, v.size(1)])
             for tn in tfl.tile(end(tm, k)):
-                s = torch.where(mask(tm.index[:, None], tn.index[None, :]), tfl.dot(q[tm, :], k[tn, :].T), float("-inf"))
+                s = torch.where(
+                    mask(tm.index[:, None], tn.index[None, :]), tfl.dot(q[tm, :], k[tn, :].T), float("-inf")
+                )
                 new = torch.maximum(top, s.amax(1))
                 p, shrink = torch.exp(s - new[:, None]), torch.exp(top - new)
                 total = total * shrink + p.sum(1)
