@@ -93,7 +93,7 @@ def attention(
     group = group_of(heads, key_heads)
     for row, head, member, tile_m in tfl.tile([batch, key_heads, group, m], block_size=[1, 1, 1, None]):
         at, keys = (row.begin, head.begin, member.begin), (row.begin, head.begin)
-        scale = 1 / (math.log(2) * math.sqrt(d))  # here a constant, where sizes are
+        scale = 1 / (math.log(2) * math.sqrt(k.size(3)))  # here a constant, where sizes are
         query = q[*at, tile_m, :]
         peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
         acc = tfl.zeros([tile_m, d])
