@@ -68,3 +68,26 @@ def test_of_all_pairs_of_two_long_rows_one_is_a_loop(length: int, looped: tuple[
     args = tuple(torch.empty(4096, length, device="meta") for _ in range(2))
     config = gaps_of_pairs.lower(args, H200).default.to_dict()
     assert tuple(sorted(int(v) for name, v in config.items() if name.startswith("reduce:"))) == looped
+
+
+@tileflow.kernel
+def channel_norm(x):
+    out = torch.empty_like(x)
+    for images, pixels in tfl.tile([x.size(0), x.size(2)]):
+        value = x[images, :, pixels].float()
+        out[images, :, pixels] = (value - value.mean(1, keepdim=True)) * torch.rsqrt(value.var(1, keepdim=True) + 1e-6)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [
+        ((64, 96, 12544), (32, 2)),  # 167 us by blocks of 16 and four warps, 108 so
+        ((64, 8, 12544), None),  # a lane has a whole column
+        ((1, 96, 1024), None),  # too few programs
+    ],
+)
+def test_short_columns_have_few_warps(shape: tuple[int, ...], wanted: tuple[int, int] | None) -> None:
+    config = channel_norm.lower((torch.empty(shape, dtype=torch.float16, device="meta"),), H200).default
+    found = config["block:pixels"], config["num_warps"]
+    assert found == wanted if wanted else found[1] != 2
