@@ -1,4 +1,5 @@
-"""Attention of any length, under its default config, beside torch's: few heads, and rows that no block divides.
+"""Attention of any length, under its default config, beside torch's: few heads, and rows that no block divides; the
+gallery's text, and another as it is first written (:mod:`.written`).
 
     python -m tileflow_benchmarks.ratios.lengths --out DIR [--only WORDS]   on a GPU
     python -m tileflow_benchmarks.ratios.lengths --out DIR --dry-run        builds only, without one
@@ -25,15 +26,15 @@ from tileflow.target import target
 from .attention import AttentionCase, built, checked, sdpa
 from .command import build_ahead, chosen, device_of
 from .in_turns import medians
+from .written import WrittenCase
 
 _ROUNDS = 12
 _DEFAULT, _AUTHORS = "default", "author's order"
-_ORDER = "0,1,2,3"  # of the grid's axes: row, key head, head, rows
 
 
-def _cases(d: int, causal: bool, *sizes: tuple[int, int, int]) -> list[AttentionCase]:
-    what = f"D = {d}, {'causal' if causal else 'full'}"
-    return [AttentionCase(f"{what}, {b}x{h}x{m}", b, h, m, d, causal) for b, h, m in sizes]
+def _cases(d: int, causal: bool, *sizes: tuple[int, int, int], of: type[AttentionCase] = AttentionCase) -> Any:
+    what = f"{'as written, ' if of is WrittenCase else ''}D = {d}, {'causal' if causal else 'full'}"
+    return [of(f"{what}, {b}x{h}x{m}", b, h, m, d, causal) for b, h, m in sizes]
 
 
 CASES = (
@@ -46,6 +47,11 @@ CASES = (
     *_cases(64, False, (8, 12, 197), (8, 16, 577), (4, 20, 1500), (2, 20, 2600), (1, 20, 3333), (1, 12, 4444)),
     *_cases(64, False, (1, 24, 5555), (1, 12, 10000), (2, 16, 3072), (1, 32, 4096)),
     *_cases(128, False, (1, 32, 1777), (1, 16, 3333), (2, 16, 2048)),
+    *_cases(64, True, (1, 32, 3000), (3, 16, 2048), (1, 12, 4096), (1, 20, 4444), of=WrittenCase),
+    *_cases(128, True, (1, 32, 1777), (1, 16, 7000), (1, 32, 4096), of=WrittenCase),
+    *_cases(64, False, (2, 20, 2600), (1, 12, 10000), of=WrittenCase),
+    *_cases(128, False, (1, 16, 3333), (1, 32, 4096), of=WrittenCase),
+    *_cases(80, True, (1, 32, 2600), of=WrittenCase),
 )
 
 
@@ -53,8 +59,9 @@ def configs(lowered: Lowered) -> dict[str, Config]:
     """Return the default, and the same in the author's order where that is another one."""
     default = lowered.default
     found = {_DEFAULT: default}
-    if default["order"] != _ORDER:
-        found[_AUTHORS] = lowered.space.normalise(default.with_({"order": _ORDER}))
+    as_written = ",".join(map(str, range(len(lowered.regions[0].grid))))
+    if default["order"] != as_written:
+        found[_AUTHORS] = lowered.space.normalise(default.with_({"order": as_written}))
     return found
 
 
