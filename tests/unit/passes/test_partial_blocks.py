@@ -181,7 +181,7 @@ def masks(ir: KernelIR) -> int:
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 @pytest.mark.parametrize("kernel", [causal, causal_by_branch])
 def test_a_causal_mask_leaves_out_the_keys_past_the_loops_end(kernel: Any, mode: str) -> None:
-    """3000 rows had three masks a turn beside the author's: 0.75 of the speed of 3072 (H100)."""
+    """3000 rows had three masks a turn beside the author's: 121 us in place of 104 (32 heads, H100)."""
     args = tuple(torch.empty(32, 3000, 64, dtype=torch.bfloat16, device="meta") for _ in range(3))
     assert masks(region(kernel, *args, mode=mode)) == 0
 
