@@ -16,18 +16,16 @@ from .attention import AttentionCase
 
 
 @tileflow.kernel(inputs=flash.inputs, reference=flash.reference)
-def attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, with_lse: bool = False
-) -> torch.Tensor:
+def attention(q, k, v, causal=False, with_lse=False):  # type: ignore[no-untyped-def]
     """(batch, heads, m, d) by as many keys and heads."""
-    d = q.size(3)
+    batch, heads, m, d = q.shape
     out = torch.empty_like(q)
-    q, k, v, flat = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), out.flatten(0, 1)
-    for head, rows in tfl.tile([q.size(0), q.size(1)], block_size=[1, None]):
+    q, k, v, flat = (x.flatten(0, 1) for x in (q, k, v, out))
+    for head, rows in tfl.tile([batch * heads, m], block_size=[1, None]):
         at = head.begin
         peak, total = tfl.full([rows], float("-inf")), tfl.zeros([rows])
         acc = tfl.zeros([rows, d])
-        for keys in tfl.tile(rows.end if causal else k.size(1)):
+        for keys in tfl.tile(rows.end if causal else m):
             scores = tfl.dot(q[at, rows, :], k[at, keys, :].T) / math.sqrt(d)
             if causal:
                 scores = torch.where(rows.index[:, None] >= keys.index[None, :], scores, float("-inf"))
