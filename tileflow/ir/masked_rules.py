@@ -101,7 +101,7 @@ def pointwise(known: Known, op: Op, value: Value, axis: int) -> float | None:
     attrs, found = PointwiseAttrs.of(op), [known.broadcast(v, value, axis) for v in op.inputs]
     if attrs.fn == "where" and (chosen := _chosen(known, op, value, axis)) is not None:
         return found[chosen]
-    if found == [-math.inf, None] and _keeps_infinity(known, op):
+    if found == [-math.inf, None] and _keeps_infinity(known, op, value, axis):
         return -math.inf
     if any(f is None for f in found):
         return None
@@ -115,7 +115,7 @@ def pointwise(known: Known, op: Op, value: Value, axis: int) -> float | None:
 
 def _chosen(known: Known, op: Op, value: Value, axis: int) -> int | None:
     """The operand that a selection gives in all masked lanes."""
-    tile = value.dims[axis].tile
+    tile = _lone_tile(value, axis)
     if tile is None:
         return None
     return next(
@@ -123,23 +123,30 @@ def _chosen(known: Known, op: Op, value: Value, axis: int) -> int | None:
     )
 
 
-def _keeps_infinity(known: Known, op: Op) -> bool:
+def _lone_tile(value: Value, axis: int) -> str | None:
+    """The tile whose lanes a dimension has, where no other dimension of the value has them."""
+    tile = value.dims[axis].tile
+    return tile if sum(dim.tile == tile for dim in value.dims) == 1 else None
+
+
+def _keeps_infinity(known: Known, op: Op, value: Value, axis: int) -> bool:
     """Whether minus infinity times a positive number, or less the largest number of its row, is minus infinity, or all
-    of the row is NaN."""
+    of the row is NaN, which nothing asks for."""
     left, right = op.inputs[:2]
     match PointwiseAttrs.of(op).fn:
         case "mul":
             return known.positions.is_positive(right)
         case "sub":
-            return known.positions.is_peak(right, left)
+            is_of_row = not isinstance(right, Value) or value.dims[axis] not in right.dims
+            return is_of_row and known.positions.is_peak(right, left) and not known.positions.asks(value.dims[axis])
     return False
 
 
 def branch(known: Known, op: Op, value: Value, axis: int) -> float | None:
     """What both sides hold, or the first one where the second is that of full blocks."""
-    place, tile = op.outputs.index(value), value.dims[axis].tile
+    place, tile = op.outputs.index(value), _lone_tile(value, axis)
     first, second = (known.broadcast(side.results[place], value, axis) for side in op.regions)
-    is_full = bool(tile and op.inputs) and known.positions.is_full_without(op.inputs[0], tile or "")
+    is_full = tile is not None and bool(op.inputs) and known.positions.is_full_without(op.inputs[0], tile)
     return first if first == second or is_full else None
 
 

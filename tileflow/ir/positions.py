@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .attributes import PointwiseAttrs, ReduceAttrs, TileAttrs
-from .graph import Op, Operand, Tile
+from .graph import KernelIR, Op, Operand, Tile
 from .kinds import OpKind
+from .ops import POINTWISE
 from .signs import is_positive
-from .types import Value
+from .types import Dim, Value, is_float
 
 NEGATED = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
 SWAPPED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
@@ -26,10 +27,22 @@ INTEGERS = frozenset({"int32", "int64"})
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """``tiles``: the region's. ``definitions``: the op behind each value."""
+    """``tiles``: the region's. ``definitions``: the op behind each value. ``asked``: the dimensions of floats that
+    something compares or rounds to ints, by which NaN becomes a number."""
 
     tiles: Mapping[str, Tile]
     definitions: Mapping[Value, Op]
+    asked: frozenset[Dim]
+
+    @classmethod
+    def of(cls, ir: KernelIR) -> Positions:
+        """Those of a region."""
+        asked = (v.dims for op in ir.walk() if _asks(op) for v in op.values if is_float(v.type.dtype))
+        return cls(ir.tiles, ir.definitions, frozenset(d for dims in asked for d in dims))
+
+    def asks(self, dim: Dim) -> bool:
+        """Whether something may tell NaN from a number in the lanes of a dimension."""
+        return dim in self.asked
 
     def is_never(self, condition: Operand, truth: bool, tile: str) -> bool:
         """Whether no lane past the end of ``tile``, beside lanes of other tiles that count, answers a condition so."""
@@ -122,10 +135,8 @@ class Positions:
             found = (self._peak_of(v) for v in op.inputs)
             return next((peak for peak in found if peak is not None), None)
         if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn == "where":
-            _, first, second = op.inputs  # a row without any key may have another number
-            number, other = (second, first) if isinstance(first, Value) else (first, second)
-            is_finite = not isinstance(number, Value) and math.isfinite(number)
-            return self._peak_of(other) if is_finite else None
+            peaks = {self._peak_of(v) for v in op.inputs[1:] if not _is_finite(v)}  # a row without keys may have one
+            return peaks.pop() if len(peaks) == 1 else None
         return None
 
     def _unscaled(self, operand: Operand) -> Operand:
@@ -140,8 +151,19 @@ class Positions:
         return is_product and self.is_positive(op.inputs[1])
 
     def is_positive(self, number: Operand) -> bool:
-        """Whether a number of the program's is known to be positive, or NaN."""
+        """Whether a number that the program has one of is known to be positive."""
         return is_positive(number, self.definitions)
 
     def _maker(self, operand: Operand) -> Op | None:
         return self.definitions.get(operand) if isinstance(operand, Value) else None
+
+
+def _is_finite(operand: Operand) -> bool:
+    return not isinstance(operand, Value) and math.isfinite(operand)
+
+
+def _asks(op: Op) -> bool:
+    """Whether an operation tells NaN from a number: comparisons, tests, and conversions to ints."""
+    if op.kind is OpKind.CAST:
+        return not is_float(op.output.type.dtype)
+    return op.kind is OpKind.POINTWISE and POINTWISE[PointwiseAttrs.of(op).fn].boolean

@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping
 
 from ..expr import Expr
-from .attributes import PointwiseAttrs
+from .attributes import PointwiseAttrs, SizeAttrs
 from .graph import Op, Operand
 from .kinds import OpKind
 from .types import Value
 
+_SMALL = 2.0**-60  # a few such make no number that float32 lacks
 _NEVER_NEGATIVE = (":", ".shape.", ".stride.")  # block sizes and other knobs, what tensors have
 
 
@@ -38,15 +39,24 @@ def is_nonnegative(e: Expr) -> bool:
 
 
 def is_positive(number: Operand, definitions: Mapping[Value, Op]) -> bool:
-    """Whether a constant is above 0 and finite; of a program's number whether it is no less than 0, or NaN."""
+    """Whether a number that a program has one of is above 0 and finite, as float32 has it: constants, roots of sizes,
+    and what is made of such by products and quotients."""
     if not isinstance(number, Value):
-        return 0 < number < math.inf
+        return _SMALL <= number <= 1 / _SMALL
     op = definitions.get(number)
-    if op is None or op.kind is not OpKind.POINTWISE:
+    if op is None or number.dims or op.kind is not OpKind.POINTWISE:
         return False
     match PointwiseAttrs.of(op).fn:
         case "sqrt" | "rsqrt":
-            return True
+            return _is_size(op.inputs[0], definitions)
         case "div" | "mul":
             return all(is_positive(v, definitions) for v in op.inputs)
     return False
+
+
+def _is_size(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
+    """Whether an operand is a size of a tensor: of one without elements nothing is computed."""
+    op = definitions.get(operand) if isinstance(operand, Value) else None
+    while op is not None and op.kind is OpKind.CAST:
+        op = definitions.get(op.inputs[0]) if isinstance(op.inputs[0], Value) else None
+    return op is not None and op.kind is OpKind.SIZE and is_nonnegative(SizeAttrs.of(op).value)

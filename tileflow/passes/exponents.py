@@ -10,8 +10,9 @@ is one multiply-add an element, as an author who counts instructions writes it (
 of 64 columns spend more time on exponents than on products.
 
 The difference of two large numbers is rounded otherwise: by as much as the scores themselves are, which follow from
-operands of at most 16 bits. What is not computed from such a product alone stays: a mask with a large number in place
-of minus infinity, added or selected, would leave a difference of nothing as that of its roundings.
+operands of at most 16 bits, as in torch's own flash attention. What is not computed from such a product alone stays, and
+what is scaled by more than 1e4: a mask with a large number in place of minus infinity, added or selected, or a
+temperature next to 0, would leave a difference of nothing as that of its roundings.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from ..ir.types import FLOAT_BITS, TileType, Value, width
 from .rewrite import Fresh, map_ops, with_body
 
 _LOG2_E = 1 / math.log(2)
+_LARGEST = 1e4  # constant that scores are scaled by, or moved
+_LOWEST = -3.4028234663852886e38  # of float32
 _FUNCTIONS_OF_SCORES = frozenset({"add", "sub", "mul", "neg", "tanh", "sigmoid"})  # of scores and of numbers
 
 
@@ -142,6 +145,19 @@ def fuse_exponents(ir: KernelIR) -> KernelIR:
         ops.append(Op(OpKind.POINTWISE, (operand, number), (out,), PointwiseAttrs("mul", "float32"), (), like.loc))
         return out
 
+    def in_range(number: Value, product: Operand, like: Op, ops: list[Op]) -> Operand:
+        """The product, but no infinity of a finite number: a row without any key may have the lowest there is."""
+        kept, is_infinite, chosen = (
+            fresh.value(replace(number.type, dtype=dtype), like.output) for dtype in ("float32", "bool", "float32")
+        )
+        for out, fn, inputs in (
+            (kept, "maximum", (product, _LOWEST)),
+            (is_infinite, "eq", (number, -math.inf)),
+            (chosen, "where", (is_infinite, number, kept)),
+        ):
+            ops.append(Op(OpKind.POINTWISE, inputs, (out,), PointwiseAttrs(fn, "float32"), (), like.loc))
+        return chosen
+
     def rewrite(op: Op) -> list[Op]:
         if _is(op, "exp") and op.output in exponentials:
             return [op.with_(attrs=replace(PointwiseAttrs.of(op), fn="exp2"))]
@@ -155,7 +171,7 @@ def fuse_exponents(ir: KernelIR) -> KernelIR:
             left = scale.inputs[0]
             number = times(scale.inputs[1], number, op, TileType("float32", weak=True), ops)
         assert isinstance(right, Value)
-        right = times(right, _LOG2_E, op, right.type, ops)
+        right = in_range(right, times(right, _LOG2_E, op, right.type, ops), op, ops)
         left = times(left, number, op, op.output.type, ops)
         return [*ops, op.with_(inputs=(left, right))]
 
@@ -182,8 +198,8 @@ class _Scores:
         return self.known[operand]
 
     def _gives(self, op: Op, value: Value) -> bool:
-        if op.kind in PRODUCTS:
-            return all(FLOAT_BITS.get(v.type.dtype, 32) <= 16 for v in op.values[:2])
+        if op.kind in PRODUCTS:  # without sums that it adds to
+            return len(op.values) == 2 and all(FLOAT_BITS.get(v.type.dtype, 32) <= 16 for v in op.values)
         if op.kind is OpKind.CAST:
             return self.are(op.inputs[0])
         if op.kind is OpKind.IF:
@@ -193,8 +209,10 @@ class _Scores:
             return False
         if (filled := _filled(op)) is not None:
             return self.are(filled)
-        tiles = [v for v in op.values if v.dims]
-        return PointwiseAttrs.of(op).fn in _FUNCTIONS_OF_SCORES and len(tiles) == 1 and self.are(tiles[0])
+        fn, tiles = PointwiseAttrs.of(op).fn, [v for v in op.values if v.dims]
+        if fn not in _FUNCTIONS_OF_SCORES or len(tiles) != 1 or any(_is_large(v) for v in op.inputs):
+            return False
+        return self.are(tiles[0]) and (fn == "mul" or len(op.values) == 1)
 
     def are_in_turns(self, op: Op) -> bool:
         """Whether an operation takes scores of one turn of a loop. What has those of a whole row becomes such a loop
@@ -205,6 +223,10 @@ class _Scores:
     def are_scaled(self, op: Op) -> bool:
         """Whether an operation scales scores of one turn by a number that is known to be positive."""
         return _is_scale(op) and is_positive(op.inputs[1], self.ir.definitions) and self.are_in_turns(op)
+
+
+def _is_large(operand: Operand) -> bool:
+    return not isinstance(operand, Value) and not abs(operand) <= _LARGEST
 
 
 def _is(op: Op, fn: str) -> bool:

@@ -126,7 +126,7 @@ class MaskedValues:
     def __init__(self, ir: KernelIR) -> None:
         self._tiles = ir.tiles
         self._definitions = ir.definitions
-        self.positions = Positions(ir.tiles, ir.definitions)
+        self.positions = Positions.of(ir)
         self._found: dict[tuple[Value, int], float | None] = {}
 
     def at(self, value: Operand, axis: int) -> float | None:

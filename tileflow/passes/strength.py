@@ -5,7 +5,8 @@ infinity; an arithmetic shift and a mask do the latter, so that the corrections 
 A remainder of floats is a call of the vendor's loop in general; a power of two divides them exactly.
 
 Floats over a Python number are multiplied by its reciprocal, which is what torch does on a GPU: the scale of
-attention's scores, written ``scores / math.sqrt(d)``, takes one instruction in place of four.
+attention's scores, written ``scores / math.sqrt(d)``, takes one instruction in place of four. Quotients that are rounded
+to whole numbers or compared are divided: 49 times the reciprocal of 49 is below 1.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..ir.attributes import PointwiseAttrs
+from ..ir.attributes import NO_ATTRS, PointwiseAttrs
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
+from ..ir.ops import POINTWISE
 from ..ir.types import TileType, Value, is_float, width
 from .rewrite import Fresh, map_ops, with_body
 
 MOST = 1 << 62  # that a divisor may be
+_WHOLE = frozenset(
+    {"floor", "ceil", "trunc", "round", "floordiv", "truncdiv", "remainder", "remainder_by_power", "fmod"}
+)
 _SMALLEST = 2.0**-125  # magnitude whose reciprocal is a normal float32 as well
 
 
@@ -27,21 +32,43 @@ def reduce_strength(ir: KernelIR) -> KernelIR:
     """``x // 8`` as ``x >> 3``, ``x % 8`` as ``x & 7``; of floats ``x % 8`` as ``x - floor(x * 0.125) * 8``, ``x / 8``
     as ``x * 0.125`` and ``x / scale`` as ``x * (1 / scale)``."""
     most = max((width(v) for op in ir.walk() for v in op.outputs), default=0)
-    fresh = Fresh(ir)
-    return with_body(ir, map_ops(ir.body, lambda op: _reduced(op, most, fresh)))
+    divides = any(isinstance(op.attrs, PointwiseAttrs) and op.attrs.fn == "div" for op in ir.walk())
+    fresh, exact = Fresh(ir), _exact(ir) if divides else set[Value]()
 
-
-def _reduced(op: Op, most: int, fresh: Fresh) -> list[Op]:
-    """``most``: dimensions of a value of the region. Of what has fewer, as the mean of a row, there are few numbers,
-    which read better as the author has them."""
-    if not isinstance(op.attrs, PointwiseAttrs):
+    def rewrite(op: Op) -> list[Op]:
+        if not isinstance(op.attrs, PointwiseAttrs):
+            return [op]
+        match op.attrs.fn:
+            # of what has fewer dimensions, as the mean of a row, there are few numbers: the author's text reads better
+            case "div" if 0 < most == width(op.output) and op.output not in exact:
+                return _multiplied(op, fresh)
+            case "floordiv" | "remainder":
+                return [_shifted(op)]
         return [op]
-    match op.attrs.fn:
-        case "div" if 0 < most == width(op.output):
-            return _multiplied(op, fresh)
-        case "floordiv" | "remainder":
-            return [_shifted(op)]
-    return [op]
+
+    return with_body(ir, map_ops(ir.body, rewrite))
+
+
+def _exact(ir: KernelIR) -> set[Value]:
+    """What is rounded to whole numbers or compared, by way of whatever: a quotient next to a whole number decides."""
+    found = {v for op in ir.walk() if _rounds(op) for v in op.values}
+    known = -1
+    while found and known != len(found):  # until no turn of a loop hands on another
+        known = len(found)
+        for op in reversed(ir.ops):
+            if not found.isdisjoint((*op.outputs, *(p for r in op.regions for p in r.params))):
+                found.update(op.values)
+                found.update(v for r in op.regions for v in r.results if isinstance(v, Value))
+    return found
+
+
+def _rounds(op: Op) -> bool:
+    if op.kind is OpKind.CAST:
+        return not is_float(op.output.type.dtype) and is_float(op.values[0].type.dtype)
+    if op.kind is not OpKind.POINTWISE:
+        return False
+    attrs = PointwiseAttrs.of(op)
+    return attrs.fn in _WHOLE or (POINTWISE[attrs.fn].boolean and is_float(attrs.operand))
 
 
 def _multiplied(op: Op, fresh: Fresh) -> list[Op]:
@@ -51,9 +78,13 @@ def _multiplied(op: Op, fresh: Fresh) -> list[Op]:
     if isinstance(divisor, Value):
         if divisor.dims or not divisor.type.weak:
             return [op]
+        one = fresh.value(TileType(attrs.operand), op.output)  # Triton's interpreter has Python's numbers else
         reciprocal = fresh.value(TileType(attrs.operand, weak=True), op.output)
-        once = Op(OpKind.POINTWISE, (1.0, divisor), (reciprocal,), attrs, (), op.loc)
-        return [once, op.with_(inputs=(number, reciprocal), attrs=replace(attrs, fn="mul"))]
+        return [
+            Op(OpKind.FULL, (1.0,), (one,), NO_ATTRS, (), op.loc),
+            Op(OpKind.POINTWISE, (one, divisor), (reciprocal,), attrs, (), op.loc),
+            op.with_(inputs=(number, reciprocal), attrs=replace(attrs, fn="mul")),
+        ]
     if not _SMALLEST <= abs(divisor) <= 1 / _SMALLEST:
         return [op]
     return [op.with_(inputs=(number, 1 / divisor), attrs=replace(attrs, fn="mul"))]

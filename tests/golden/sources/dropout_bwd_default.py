@@ -44,10 +44,11 @@ def dropout_bwd_0(
     # grad_x[tile] = torch.where(keep, grad[tile] / (1 - p), 0.0)
     v4 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v5 = 1.0 - v0
-    v6 = v5.to(tl.float32)
-    v7 = 1.0 / v6
-    v8 = v4.to(tl.float32)
-    v9 = v8 * v7
-    v10 = tl.where(keep, v9, 0.0)
-    v11 = v10.to(tl.bfloat16)
-    tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v11, mask=tile_1_mask[None, :])
+    v6 = tl.full([], 1.0, tl.float32)
+    v7 = v5.to(tl.float32)
+    v8 = v6 / v7
+    v9 = v4.to(tl.float32)
+    v10 = v9 * v8
+    v11 = tl.where(keep, v10, 0.0)
+    v12 = v11.to(tl.bfloat16)
+    tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v12, mask=tile_1_mask[None, :])

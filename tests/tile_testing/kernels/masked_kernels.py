@@ -10,7 +10,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import Case, Cases, ints
+from tile_testing.kernels.cases import Case, Cases, ints, rand
 
 Mask = Callable[[Any, Any], Any]
 # which scores are kept, of the queries' and the keys' positions
@@ -119,3 +119,174 @@ for _name, _mask in MASKS.items():
 for _name in CAUSAL:  # of 70 rows and of 65, of which the last tile has one
     _add(f"{_name}_softmax", _softmax(MASKS[_name], 1.0), ARGS, (16, 16), (16, 32), (64, 16), (32, 64))
     _add(f"{_name}_softmax_of_65", _softmax(MASKS[_name], 0.5), tuple(a[:65] for a in ARGS), (16, 32), (64, 16))
+
+
+# ---- what the passes must leave alone ------------------------------------------------------------
+
+Q, K = (rand(70, 16, seed=n).half() for n in range(2))
+SQUARE = rand(70, 70, seed=3)
+LOWER = torch.ones(70, 70, dtype=torch.bool).tril()
+INFINITE = float("-inf")
+
+
+def _scores() -> torch.Tensor:
+    return Q.float() @ K.float().T
+
+
+@CASES.case(
+    Q,
+    K,
+    wanted=lambda q, k: torch.logsumexp(_scores().masked_fill(LOWER.tril(-20), INFINITE), 1),
+    tm=16,
+    tn=16,
+)
+@tileflow.kernel
+def from_the_lowest_number(q, k):
+    """A usual guard for rows without a key; times ``log2(e)`` it is minus infinity."""
+    out = torch.empty(q.size(0), device=q.device)
+    for tm in tfl.tile(q.size(0)):
+        top, total = tfl.full([tm], -3.4e38), tfl.zeros([tm])
+        for tn in tfl.tile(k.size(0)):
+            s = tfl.dot(q[tm, :], k[tn, :].T)
+            s = torch.where(tm.index[:, None] - tn.index[None, :] < 20, s, float("-inf"))
+            new = torch.maximum(top, s.amax(1))
+            total = total * torch.exp(top - new) + torch.exp(s - new[:, None]).sum(1)
+            top = new
+        out[tm] = top + torch.log(total)
+    return out
+
+
+@CASES.case(Q, K, torch.full((70, 70), -3e38), wanted=lambda q, k, mask: torch.full((70,), 70.0))
+@tileflow.kernel
+def with_a_mask_in_memory(q, k, mask):
+    """The sum is the product's own, which adds to the mask."""
+    out = torch.empty(q.size(0), device=q.device)
+    for tm in tfl.tile(q.size(0)):
+        total = tfl.zeros([tm])
+        for tn in tfl.tile(k.size(0), block_size=128):
+            s = tfl.dot(q[tm, :], k[tn, :].T) + mask[tm, tn]
+            total = total + torch.exp(s - s.amax(1)[:, None]).sum(1)
+        out[tm] = total
+    return out
+
+
+@CASES.case(Q, K, torch.zeros(1), wanted=lambda q, k, t: torch.arange(1, 71).float())
+@tileflow.kernel
+def by_a_root_of_zero(q, k, t):
+    out = torch.empty(q.size(0), device=q.device)
+    for tm in tfl.tile(q.size(0)):
+        total = tfl.zeros([tm])
+        for tn in tfl.tile(k.size(0), block_size=128):
+            s = tfl.dot(q[tm, :], k[tn, :].T) * torch.sqrt(t[0])
+            s = torch.where(tm.index[:, None] >= tn.index[None, :], s, float("-inf"))
+            total = total + torch.exp(s - s.amax(1)[:, None]).sum(1)
+        out[tm] = total
+    return out
+
+
+@CASES.case(Q.float(), wanted=lambda k: torch.zeros(70), tm=16, tn=64)
+@tileflow.kernel
+def by_roots_of_lanes(k):
+    """Those past the end are 0."""
+    out = torch.empty(k.size(0), device=k.device)
+    for tm in tfl.tile(k.size(0)):
+        total = tfl.zeros([tm])
+        for tn in tfl.tile(tm.end):
+            norms = k[tm, :].pow(2).sum(1)[:, None] * k[tn, :].pow(2).sum(1)[None, :]
+            s = torch.where(tm.index[:, None] >= tn.index[None, :], 1.0, float("-inf")) * torch.sqrt(norms)
+            total = total + torch.exp(s - 150.0).sum(1)
+        out[tm] = total
+    return out
+
+
+def _by_columns(x: torch.Tensor) -> torch.Tensor:
+    """Of tiles of 16 rows and all keys before their end."""
+    found = []
+    for begin in range(0, 70, 16):
+        end = min(begin + 16, 70)
+        s = x[begin:end, :end].masked_fill(~LOWER[begin:end, :end], INFINITE)
+        found.append(torch.exp(s - s.amax(0)[None, :]).sum(1))
+    return torch.cat(found)
+
+
+@CASES.case(SQUARE, wanted=_by_columns)
+@tileflow.kernel
+def less_the_largest_of_columns(x):
+    """A column past the end has nothing but minus infinity."""
+    out = torch.empty(x.size(0), device=x.device)
+    for tm in tfl.tile(x.size(0), block_size=16):
+        total = tfl.zeros([tm])
+        for tn in tfl.tile(tm.end, block_size=128):
+            s = torch.where(tm.index[:, None] >= tn.index[None, :], x[tm, tn], float("-inf"))
+            total = total + torch.exp(s - s.amax(0)[None, :]).sum(1)
+        out[tm] = total
+    return out
+
+
+def _without_nan(x: torch.Tensor) -> torch.Tensor:
+    s = x.masked_fill(~LOWER.tril(-1), INFINITE)
+    found = torch.exp(s - s.amax(1)[:, None]).nan_to_num(nan=1.0).sum(1)
+    found[0] = 16.0  # keys of the first tile
+    return found
+
+
+@CASES.case(SQUARE, wanted=_without_nan)
+@tileflow.kernel
+def with_another_number_for_nan(x):
+    out = torch.empty(x.size(0), device=x.device)
+    for tm in tfl.tile(x.size(0), block_size=16):
+        total = tfl.zeros([tm])
+        for tn in tfl.tile(tm.end, block_size=128):
+            s = torch.where(tm.index[:, None] > tn.index[None, :], x[tm, tn], float("-inf"))
+            total = total + torch.nan_to_num(torch.exp(s - s.amax(1)[:, None]), nan=1.0).sum(1)
+        out[tm] = total
+    return out
+
+
+def _pairs(a: torch.Tensor) -> torch.Tensor:
+    row = torch.arange(70)
+    return ((row + 1) * ((row // 16 + 1) * 16).clamp(max=70)).float()
+
+
+@CASES.case(torch.zeros(70), wanted=_pairs)
+@tileflow.kernel
+def of_pairs_of_lanes(a):
+    """A tile's lanes in two dimensions, of which the mask speaks of one."""
+    out = torch.empty(a.size(0), device=a.device)
+    for tm in tfl.tile(a.size(0), block_size=16):
+        total = tfl.zeros([tm])
+        for tn in tfl.tile(tm.end, block_size=128):
+            pairs = torch.exp(a[tn][:, None, None] + a[tn][None, None, :])
+            kept = torch.where((tm.index[:, None] >= tn.index[None, :])[None, :, :], pairs, 0.0)
+            total = total + kept.sum(0).sum(1)
+        out[tm] = total
+    return out
+
+
+@CASES.case(Q, K, wanted=lambda q, k: K.float()[_scores().masked_fill(~LOWER, INFINITE).argmax(1)], tm=16, tn=16)
+@tileflow.kernel
+def next_to_the_largest(q, k):
+    """A temperature next to 0."""
+    out = torch.empty(q.size(0), k.size(1), device=q.device)
+    for tm in tfl.tile(q.size(0)):
+        top, total, acc = tfl.full([tm], float("-inf")), tfl.zeros([tm]), tfl.zeros([tm, k.size(1)])
+        for tn in tfl.tile(tm.end):
+            s = tfl.dot(q[tm, :], k[tn, :].T) / 1e-9
+            s = torch.where(tm.index[:, None] >= tn.index[None, :], s, float("-inf"))
+            new = torch.maximum(top, s.amax(1))
+            p, shrink = torch.exp(s - new[:, None]), torch.exp(top - new)
+            total = total * shrink + p.sum(1)
+            acc = tfl.dot(p.to(k.dtype), k[tn, :], acc=acc * shrink[:, None])
+            top = new
+        out[tm, :] = acc / total[:, None]
+    return out
+
+
+@CASES.case(SQUARE, 0.0, wanted=lambda x, divisor: x / divisor, t=16)
+@tileflow.kernel
+def over_a_number_of_the_call(x, divisor: float):
+    """Zero, by which Python's numbers do not divide."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = x[t, :] / divisor
+    return out
