@@ -3,7 +3,6 @@ numbers of a program are positive, by how they are computed."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from ..expr import Expr

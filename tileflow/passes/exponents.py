@@ -10,8 +10,8 @@ is one multiply-add an element, as an author who counts instructions writes it (
 of 64 columns spend more time on exponents than on products.
 
 The difference of two large numbers is rounded otherwise: by as much as the scores themselves are, which follow from
-operands of at most 16 bits, as in torch's own flash attention. What is not computed from such a product alone stays, and
-what is scaled by more than 1e4: a mask with a large number in place of minus infinity, added or selected, or a
+operands of at most 16 bits, as in torch's own flash attention. What is not computed from such a product alone stays,
+and what is scaled by more than 1e4: a mask with a large number in place of minus infinity, added or selected, or a
 temperature next to 0, would leave a difference of nothing as that of its roundings.
 """
 

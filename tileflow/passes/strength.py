@@ -5,8 +5,8 @@ infinity; an arithmetic shift and a mask do the latter, so that the corrections 
 A remainder of floats is a call of the vendor's loop in general; a power of two divides them exactly.
 
 Floats over a Python number are multiplied by its reciprocal, which is what torch does on a GPU: the scale of
-attention's scores, written ``scores / math.sqrt(d)``, takes one instruction in place of four. Quotients that are rounded
-to whole numbers or compared are divided: 49 times the reciprocal of 49 is below 1.
+attention's scores, written ``scores / math.sqrt(d)``, takes one instruction in place of four. Quotients that are
+rounded to whole numbers or compared are divided: 49 times the reciprocal of 49 is below 1.
 """
 
 from __future__ import annotations
