@@ -18,7 +18,8 @@ NAMES = [
     *(f"{name}_16x32" for name in MASKS),
     *(f"{name}_softmax_64x16" for name in CAUSAL),
     *(f"{name}_softmax_of_65_16x32" for name in CAUSAL),
-    *(name for name in CASES if not name[-1].isdigit()),  # what the passes leave alone
+    # what the passes leave alone, but sums of 3e38 and a score: matrix units round them toward zero, each by itself
+    *(name for name in CASES if not name[-1].isdigit() and name != "with_a_mask_in_memory"),
 ]
 
 

@@ -37,11 +37,11 @@ def is_nonnegative(e: Expr) -> bool:
     return e.is_truth or e.op == "next_pow2"
 
 
-def is_positive(number: Operand, definitions: Mapping[Value, Op]) -> bool:
+def is_positive(number: Operand, definitions: Mapping[Value, Op], most: float = 1 / _SMALL) -> bool:
     """Whether a number that a program has one of is above 0 and finite, as float32 has it: constants, roots of sizes,
-    and what is made of such by products and quotients."""
+    and what is made of such by products and quotients. ``most``: that a constant, or its reciprocal, may be."""
     if not isinstance(number, Value):
-        return _SMALL <= number <= 1 / _SMALL
+        return 1 / most <= number <= most
     op = definitions.get(number)
     if op is None or number.dims or op.kind is not OpKind.POINTWISE:
         return False
@@ -49,7 +49,7 @@ def is_positive(number: Operand, definitions: Mapping[Value, Op]) -> bool:
         case "sqrt" | "rsqrt":
             return _is_size(op.inputs[0], definitions)
         case "div" | "mul":
-            return all(is_positive(v, definitions) for v in op.inputs)
+            return all(is_positive(v, definitions, most) for v in op.inputs)
     return False
 
 

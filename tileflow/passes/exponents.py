@@ -11,8 +11,8 @@ of 64 columns spend more time on exponents than on products.
 
 The difference of two large numbers is rounded otherwise: by as much as the scores themselves are, which follow from
 operands of at most 16 bits, as in torch's own flash attention. What is not computed from such a product alone stays,
-and what is scaled by more than 1e4: a mask with a large number in place of minus infinity, added or selected, or a
-temperature next to 0, would leave a difference of nothing as that of its roundings.
+and what is scaled by more than 1e4, or by a number of the call: a mask with a large number in place of minus infinity,
+added or selected, or a temperature next to 0, would leave a difference of nothing as that of its roundings.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .rewrite import Fresh, map_ops, with_body
 _LOG2_E = 1 / math.log(2)
 _LARGEST = 1e4  # constant that scores are scaled by, or moved
 _LOWEST = -3.4028234663852886e38  # of float32
-_FUNCTIONS_OF_SCORES = frozenset({"add", "sub", "mul", "neg", "tanh", "sigmoid"})  # of scores and of numbers
+_FUNCTIONS_OF_SCORES = frozenset({"add", "sub", "mul", "neg", "tanh", "sigmoid"})  # of scores, and of moderate numbers
 
 
 # ---- scales --------------------------------------------------------------------------------------
@@ -210,9 +210,16 @@ class _Scores:
         if (filled := _filled(op)) is not None:
             return self.are(filled)
         fn, tiles = PointwiseAttrs.of(op).fn, [v for v in op.values if v.dims]
-        if fn not in _FUNCTIONS_OF_SCORES or len(tiles) != 1 or any(_is_large(v) for v in op.inputs):
+        numbers = [v for v in op.inputs if v not in tiles]
+        if fn not in _FUNCTIONS_OF_SCORES or len(tiles) != 1 or not all(map(self._is_moderate, numbers)):
             return False
-        return self.are(tiles[0]) and (fn == "mul" or len(op.values) == 1)
+        return self.are(tiles[0])
+
+    def _is_moderate(self, number: Operand) -> bool:
+        """Whether a number is no larger than scores are, whatever the call: a temperature may be next to 0."""
+        if isinstance(number, Value):
+            return is_positive(number, self.ir.definitions, _LARGEST)
+        return abs(number) <= _LARGEST
 
     def are_in_turns(self, op: Op) -> bool:
         """Whether an operation takes scores of one turn of a loop. What has those of a whole row becomes such a loop
@@ -222,11 +229,8 @@ class _Scores:
 
     def are_scaled(self, op: Op) -> bool:
         """Whether an operation scales scores of one turn by a number that is known to be positive."""
-        return _is_scale(op) and is_positive(op.inputs[1], self.ir.definitions) and self.are_in_turns(op)
-
-
-def _is_large(operand: Operand) -> bool:
-    return not isinstance(operand, Value) and not abs(operand) <= _LARGEST
+        number = op.inputs[1] if _is_scale(op) else 0
+        return is_positive(number, self.ir.definitions) and self._is_moderate(number) and self.are_in_turns(op)
 
 
 def _is(op: Op, fn: str) -> bool:

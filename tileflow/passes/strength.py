@@ -12,12 +12,14 @@ rounded to whole numbers or compared are divided: 49 times the reciprocal of 49 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir.attributes import NO_ATTRS, PointwiseAttrs
-from ..ir.graph import KernelIR, Op
+from ..ir.graph import KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
+from ..ir.signs import is_positive
 from ..ir.types import TileType, Value, is_float, width
 from .rewrite import Fresh, map_ops, with_body
 
@@ -25,6 +27,8 @@ MOST = 1 << 62  # that a divisor may be
 _WHOLE = frozenset(
     {"floor", "ceil", "trunc", "round", "floordiv", "truncdiv", "remainder", "remainder_by_power", "fmod"}
 )
+_ADDS = frozenset({"add", "sub", "fma"})
+_LEAST = 1e-4  # constant by which what is added to something else is divided
 _SMALLEST = 2.0**-125  # magnitude whose reciprocal is a normal float32 as well
 
 
@@ -34,6 +38,9 @@ def reduce_strength(ir: KernelIR) -> KernelIR:
     most = max((width(v) for op in ir.walk() for v in op.outputs), default=0)
     divides = any(isinstance(op.attrs, PointwiseAttrs) and op.attrs.fn == "div" for op in ir.walk())
     fresh, exact = Fresh(ir), _exact(ir) if divides else set[Value]()
+    added = {
+        v for op in ir.walk() if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _ADDS for v in op.values
+    }
 
     def rewrite(op: Op) -> list[Op]:
         if not isinstance(op.attrs, PointwiseAttrs):
@@ -41,7 +48,8 @@ def reduce_strength(ir: KernelIR) -> KernelIR:
         match op.attrs.fn:
             # of what has fewer dimensions, as the mean of a row, there are few numbers: the author's text reads better
             case "div" if 0 < most == width(op.output) and op.output not in exact:
-                return _multiplied(op, fresh)
+                is_moderate = op.output not in added or _is_moderate(op.inputs[1], ir.definitions)
+                return _multiplied(op, fresh) if is_moderate else [op]
             case "floordiv" | "remainder":
                 return [_shifted(op)]
         return [op]
@@ -62,6 +70,10 @@ def _exact(ir: KernelIR) -> set[Value]:
     return found
 
 
+def _adds(op: Op) -> bool:
+    return op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _ADDS
+
+
 def _rounds(op: Op) -> bool:
     if op.kind is OpKind.CAST:
         return not is_float(op.output.type.dtype) and is_float(op.values[0].type.dtype)
@@ -69,6 +81,15 @@ def _rounds(op: Op) -> bool:
         return False
     attrs = PointwiseAttrs.of(op)
     return attrs.fn in _WHOLE or (POINTWISE[attrs.fn].boolean and is_float(attrs.operand))
+
+
+def _is_moderate(divisor: Operand, definitions: Mapping[Value, Op]) -> bool:
+    """Whether quotients are not much larger than what is divided, whatever the call. A product and a sum are rounded
+    once, a quotient and a sum twice: ``x / 1e-9 - (x / 1e-9).amax()`` is 0 for the largest, and by products up to the
+    rounding of 1e10."""
+    if isinstance(divisor, Value):
+        return is_positive(divisor, definitions, 1 / _LEAST)
+    return abs(divisor) >= _LEAST
 
 
 def _multiplied(op: Op, fresh: Fresh) -> list[Op]:

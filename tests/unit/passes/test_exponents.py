@@ -93,7 +93,6 @@ def test_a_mask_between_scale_and_maximum_stays_behind_the_scale_that_waits() ->
 
 
 NOT_SUNK = {
-    "by a number that may be negative": (lambda s, m, n, mask, scale: s * scale, ["mul", "mul", "sub", "exp2"]),
     "by a negative number": (lambda s, m, n, *_: s * -0.5, ["mul", "mul", "sub", "exp2"]),
     "a bounded score": (lambda s, m, n, *_: torch.tanh(s) * 30.0 + 1.0, ["tanh", "mul", "add", "mul", "sub", "exp2"]),
 }
@@ -108,6 +107,11 @@ def test_another_scale_stays_above_the_maximum(name: str) -> None:
 STAY = {
     "masked by a large number": lambda s, m, n, *_: torch.where(causal(m, n), s * 0.1, -1e30),
     "with a mask in memory": lambda s, m, n, mask, _: s * 0.1 + mask[m, n],
+    "by a number of the call": lambda s, m, n, mask, scale: s * scale,
+    "by a temperature of the call": lambda s, m, n, mask, scale: s / scale,
+    "by a large number": lambda s, m, n, *_: s * 1e9,
+    "with a number in memory": lambda s, m, n, mask, _: s * 0.1 + mask[0, 0],
+    "with a mask that the product adds to": lambda s, m, n, mask, _: s + mask[m, n],
     "with a bias of positions": lambda s, m, n, *_: s * 0.1 + (m.index[:, None] - n.index[None, :]).float(),
 }
 

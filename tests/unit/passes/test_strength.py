@@ -138,3 +138,22 @@ def test_quotients_that_are_rounded_or_compared_are_divided(function: Any) -> No
 def test_a_quotient_that_the_next_turn_rounds_is_divided() -> None:
     (ir,) = quarters.lower((X,), H200).regions
     assert ("div", 7) in functions(ir)
+
+
+def test_a_quotient_that_may_be_large_and_is_added_is_divided() -> None:
+    """Less the largest of its row the largest of ``x / 1e-9`` left the rounding of 1e10, whose exponential is infinite
+    (a product and a sum are one instruction)."""
+    assert [fn for fn, _ in elementwise(lambda x: x / 1e-9 - 1.0)] == ["div", "sub"]
+    assert [fn for fn, _ in elementwise(lambda x: x / 1e-9 * 2.0)] == ["mul", "mul"]
+    assert [fn for fn, _ in elementwise(lambda x: x / 0.07 - 1.0)] == ["mul", "sub"]
+    assert [fn for fn, _ in elementwise(lambda x: x / math.sqrt(x.size(1)) - 1.0)] == ["mul", "sub"]
+
+    @tileflow.kernel
+    def colder(x, temperature: float):
+        out = torch.empty_like(x)
+        for t in tfl.tile(x.size(0)):
+            out[t, :] = x[t, :] / temperature - 1.0
+        return out
+
+    (ir,) = colder.lower((X, 3.0), H200, mode="dynamic").regions
+    assert [fn for fn, _ in functions(ir)] == ["div", "sub"]
