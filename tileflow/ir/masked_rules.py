@@ -138,7 +138,7 @@ def _keeps_infinity(known: Known, op: Op, value: Value, axis: int) -> bool:
             return known.positions.is_positive(right)
         case "sub":
             is_of_row = not isinstance(right, Value) or value.dims[axis] not in right.dims
-            return is_of_row and known.positions.is_peak(right, left) and not known.positions.asks(value.dims[axis])
+            return is_of_row and known.positions.is_peak(right, left) and op.output not in known.positions.asked
     return False
 
 

@@ -14,35 +14,32 @@ from .attributes import PointwiseAttrs, ReduceAttrs, TileAttrs
 from .graph import KernelIR, Op, Operand, Tile
 from .kinds import OpKind
 from .ops import POINTWISE
+from .reach import reaching
 from .signs import is_positive
-from .types import Dim, Value, is_float
+from .types import Value, is_float
 
 NEGATED = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
 SWAPPED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 BROADCASTS = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.PERMUTE})
 BOTH, EITHER = frozenset({"logical_and", "bitwise_and"}), frozenset({"logical_or", "bitwise_or"})
 NOT = frozenset({"logical_not", "bitwise_not"})
+_FOLDS = frozenset({OpKind.REDUCE, OpKind.DOT, OpKind.DOT_SCALED})
 INTEGERS = frozenset({"int32", "int64"})
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """``tiles``: the region's. ``definitions``: the op behind each value. ``asked``: the dimensions of floats that
-    something compares or rounds to ints, by which NaN becomes a number."""
+    """``tiles``: the region's. ``definitions``: the op behind each value. ``asked``: the values of which something may
+    tell NaN from a number before a reduction, which is NaN with any of its elements."""
 
     tiles: Mapping[str, Tile]
     definitions: Mapping[Value, Op]
-    asked: frozenset[Dim]
+    asked: frozenset[Value]
 
     @classmethod
     def of(cls, ir: KernelIR) -> Positions:
         """Those of a region."""
-        asked = (v.dims for op in ir.walk() if _asks(op) for v in op.values if is_float(v.type.dtype))
-        return cls(ir.tiles, ir.definitions, frozenset(d for dims in asked for d in dims))
-
-    def asks(self, dim: Dim) -> bool:
-        """Whether something may tell NaN from a number in the lanes of a dimension."""
-        return dim in self.asked
+        return cls(ir.tiles, ir.definitions, reaching(ir, _asks, lambda op: op.kind not in _FOLDS))
 
     def is_never(self, condition: Operand, truth: bool, tile: str) -> bool:
         """Whether no lane past the end of ``tile``, beside lanes of other tiles that count, answers a condition so."""
@@ -165,5 +162,8 @@ def _is_finite(operand: Operand) -> bool:
 def _asks(op: Op) -> bool:
     """Whether an operation tells NaN from a number: comparisons, tests, and conversions to ints."""
     if op.kind is OpKind.CAST:
-        return not is_float(op.output.type.dtype)
-    return op.kind is OpKind.POINTWISE and POINTWISE[PointwiseAttrs.of(op).fn].boolean
+        return not is_float(op.output.type.dtype) and is_float(op.values[0].type.dtype)
+    if op.kind is not OpKind.POINTWISE:
+        return False
+    attrs = PointwiseAttrs.of(op)
+    return POINTWISE[attrs.fn].boolean and is_float(attrs.operand)

@@ -19,6 +19,7 @@ from ..ir.attributes import NO_ATTRS, PointwiseAttrs
 from ..ir.graph import KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
+from ..ir.reach import reaching
 from ..ir.signs import is_positive
 from ..ir.types import TileType, Value, is_float, width
 from .rewrite import Fresh, map_ops, with_body
@@ -27,6 +28,7 @@ MOST = 1 << 62  # that a divisor may be
 _WHOLE = frozenset(
     {"floor", "ceil", "trunc", "round", "floordiv", "truncdiv", "remainder", "remainder_by_power", "fmod"}
 )
+_ARITHMETIC = frozenset({"add", "sub", "mul", "fma", "neg", "positive", "abs", "minimum", "maximum", "where"})
 _ADDS = frozenset({"add", "sub", "fma"})
 _LEAST = 1e-4  # constant by which what is added to something else is divided
 _SMALLEST = 2.0**-125  # magnitude whose reciprocal is a normal float32 as well
@@ -37,7 +39,7 @@ def reduce_strength(ir: KernelIR) -> KernelIR:
     as ``x * 0.125`` and ``x / scale`` as ``x * (1 / scale)``."""
     most = max((width(v) for op in ir.walk() for v in op.outputs), default=0)
     divides = any(isinstance(op.attrs, PointwiseAttrs) and op.attrs.fn == "div" for op in ir.walk())
-    fresh, exact = Fresh(ir), _exact(ir) if divides else set[Value]()
+    fresh, exact = Fresh(ir), _exact(ir) if divides else frozenset[Value]()
     added = {
         v for op in ir.walk() if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _ADDS for v in op.values
     }
@@ -57,17 +59,14 @@ def reduce_strength(ir: KernelIR) -> KernelIR:
     return with_body(ir, map_ops(ir.body, rewrite))
 
 
-def _exact(ir: KernelIR) -> set[Value]:
-    """What is rounded to whole numbers or compared, by way of whatever: a quotient next to a whole number decides."""
-    found = {v for op in ir.walk() if _rounds(op) for v in op.values}
-    known = -1
-    while found and known != len(found):  # until no turn of a loop hands on another
-        known = len(found)
-        for op in reversed(ir.ops):
-            if not found.isdisjoint((*op.outputs, *(p for r in op.regions for p in r.params))):
-                found.update(op.values)
-                found.update(v for r in op.regions for v in r.results if isinstance(v, Value))
-    return found
+def _exact(ir: KernelIR) -> frozenset[Value]:
+    """What is rounded to whole numbers or compared, by way of what keeps whole numbers: a quotient next to one of them
+    decides."""
+    return reaching(ir, _rounds, _keeps_whole_numbers)
+
+
+def _keeps_whole_numbers(op: Op) -> bool:
+    return op.kind is not OpKind.POINTWISE or PointwiseAttrs.of(op).fn in _ARITHMETIC
 
 
 def _adds(op: Op) -> bool:
