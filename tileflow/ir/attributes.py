@@ -258,10 +258,10 @@ class PrintAttrs(Attrs):
 @dataclass(frozen=True, slots=True)
 class IfAttrs(Attrs):
     """``test``: a condition that the config answers; None where the first input is it. ``first_holds``: the first side
-    gives what the second one does where that is taken, in more operations."""
+    gives what the second one does where that is taken, in more operations; None: nothing is known."""
 
     test: Expr | None = None
-    first_holds: bool = False
+    first_holds: bool | None = None
 
 
 def site_of(op: Op) -> str:

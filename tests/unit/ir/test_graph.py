@@ -108,6 +108,7 @@ def test_a_copied_tree_is_equal_and_apart() -> None:
 
 def test_attributes_print_by_name_without_what_is_unset() -> None:
     assert IfAttrs().items() == [] and IfAttrs(Expr.sym("n")).items() == [("test", Expr.sym("n"))]
+    assert IfAttrs(first_holds=True).items() == [("first_holds", True)]
     assert DotAttrs("tf32", "float32", "dot#0").items() == [
         ("acc", "float32"),
         ("precision", "tf32"),

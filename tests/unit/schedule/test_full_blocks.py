@@ -65,8 +65,8 @@ def asks(schedule: Schedule) -> set[str]:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("launch", "parts"), [(0, {"weigh", "narrow"}), (1, {"part_0", "part_1"}), (2, {"part_1"})])
 def test_the_parts_that_mask_ask(launch: int, parts: set[str], causal: bool) -> None:
-    """And none does where blocks divide what the loop goes over."""
-    assert asks(emitted(200, causal, launch).specialised) == parts
+    """And none does where blocks divide what the loop goes over, or the author's causal mask leaves those keys out."""
+    assert asks(emitted(200, causal, launch).specialised) == (set() if causal and launch == 0 else parts)
     assert asks(emitted(256, causal, launch).specialised) == set()
 
 
