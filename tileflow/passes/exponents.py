@@ -98,11 +98,8 @@ def _sunk(scale: Op, block: Block) -> _Sunk | None:
             changed.add(op.output)
         else:
             return None
-    if (
-        not maxima
-        or len(changed) < 2 + maxima
-        or not scaled.isdisjoint(v for v in block.results if isinstance(v, Value))
-    ):
+    is_carried = any(result in scaled for result in block.results)
+    if not maxima or len(changed) < 2 + maxima or is_carried:
         return None
     return _Sunk(scale, frozenset(changed))
 
