@@ -43,7 +43,8 @@ _ROWS, _MORE_ROWS, _KEYS, _STAGES = 128, (192, 256), (64, 128), (2, 3)
 
 @dataclass(frozen=True, slots=True)
 class AttentionCase:
-    """One call of a kernel of attention: ``products`` of 2 * m * m * d operations a head."""
+    """One call of a kernel of attention: ``products`` of 2 * m * m * d operations a head. ``shared``: the heads of
+    queries that share one of keys and values."""
 
     kernel: ClassVar[str] = "examples.attention:attention"
     products: ClassVar[int] = 2
@@ -54,11 +55,13 @@ class AttentionCase:
     m: int
     d: int
     causal: bool = False
+    shared: int = 1
 
     def args(self, device: str) -> tuple[Any, ...]:
         """Return the kernel's arguments for the case on ``device``."""
         sizes = {"batch": self.batch, "heads": self.heads, "m": self.m, "d": self.d, "causal": self.causal}
-        return self.loaded.inputs(device=device, **sizes)
+        q, k, v, *others = self.loaded.inputs(device=device, **sizes)
+        return (q, *(x[:, : self.heads // self.shared].contiguous() for x in (k, v)), *others)
 
     @property
     def loaded(self) -> Kernel:
@@ -151,7 +154,7 @@ def timed(case: AttentionCase, calls: Mapping[str, Callable[..., Any]]) -> dict[
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, with_lse: bool) -> torch.Tensor:
     """Torch's own attention, by the arguments of ours."""
-    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.size(1) != k.size(1))
 
 
 def built_ahead(number: int, name: str, device: str) -> dict[str, Any]:

@@ -32,9 +32,12 @@ _ROUNDS = 12
 _DEFAULT, _AUTHORS = "default", "author's order"
 
 
-def _cases(d: int, causal: bool, *sizes: tuple[int, int, int], of: type[AttentionCase] = AttentionCase) -> Any:
+def _cases(
+    d: int, causal: bool, *sizes: tuple[int, int, int], of: type[AttentionCase] = AttentionCase, shared: int = 1
+) -> Any:
     what = f"{'as written, ' if of is WrittenCase else ''}D = {d}, {'causal' if causal else 'full'}"
-    return [of(f"{what}, {b}x{h}x{m}", b, h, m, d, causal) for b, h, m in sizes]
+    keys = f", {shared} heads a key's" if shared > 1 else ""
+    return [of(f"{what}, {b}x{h}x{m}{keys}", b, h, m, d, causal, shared) for b, h, m in sizes]
 
 
 CASES = (
@@ -52,6 +55,8 @@ CASES = (
     *_cases(64, False, (2, 20, 2600), (1, 12, 10000), of=WrittenCase),
     *_cases(128, False, (1, 16, 3333), (1, 32, 4096), of=WrittenCase),
     *_cases(80, True, (1, 32, 2600), of=WrittenCase),
+    *(case for d in (64, 128) for causal in (False, True) for case in _cases(d, causal, (4, 32, 4096))),
+    *(case for d in (64, 128) for causal in (False, True) for case in _cases(d, causal, (1, 32, 8192), shared=4)),
 )
 
 

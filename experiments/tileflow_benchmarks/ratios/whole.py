@@ -220,7 +220,7 @@ CASES = (
     *(WholeCase("normed", "bfloat16", ((4096, k), (k, n))) for k, n in ((512, 2048), (4096, 14336))),
     *(WholeCase("attended", "bfloat16", ((32, s, d),) * 3) for s, d in ((1024, 64), (4096, 128))),
     *(WholeCase("attended_before", "bfloat16", ((32, s, d),) * 3) for s, d in ((1024, 64), (4096, 128))),
-    WholeCase("attended_near", "bfloat16", ((16, 8192, 128),) * 3),
+    *(WholeCase("attended_near", "bfloat16", ((16, s, d),) * 3) for s, d in ((8192, 128), (16384, 128), (16384, 64))),
     WholeCase("best_word", "bfloat16", ((64, 128256),)),
     *(WholeCase("pooled", "float32", ((512, n, n),)) for n in (224, 1024)),
 )

@@ -14,11 +14,13 @@ from . import (
     contrasts,
     control,
     databases,
+    ecology,
     evolution,
     fields,
     finance,
     flows,
     formats,
+    games,
     genomes,
     geometry,
     graphs,
@@ -42,11 +44,13 @@ from . import (
     pools,
     products,
     quantisation,
+    radar,
     ranking,
     recommenders,
     recurrences,
     robotics,
     segments,
+    seismology,
     selection,
     sequences,
     series,
@@ -62,6 +66,7 @@ from . import (
     systems,
     tables,
     training,
+    transport,
     vision,
 )
 from .stranger import ALL, Stranger
@@ -69,10 +74,10 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    adapters, algebra, attention_variants, audio, caches, climate, codecs, contrasts, control, databases, evolution,
-    fields, finance, flows, formats, genomes, geometry, graphs, hashing, heads, images, layers, losses,
-    markets, materials, medicine, mixers,
-    models, molecules, neurons, numerics, objectives, optimisers, pairs, pictures, pools, products,
-    quantisation, ranking, recommenders, recurrences, robotics, segments, selection, sequences, series, serving,
-    signals, sketches, sky, sparse, spatial, speech, steps, survival, systems, tables, training, vision,
+    adapters, algebra, attention_variants, audio, caches, climate, codecs, contrasts, control, databases, ecology,
+    evolution, fields, finance, flows, formats, games, genomes, geometry, graphs, hashing, heads, images, layers,
+    losses, markets, materials, medicine, mixers, models, molecules, neurons, numerics, objectives, optimisers,
+    pairs, pictures, pools, products, quantisation, radar, ranking, recommenders, recurrences, robotics, segments,
+    seismology, selection, sequences, series, serving, signals, sketches, sky, sparse, spatial, speech, steps,
+    survival, systems, tables, training, transport, vision,
 )  # fmt: skip
