@@ -92,7 +92,9 @@ def merge_tables(
     """Write one table for each kernel: of comparable rows for the same call the better one."""
     from functools import reduce
 
-    from tileflow.runtime import dump_table, load_tables, merge
+    from tileflow.runtime import load_tables, merge
+    from tileflow.runtime.files import require_folder
+    from tileflow.runtime.table import dump_tables
 
     found: dict[str, list[Table]] = {}
     for path in tables:
@@ -106,12 +108,14 @@ def merge_tables(
             )
         for one in loaded:
             found.setdefault(one.kernel.ref, []).append(one)
+    merged = {kernel: reduce(merge, parts) for kernel, parts in sorted(found.items())}
+    files = {kernel: out / f"{kernel.replace(':', '.')}.json" for kernel in merged}
+    require_folder(out, "--out")
     out.mkdir(parents=True, exist_ok=True)
-    for kernel, parts in sorted(found.items()):
-        merged = reduce(merge, parts)
-        path = out / f"{kernel.replace(':', '.')}.json"
-        dump_table(merged, path)
-        typer.echo(f"{path}: {len(merged.entries)} rows of {sum(len(part.entries) for part in parts)}")
+    dump_tables({files[kernel]: (one, None) for kernel, one in merged.items()})
+    for kernel, one in merged.items():
+        given = sum(len(part.entries) for part in found[kernel])
+        typer.echo(f"{files[kernel]}: {len(one.entries)} rows of {given}")
 
 
 def _by_kernel(path: Path) -> dict[str, Table]:

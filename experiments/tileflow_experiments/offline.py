@@ -12,7 +12,7 @@ from tileflow_cluster.protocol import ProblemItems, toolchain_text
 import tileflow
 from tileflow.errors import SpecError
 from tileflow.runtime.bundle import Bundle
-from tileflow.runtime.snapshots import write_bundle
+from tileflow.runtime.snapshots import require_place, write_bundle
 from tileflow.runtime.table import (
     CreatedBy,
     DeviceInfo,
@@ -27,7 +27,7 @@ from tileflow.runtime.table import (
 )
 from tileflow.target import target
 
-from .portable import BuiltRow, Order, build_rows, defaults_of, homes, require_built
+from .portable import BuiltRow, Order, build_rows, defaults_of, homes, require_built, require_processes
 from .spec import KernelSpec
 
 
@@ -58,8 +58,11 @@ def orders(kernels: Iterable[KernelSpec], examples: Iterable[KernelSpec], device
 def build_bundle(wanted: Sequence[Order], out: Path, processes: int = 0, keep: int | None = None) -> Bundle:
     """Build every row, and write them as the current snapshot of ``out``.
 
-    Raises BuildError, with nothing written, where one cannot be built.
+    Raises BuildError, with nothing written, where one cannot be built; before any is built SpecError and TableError,
+    where a count or ``out`` is none that a bundle can be written with.
     """
+    require_processes(processes)
+    require_place(out, keep)
     for order in wanted:
         target(order.device_class)
     built = require_built(build_rows(wanted, processes=processes))

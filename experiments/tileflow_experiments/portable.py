@@ -18,7 +18,7 @@ from tileflow_cluster.protocol import ProblemItems
 
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
-from tileflow.errors import BuildError, OutOfResources, TileflowError
+from tileflow.errors import BuildError, InternalError, OutOfResources, SpecError, TileflowError
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Fallback, Requirement, launches_of, requirements_of
@@ -99,8 +99,9 @@ def build_rows(
 ) -> list[BuiltRow | Failure]:
     """Build every row in ``processes`` children (0: one per core). A row that fails is returned as a Failure.
 
-    Once ``stopping`` returns True, the rest are left out.
+    Once ``stopping`` returns True, the rest are left out. Raises SpecError for ``processes`` below 0.
     """
+    require_processes(processes)
     wanted = list(orders)
     results: dict[int, BuiltRow | Failure] = {}
     waiting: queue.SimpleQueue[tuple[int, Order]] = queue.SimpleQueue()
@@ -124,7 +125,20 @@ def build_rows(
     with tempfile.TemporaryDirectory(prefix="tileflow-build-") as cache, ThreadPoolExecutor(max(workers, 1)) as pool:
         for future in [pool.submit(work, cache) for _ in range(workers)]:
             future.result()
+    if len(results) != len(wanted) and not stopping():
+        raise InternalError("every order must have a result", got=f"{len(results)} of {len(wanted)}")
     return [results[number] for number in sorted(results)]
+
+
+def require_processes(processes: int) -> None:
+    """Raise SpecError where ``processes`` is no number of them."""
+    if processes < 0:
+        raise SpecError(
+            "rows must be built by processes",
+            got=f"{processes} of them",
+            where="processes",
+            hint="0 stands for one a core",
+        )
 
 
 def require_built(rows: Iterable[BuiltRow | Failure]) -> list[BuiltRow]:

@@ -1,4 +1,5 @@
-"""Reading files that others wrote: regular ones, of limited length, inside the folder that they belong to.
+"""Reading files that others wrote: regular ones, of limited length, inside the folder that they belong to; and places
+for files of one's own.
 
 Nothing here waits: a FIFO, a device or a socket in a file's place is refused before it is read.
 """
@@ -10,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from ..errors import TableError
+from ..errors import SpecError, TableError
 
 _CHUNK = 1 << 20
 
@@ -49,6 +50,22 @@ def read_inside(root: str | os.PathLike[str], *names: str, most: int) -> bytes:
     if not file.is_relative_to(folder):
         raise TableError("a bundle's file must lie inside the bundle", got=repr("/".join(names)), where=str(root))
     return read_file(file, most, follow=False)
+
+
+def require_folder(path: str | os.PathLike[str], where: str = "") -> None:
+    """Raise SpecError where ``path`` is neither a folder to write into nor a place for one. Nothing is made.
+
+    ``where``: what asked for it, by which the caller knows it.
+    """
+    there = Path(os.path.abspath(path))
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise SpecError("a folder must lie below folders", got=f"{there}, which is none", where=where or str(path))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise SpecError(
+            "a folder must be one that this process may write into", got=str(there), where=where or str(path)
+        )
 
 
 def _read(handle: int, most: int, path: str | os.PathLike[str]) -> bytes:

@@ -30,6 +30,7 @@ from .bundle import (
     load_bundle,
     variants_of,
 )
+from .files import require_folder
 from .merging import merge
 from .table import Fallback, Table, domain_of, table_text, validate, write_atomically
 
@@ -63,8 +64,16 @@ def write_bundle(
     root = Path(directory)
     code = {b.sha256: b.code for b in binaries}
     _check_content(tables, code)
-    with _writing(root, is_new=not (root / MANIFEST).exists()):
+    with _writing(root, keep, is_new=True):
         return _publish(root, tables, code, keep)
+
+
+def require_place(directory: str | os.PathLike[str], keep: int | None = None) -> None:
+    """Raise TableError where :func:`write_bundle` would, whatever the tables, and SpecError where it could not write:
+    for those who first build them."""
+    root = Path(directory)
+    _require_keep(keep)
+    _require_place(root, is_new=True)
 
 
 def list_snapshots(directory: str | os.PathLike[str]) -> tuple[Snapshot, ...]:
@@ -180,7 +189,7 @@ def prune(directory: str | os.PathLike[str], keep: int) -> tuple[str, ...]:
     A server that loaded one of those lazily can read no more of it. Raises TableError for ``keep`` below 1.
     """
     root = Path(directory)
-    with _writing(root):
+    with _writing(root, keep):
         return _prune(root, keep)
 
 
@@ -237,7 +246,7 @@ def _change(
     code: Mapping[str, bytes],
     keep: int | None,
 ) -> Bundle:
-    with _writing(root):
+    with _writing(root, keep):
         old = load_bundle(root)
         tables = tuple(change(old.tables).values())
         everything = {**old.code, **code}
@@ -336,8 +345,6 @@ def _write_manifest(folder: Path, data: object) -> None:
 
 
 def _prune(root: Path, keep: int) -> tuple[str, ...]:
-    if keep < 1:
-        raise TableError("a bundle must keep its current snapshot", got=f"keep={keep}")
     _adopt(root)
     history = history_of(root)[:keep]
     if not history:
@@ -354,19 +361,33 @@ def _prune(root: Path, keep: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def _writing(root: Path, *, is_new: bool = False) -> Iterator[None]:
-    """One writer at a time. Raises TableError where ``root`` is no bundle, or if ``is_new``, no place for one."""
-    if root.parent.name == SNAPSHOTS and (root.parent.parent / MANIFEST).exists():
-        raise TableError("a snapshot must not be changed", got=str(root), hint=f"name {root.parent.parent}")
-    known = {_LOCK, SNAPSHOTS}  # what a first writer that died may have left
-    if not is_new:
-        history_of(root)
-    elif root.exists() and not {p.name for p in root.iterdir()} <= known:
-        raise TableError("a bundle's directory must be new, empty or a bundle", got=str(root))
+def _writing(root: Path, keep: int | None = None, *, is_new: bool = False) -> Iterator[None]:
+    """One writer at a time. Raises TableError, with nothing changed, where ``keep`` is below 1, or ``root`` neither a
+    bundle nor, if ``is_new``, a place for one."""
+    _require_keep(keep)
+    _require_place(root, is_new)
     root.mkdir(parents=True, exist_ok=True)
     with open(root / _LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _require_keep(keep: int | None) -> None:
+    if keep is not None and keep < 1:
+        raise TableError("a bundle must keep its current snapshot", got=f"keep={keep}", hint="keep=1 leaves it alone")
+
+
+def _require_place(root: Path, is_new: bool) -> None:
+    """``is_new``: a place for a new bundle will do."""
+    if root.parent.name == SNAPSHOTS and (root.parent.parent / MANIFEST).exists():
+        raise TableError("a snapshot must not be changed", got=str(root), hint=f"name {root.parent.parent}")
+    known = {_LOCK, SNAPSHOTS}  # what a first writer that died may have left
+    if not is_new or (root / MANIFEST).exists():
+        history_of(root)
+    elif root.exists() and not (root.is_dir() and {p.name for p in root.iterdir()} <= known):
+        raise TableError("a bundle's directory must be new, empty or a bundle", got=str(root))
+    else:
+        require_folder(root)
 
 
 def _sync(folder: Path) -> None:

@@ -13,7 +13,7 @@ import os
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -418,18 +418,32 @@ def dump_table(table: Table, path: str | os.PathLike[str], *, replaces: str | No
     ``replaces``: the ``table_id`` that the writer has read there (None: no file yet). Raises TableError where the file
     holds another table by now: two sweeps write one table, and the later must merge with what the earlier wrote.
     """
-    validate(table)
-    target = FilePath(path)
-    with _locked(target):
-        current = load_table(target).table_id if target.exists() else None
-        if current not in (replaces, table.table_id):
-            raise TableError(
-                "the file must still hold the table that was read",
-                where=str(path),
-                got=f"{_short(current)}, expected {_short(replaces)}",
-                hint="load it, merge(...) with it, and write again",
-            )
-        write_atomically(target, table_text(table).encode())
+    dump_tables({FilePath(path): (table, replaces)})
+
+
+def dump_tables(tables: Mapping[FilePath, tuple[Table, str | None]]) -> None:
+    """Write each table to its file as :func:`dump_table` does; none of them where it would refuse one. A table comes
+    with what it replaces."""
+    for table, _ in tables.values():
+        validate(table)
+    with ExitStack() as held:
+        for path in sorted(tables):  # in one order: no two writers wait for each other
+            held.enter_context(_locked(path))
+        for path, (table, replaces) in tables.items():
+            _require_unchanged(path, table, replaces)
+        for path, (table, _) in tables.items():
+            write_atomically(path, table_text(table).encode())
+
+
+def _require_unchanged(path: FilePath, table: Table, replaces: str | None) -> None:
+    current = load_table(path).table_id if path.exists() else None
+    if current not in (replaces, table.table_id):
+        raise TableError(
+            "the file must still hold the table that was read",
+            where=str(path),
+            got=f"{_short(current)}, expected {_short(replaces)}",
+            hint="load it, merge(...) with it, and write again",
+        )
 
 
 def write_atomically(path: FilePath, content: bytes) -> None:

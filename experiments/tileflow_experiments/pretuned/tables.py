@@ -15,7 +15,7 @@ from tileflow.api import load_kernel
 from tileflow.errors import TableError
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.recorded import RECORDED, text_of
-from tileflow.runtime.table import Entry, Fallback, Table, dump_table, load_table
+from tileflow.runtime.table import Entry, Fallback, Table, dump_tables, load_table
 
 from ..offline import tables as tables_of_rows
 from ..portable import Order, build_rows, require_built
@@ -108,15 +108,15 @@ def update(new: Iterable[Table], folder: Path) -> list[Path]:
     """Write tables, those of a kernel and version that is there merged with it row by row. Returns the files that
     changed."""
     folder.mkdir(parents=True, exist_ok=True)
-    changed = []
+    changed: dict[Path, tuple[Table, str | None]] = {}
     for table in new:
         path = folder / f"{table.kernel.ref.replace(':', '.')}.json"
         old = load_table(path) if path.exists() else None
         merged = table if old is None else _merged(old, table)
         if old is None or merged.table_id != old.table_id:
-            dump_table(merged, path, replaces=None if old is None else old.table_id)
-            changed.append(path)
-    return changed
+            changed[path] = merged, None if old is None else old.table_id
+    dump_tables(changed)
+    return [*changed]
 
 
 def _merged(old: Table, new: Table) -> Table:

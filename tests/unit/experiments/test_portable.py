@@ -12,7 +12,7 @@ from tileflow_experiments import cli, offline, portable
 from tileflow_experiments.portable import BuiltRow, Failure, Order, build_row, build_rows, homes
 from tileflow_experiments.spec import KernelSpec, parse_kernels
 
-from tileflow.errors import BuildError, OutOfResources, SpecError
+from tileflow.errors import BuildError, InternalError, OutOfResources, SpecError, TableError
 from tileflow.runtime import Fallback, Problem, TensorSpec, defaults_for, load_bundle, merge, write_bundle
 
 ADD = "examples.vector_add:vector_add"
@@ -77,6 +77,24 @@ def test_rows_are_built_by_processes_that_tell_what_fails() -> None:
     failed, built = build_rows(orders, processes=1)
     assert isinstance(failed, Failure) and failed.order == orders[0] and isinstance(failed.error, SpecError)
     assert isinstance(built, BuiltRow) and built.order == orders[1] and built.binaries
+
+
+def test_a_count_of_processes_is_refused_and_nothing_is_published(tmp_path: Path) -> None:
+    """A bundle without rows was published, as no process had built any."""
+    orders = [Order(ADD, (("n", 64),), H200)]
+    with pytest.raises(SpecError, match="built by processes, but got -1"):
+        build_rows(orders, processes=-1)
+    with pytest.raises(SpecError, match="built by processes"):
+        offline.build_bundle(orders, tmp_path / "b", processes=-1)
+    with pytest.raises(TableError, match="keep its current snapshot"):
+        offline.build_bundle(orders, tmp_path / "b", keep=0)
+    assert not (tmp_path / "b").exists()
+
+
+def test_every_order_has_a_result_where_nothing_was_stopped() -> None:
+    answers = iter([True])
+    with pytest.raises(InternalError, match="every order must have a result, but got 0 of 1"):
+        build_rows([Order(ADD, (("n", 64),), H200)], lambda: next(answers, False), processes=1)
 
 
 def in_this_process(orders: Sequence[Order], processes: int) -> list[BuiltRow | Failure]:

@@ -12,7 +12,7 @@ from tileflow_experiments.cli import app
 from typer.testing import CliRunner
 
 from tileflow.config import Config
-from tileflow.errors import TableError
+from tileflow.errors import SpecError, TableError
 from tileflow.runtime import Change, Entry, KernelId, Table, compare, dump_table, load_table
 
 Say = Callable[..., tuple[int, str]]
@@ -97,3 +97,26 @@ def test_merged_by_command(say: Say, tmp_path: Path) -> None:
     merged = load_table(path)
     assert code == 0 and "3 rows of 4" in text
     assert [entry.best_us for entry in merged.entries] == [8.0, 5.0, 5.0]
+
+
+def test_tables_that_do_not_merge_leave_every_file_as_it_was(say: Say, tmp_path: Path) -> None:
+    """The tables before the one that does not merge were written."""
+    old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "merged"
+    for folder, version in ((old, "0"), (new, "f")):
+        folder.mkdir()
+        dump_table(table(row(1, 10.0)), folder / "a.json")
+        dump_table(Table.of(KernelId.of("kernels:other", version * 64), ()), folder / "b.json")
+    assert say("merge", old, new, "--out", out)[0] != 0
+    assert not out.exists()
+    out.mkdir()
+    dump_table(Table.of(KernelId.of("kernels:other", "0" * 64), ()), out / "kernels.other.json")
+    dump_table(table(row(2, 10.0)), out / f"{examples.KERNEL.replace(':', '.')}.json")
+    before = {path: path.read_bytes() for path in out.glob("*.json")}
+    assert say("merge", old, "--out", out)[0] != 0
+    assert {path: path.read_bytes() for path in out.glob("*.json")} == before
+
+
+def test_a_place_that_is_no_folder_is_refused(say: Say, tmp_path: Path) -> None:
+    dump_table(table(row(1, 10.0)), tmp_path / "a.json")
+    result = CliRunner().invoke(app, ["table", "merge", f"{tmp_path}/a.json", "--out", f"{tmp_path}/a.json/below"])
+    assert isinstance(result.exception, SpecError) and "--out" in str(result.exception)

@@ -14,7 +14,7 @@ import pytest
 from tile_testing import DATA
 from tile_testing.fakes import runtime_examples as examples
 
-from tileflow.errors import TableError
+from tileflow.errors import SpecError, TableError
 from tileflow.runtime import (
     Binary,
     Bundle,
@@ -30,7 +30,7 @@ from tileflow.runtime import (
 )
 from tileflow.runtime import bundle as bundles
 from tileflow.runtime.bundle import digest_of, variants_of
-from tileflow.runtime.snapshots import list_snapshots, prune, replace, switch, withdraw
+from tileflow.runtime.snapshots import list_snapshots, prune, replace, require_place, switch, take_over, withdraw
 
 binary, entry, problem, table = examples.binary, examples.entry, examples.problem, examples.table
 KERNEL = examples.KERNEL
@@ -284,6 +284,35 @@ def test_a_damaged_old_bundle_can_be_written_over(tmp_path: Path, caplog: pytest
         prune(tmp_path / "b", keep=1)
     assert code_of(write(tmp_path / "b", b"new")) == b"new"
     assert "damaged, and not kept" in caplog.text
+
+
+def test_a_bad_count_of_snapshots_is_refused_before_anything_changes(tmp_path: Path) -> None:
+    """The new snapshot was switched to before the count was looked at."""
+    root, other = tmp_path / "b", tmp_path / "other"
+    first = write(root, b"1")
+    write(other, b"2")
+    before = sorted(root.rglob("*"))
+    writers: list[Callable[[], object]] = [
+        lambda: write(root, b"2", keep=0),
+        lambda: replace(root, *one(b"2"), keep=-1),
+        lambda: take_over(root, other, keep=0),
+        lambda: withdraw(root, KERNEL, keep=0),
+        lambda: prune(root, 0),
+        lambda: write(tmp_path / "new", b"2", keep=0),
+    ]
+    for writer in writers:
+        with pytest.raises(TableError, match="keep its current snapshot"):
+            writer()
+    assert load_bundle(root) == first and sorted(root.rglob("*")) == before and not (tmp_path / "new").exists()
+
+
+def test_a_bundle_s_place_is_looked_at_before_it_is_built(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises((TableError, SpecError)):
+            require_place(place)
+    require_place(tmp_path / "new" / "below")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 # ---- pruning ------------------------------------------------------------------------------------------------------
