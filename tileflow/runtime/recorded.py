@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from .problem import Problem, ScalarSpec, TensorSpec
 
 RECORDED = "recorded"  # the keyword of ``Kernel.inputs`` that holds a call's text
 MOST_KEPT = 256  # integers of one tensor that are kept as they are
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # of int64
 MOST_INTERPRETED_BYTES = 1 << 20  # of a call that is checked by Triton's interpreter
 
 
@@ -42,9 +44,15 @@ def _kept(tensor: torch.Tensor) -> dict[str, Any]:
         return {"data": flat.tolist()}
     if flat.dtype == torch.bool:
         return {"share": float(flat.float().mean())}
-    wide = flat.long()
+    wide = flat.view(torch.int64) ^ _LEAST if flat.dtype == torch.uint64 else flat.long()  # in the same order
+    above = _above(flat.dtype)
     ascending = bool((wide[1:] >= wide[:-1]).all())
-    return {"low": int(wide.min()), "high": int(wide.max()), "ascending": ascending}
+    return {"low": int(wide.min()) + above, "high": int(wide.max()) + above, "ascending": ascending}
+
+
+def _above(dtype: torch.dtype) -> int:
+    """How far the integers of ``dtype`` lie above those of int64 that they are drawn and compared as."""
+    return -_LEAST if dtype == torch.uint64 else 0
 
 
 def text_of(problem: Problem, values: Mapping[str, Mapping[str, Any]]) -> str:
@@ -72,14 +80,54 @@ def arguments(text: str, signature: inspect.Signature, device: str, interpreted:
                 where=name,
                 hint="tune it where it stands: kernel.tune(*args)",
             )
-        made.append(_argument(name, specs[name], kept.get(name, {}), device))
+        spec, values = specs[name], kept.get(name, {})
+        if isinstance(spec, TensorSpec):
+            _require_values(name, spec, values)
+        made.append(_argument(name, spec, values, device))
     return tuple(made)
 
 
 def _require_small(specs: Any) -> None:
-    nbytes = sum(_room(s) * getattr(torch, s.dtype).itemsize for s in specs if isinstance(s, TensorSpec))
+    nbytes = sum(_room(s) * _dtype(s.dtype).itemsize for s in specs if isinstance(s, TensorSpec))
     if nbytes > MOST_INTERPRETED_BYTES:
         raise ValueError(f"an interpreter is given {MOST_INTERPRETED_BYTES} bytes of arguments at most")
+
+
+def _require_values(name: str, spec: TensorSpec, values: Any) -> None:
+    """Raise SpecError where ``values`` is not what :func:`values_of` keeps of such a tensor."""
+    match values:
+        case {"data": [*data]}:
+            fits = len(data) == math.prod(spec.shape) and _are_of(spec.dtype, data)
+        case {"low": int(low), "high": int(high), "ascending": bool()}:
+            fits = low <= high and _are_of(spec.dtype, (low, high))
+        case {"share": int() | float() as share}:
+            fits = 0 <= share <= 1
+        case _:
+            fits = values == {}
+    if not fits:
+        raise SpecError(
+            "a recorded tensor must have values of its shape and type, their range, or a share of True",
+            got=f"{str(values)[:100]} of {spec.dtype}{list(spec.shape)}",
+            where=name,
+            hint="record the call again",
+        )
+
+
+def _are_of(name: str, data: Sequence[Any]) -> bool:
+    dtype = _dtype(name)
+    if dtype == torch.bool:
+        return all(isinstance(value, bool) for value in data)
+    if dtype.is_floating_point or dtype.is_complex:
+        return False
+    of = torch.iinfo(dtype)
+    return all(type(value) is int and of.min <= value <= of.max for value in data)
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise SpecError("a recorded tensor must have a type of torch", got=name, hint="is torch older than it was?")
+    return found
 
 
 def _argument(name: str, spec: Any, values: Mapping[str, Any], device: str) -> Any:
@@ -90,7 +138,7 @@ def _argument(name: str, spec: Any, values: Mapping[str, Any], device: str) -> A
             case "bool" | "int" | "float" | "str" | "None":
                 return spec.value
             case "dtype":
-                return getattr(torch, str(spec.value))
+                return _dtype(str(spec.value))
             case "setting" if spec.value in ("cuda", "cpu"):
                 return torch.device(device)
     raise SpecError(
@@ -109,7 +157,7 @@ def _room(spec: TensorSpec) -> int:
 
 
 def _tensor(spec: TensorSpec, values: Mapping[str, Any], device: str) -> torch.Tensor:
-    dtype: torch.dtype = getattr(torch, spec.dtype)
+    dtype = _dtype(spec.dtype)
     room, skipped = _room(spec), 0 if spec.aligned else 1
     if device == "meta":
         flat = torch.empty(room + skipped, dtype=dtype, device=device)
@@ -117,26 +165,38 @@ def _tensor(spec: TensorSpec, values: Mapping[str, Any], device: str) -> torch.T
         wide = dtype if dtype.itemsize > 1 else torch.float32
         flat = torch.randn(room + skipped, dtype=wide, device=device).to(dtype)
     else:
-        flat = _integers(room + skipped, dtype, values, device)
-    made = flat.as_strided(spec.shape, spec.strides, skipped)
-    data = values.get("data")
-    if data is not None and device != "meta" and 0 not in spec.strides:
-        made.copy_(torch.tensor(data, device=device).reshape(spec.shape).to(dtype))
-    return made
+        flat = torch.zeros(room + skipped, dtype=dtype, device=device)
+        _put_integers(flat[skipped:], spec, values)
+    return flat.as_strided(spec.shape, spec.strides, skipped)
 
 
-def _integers(count: int, dtype: torch.dtype, values: Mapping[str, Any], device: str) -> torch.Tensor:
-    """Random integers of the recorded range; where none was recorded zeros, which are valid indices everywhere."""
-    if dtype == torch.bool:
-        share: float = values.get("share", 1.0)
-        return torch.rand(count, device=device).lt(share)
-    if "low" not in values:
-        return torch.full((count,), int(values.get("data", (0,))[0]), device=device).to(dtype)
-    made = torch.randint(values["low"], values["high"] + 1, (count,), device=device)
-    if values["ascending"]:
-        made = made.sort().values
-        made[0], made[-1] = values["low"], values["high"]
-    return made.to(dtype)
+def _put_integers(flat: torch.Tensor, spec: TensorSpec, values: Mapping[str, Any]) -> None:
+    """Put the recorded integers into the memory of a tensor, or random ones like them; where none were recorded zeros
+    stay, which are valid indices everywhere, and masks are all True."""
+    shape = [1 if stride == 0 else size for size, stride in zip(spec.shape, spec.strides, strict=True)]
+    stored = flat.as_strided(shape, spec.strides, flat.storage_offset())  # what is expanded is there once
+    if "data" in values:
+        given = torch.tensor(values["data"], dtype=flat.dtype, device=flat.device).reshape(spec.shape)
+        stored.copy_(given[tuple(slice(size) for size in shape)])
+    elif flat.dtype == torch.bool:
+        stored.copy_(torch.rand(shape, device=flat.device).lt(values.get("share", 1.0)))
+    elif "low" in values:
+        above = _above(flat.dtype)
+        made = _between(values["low"] - above, values["high"] - above, math.prod(shape), flat.device)
+        if values["ascending"]:
+            made = made.sort().values
+            made[0], made[-1] = values["low"] - above, values["high"] - above
+        made = (made ^ _LEAST).view(torch.uint64) if above else made.to(flat.dtype)
+        stored.copy_(made.reshape(shape))
+
+
+def _between(low: int, high: int, count: int, device: torch.device) -> torch.Tensor:
+    """Random int64 from ``low`` to ``high``, the least and the most of all among them."""
+    if high < _MOST:
+        return torch.randint(low, high + 1, (count,), device=device)
+    if low > _LEAST:
+        return torch.randint(low - 1, high, (count,), device=device) + 1
+    return torch.empty(count, dtype=torch.int64, device=device).random_(low, None)
 
 
 def bound(signature: inspect.Signature, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.api import load_kernel
 from tileflow.errors import SpecError
-from tileflow.runtime import miss_file, miss_record
+from tileflow.runtime import Problem, TensorSpec, miss_file, miss_record
 from tileflow.runtime.describe import describe
 from tileflow.runtime.recorded import RECORDED, arguments, text_of, values_of
 
@@ -46,6 +46,7 @@ def listed(xs: list[torch.Tensor]) -> torch.Tensor:
     return out
 """
 GPU = "nvidia-h200"
+MOST = 2**63 - 1
 
 
 @pytest.fixture
@@ -97,6 +98,17 @@ def test_a_study_of_a_recorded_call_has_the_calls_own_key(program: Any, tmp_path
         (torch.arange(1000) < 250, {"share": 0.25}),
         (torch.tensor([[1, 2], [0, 3]]).t(), {"data": [1, 0, 2, 3]}),
         (torch.tensor([True, False]), {"data": [True, False]}),
+        (torch.arange(3)[:, None].expand(3, 2), {"data": [0, 0, 1, 1, 2, 2]}),
+        (torch.tensor([False, True])[None].expand(2, 2), {"data": [False, True, False, True]}),
+        (torch.tensor(7).expand(3), {"data": [7, 7, 7]}),
+        (torch.arange(5).unfold(0, 2, 1), {"data": [0, 1, 1, 2, 2, 3, 3, 4]}),
+        (torch.arange(600).view(20, 30)[1:, 1:], {"low": 31, "high": 599, "ascending": True}),
+        (torch.arange(20)[:, None].expand(20, 20), {"low": 0, "high": 19, "ascending": True}),
+        (torch.full((300,), MOST), {"low": MOST, "high": MOST, "ascending": True}),
+        (torch.tensor([MOST, -MOST - 1] * 200), {"low": -MOST - 1, "high": MOST, "ascending": False}),
+        (torch.tensor([3, 2**64 - 1], dtype=torch.uint64), {"data": [3, 2**64 - 1]}),
+        (torch.tensor([3, 2**64 - 1] * 200, dtype=torch.uint64), {"low": 3, "high": 2**64 - 1, "ascending": False}),
+        (torch.full((300,), 2**63, dtype=torch.uint64), {"low": 2**63, "high": 2**63, "ascending": True}),
     ],
 )
 def test_integers_and_masks_are_made_again(tensor: torch.Tensor, kept: dict[str, Any]) -> None:
@@ -111,8 +123,34 @@ def test_integers_and_masks_are_made_again(tensor: torch.Tensor, kept: dict[str,
     elif "share" in kept:
         assert abs(float(made.float().mean()) - 0.25) < 0.1
     else:
-        assert (int(made.min()), int(made.max())) >= (kept["low"], 0) and int(made.max()) <= kept["high"]
-        assert not kept["ascending"] or (torch.equal(made, made.sort().values) and int(made[-1]) == kept["high"])
+        numbers = made.reshape(-1).tolist()
+        assert kept["low"] <= min(numbers) and max(numbers) <= kept["high"]
+        assert not kept["ascending"] or (numbers == sorted(numbers) and numbers[-1] == kept["high"])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("int64", {"data": [1]}),
+        ("int64", {"data": "abc"}),
+        ("int64", {"data": [1.5, 2, 3]}),
+        ("uint8", {"data": [1, 2, 256]}),
+        ("int64", {"low": 5, "high": 3, "ascending": True}),
+        ("uint64", {"low": -1, "high": 3, "ascending": False}),
+        ("bool", {"share": 2.0}),
+        ("float32", {"data": [1, 2, 3]}),
+        ("int64", 3),
+        ("float99", {}),
+        ("save", {}),
+    ],
+)
+def test_values_that_are_not_the_tensors_are_refused(dtype: str, values: Any) -> None:
+    """They were found out where the arguments were made, by whatever went wrong there."""
+    signature = inspect.Signature([inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    problem = Problem("m:f", (("x", TensorSpec(dtype, (3,), (1,))),))
+    for device in ("meta", "cpu"):
+        with pytest.raises(SpecError, match="a recorded tensor must have"):
+            arguments(text_of(problem, {"x": values}), signature, device)
 
 
 def test_misses_are_a_sweep_as_well(program: Any, tmp_path: Path) -> None:
