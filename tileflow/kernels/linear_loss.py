@@ -3,6 +3,9 @@
 A chunk's logits become their own gradient in place while its loss is computed, and go into the gradients of rows and
 weight at once: the backward pass has only to multiply those by the gradient of the loss, where that is not 1. The idea
 of gradients in the forward pass is Liger's (Hsu et al., 2024, arXiv:2410.10989).
+
+A loss scale comes with the gradient of the loss, too late for what float16 has rounded to 0: there a chunk's gradient
+is ``HALF_UNIT`` times as large, not divided by the number of rows, and what it goes into is float32 until backward.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ from .rows import as_rows, require_rows, require_shape
 _NAME = "linear_cross_entropy"
 _WHERE = f"tileflow.kernels.{_NAME}"
 CHUNK_BYTES = 128 << 20  # of a chunk's logits: products of 512 rows at a vocabulary of 128 thousand
+HALF_UNIT = 2.0**15  # what 1 is of a gradient of logits, at most 1, in float16, whose largest number is about 2 ** 16
+_MOST = 2.0**64  # of a scale: an infinite one, where no row counts, would make NaN of gradients of 0
 
 
 def inputs(
@@ -137,7 +142,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         chunked = _chunked_in_a_graph if torch.compiler.is_compiling() else _chunked
         with without_autocast(x.device):
             loss, grads = chunked(x, weight, bias, labels, scale, options, rows, needs)
-        ctx.save_for_backward(*grads, *depend_on)
+        ctx.save_for_backward(*grads, scale, *depend_on)
         ctx.is_spent = False
         return loss
 
@@ -152,9 +157,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             )
         ctx.is_spent = True
         saved = ctx.saved_tensors  # once: checkpoints make them again when they are asked for
-        grads, depend_on = saved[:3], saved[3:]
+        grads, scale, depend_on = saved[:3], saved[3], saved[4:]
+        dtype = depend_on[0].dtype
+        factor = grad * (scale.clamp(max=_MOST) / HALF_UNIT) if dtype == torch.float16 else grad
         with torch.no_grad():
-            grads = tuple(made if made is None else _scaled(made, grad) for made in grads)
+            grads = tuple(made if made is None else _scaled(made, factor).to(dtype) for made in grads)
         found = differentiated_once(_WHERE, grads, (*depend_on, grad))
         return *found, None, None, None, None, None, *(None for _ in depend_on)
 
@@ -172,11 +179,15 @@ def _chunked(
     rows: int,
     needs: tuple[bool, ...],
 ) -> tuple[torch.Tensor, Grads]:
-    """The sum of the scaled losses, and the gradients that are needed."""
-    grad_x = torch.empty_like(x) if needs[0] else None
+    """The sum of the scaled losses, and the gradients that are needed; in float16 those of :data:`HALF_UNIT` times the
+    sum of the plain losses."""
+    is_half = x.dtype == torch.float16
+    dtype = _sums_dtype(x)
+    unit, to_loss = (torch.full_like(scale, HALF_UNIT), scale / HALF_UNIT) if is_half else (scale, 1.0)
+    grad_x = torch.empty_like(x, dtype=dtype) if needs[0] else None
     allocated = torch.empty_like if x.size(0) else torch.zeros_like  # the first chunk overwrites what the others add to
-    grad_weight = allocated(weight) if needs[1] else None
-    grad_bias = torch.zeros_like(bias) if bias is not None and needs[2] else None
+    grad_weight = allocated(weight, dtype=dtype) if needs[1] else None
+    grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and needs[2] else None
     loss = torch.where(scale.isinf(), float("nan"), 0.0)  # 0 / 0 where no row counts, as torch's
     for begin in range(0, x.size(0), rows):
         part = x[begin : begin + rows]
@@ -187,15 +198,30 @@ def _chunked(
             continue
         # not in place: torch 2.11's tracer has what a forward pass returns, and what was added to it in place, for two
         # results of one place in memory, and hands the backward pass a gradient of 0
-        loss = loss + losses_and_gradient(logits, labels[begin : begin + rows], scale, *options).sum()
+        loss = loss + losses_and_gradient(logits, labels[begin : begin + rows], unit, *options).sum() * to_loss
         if grad_x is not None:
-            torch.mm(logits, weight, out=grad_x[begin : begin + rows])
+            _add_product(grad_x[begin : begin + rows], logits, weight, beta=0)
         if grad_weight is not None:
-            grad_weight.addmm_(logits.T, part, beta=int(begin > 0))
+            _add_product(grad_weight, logits.T, part, beta=int(begin > 0))
         if grad_bias is not None:
-            grad_bias += logits.sum(dim=0)
+            grad_bias += logits.sum(dim=0, dtype=dtype)
         del logits
     return loss, (grad_x, grad_weight, grad_bias)
+
+
+def _sums_dtype(x: torch.Tensor) -> torch.dtype:
+    """Of the gradients between the passes."""
+    return torch.float32 if x.dtype == torch.float16 else x.dtype
+
+
+def _add_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: int) -> None:
+    """``total = beta * total + a @ b``, where ``total`` may be wider than both."""
+    if total.dtype == a.dtype:
+        total.addmm_(a, b, beta=beta)
+    elif a.is_cuda and torch.version.hip is None:  # the one device whose products have a dtype of their own
+        torch.addmm(total, a, b, out_dtype=total.dtype, beta=beta, out=total)
+    else:
+        total.addmm_(a.to(total.dtype), b.to(total.dtype), beta=beta)
 
 
 @torch.library.custom_op(f"{NAMESPACE}::linear_cross_entropy_chunks", mutates_args=())
@@ -232,7 +258,7 @@ def _(
     needs: Sequence[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     first, second, third = (
-        torch.empty_like(given) if given is not None and need else x.new_empty(0)
+        torch.empty_like(given, dtype=_sums_dtype(x)) if given is not None and need else x.new_empty(0)
         for given, need in zip((x, weight, bias), needs, strict=True)
     )
     return torch.empty_like(scale), first, second, third
@@ -257,11 +283,13 @@ def _chunked_in_a_graph(
 
 def _scaled(made: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     """``made`` times a number: in place, but for a graph, which would copy it first and fuses a product with what comes
-    next."""
+    next. That of a transposed weight lies as it does."""
     if torch.compiler.is_compiling():
         return (made.float() * factor.float()).to(made.dtype)
-    multiply_unless_one(made.view(-1), factor)
-    return made
+    dense = made if made.is_contiguous() else made.mT
+    flat = dense.reshape(-1)
+    multiply_unless_one(flat, factor)
+    return flat.view(dense.shape) if dense is made else flat.view(dense.shape).mT
 
 
 def linear_cross_entropy(
@@ -279,8 +307,9 @@ def linear_cross_entropy(
 ) -> torch.Tensor:
     """``cross_entropy(F.linear(x, weight, bias), labels)`` of ``x``, (..., hidden), and ``weight``, (vocabulary,
     hidden): see :func:`.losses.cross_entropy`. ``reduction``: mean or sum. ``rows_of_chunk``: of how
-    many rows logits exist at a time. The gradient of the weight is added up in its own dtype. Raises CallError for
-    shapes and dtypes that do not fit, inside a transform of torch.func, and where it is differentiated twice.
+    many rows logits exist at a time. The gradient of the weight is added up in its own dtype, that of float16 in
+    float32. Raises CallError for shapes and dtypes that do not fit, inside a transform of torch.func, and where it is
+    differentiated twice.
     """
     if reduction == "none":
         raise CallError(

@@ -421,6 +421,49 @@ def test_a_linear_loss_goes_backward_once() -> None:
         torch.autograd.grad(loss, x)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("items", "loss_scale"), [(1.0, 1.0), (1e6, 2.0**16)])
+def test_a_linear_loss_in_half_precision_keeps_its_gradients(items: float, loss_scale: float, compiled: bool) -> None:
+    """A loss scale comes with the backward pass: divided by the rows before, most gradients were rounded to 0. Sums of
+    what is not divided pass float16's largest number."""
+    leaves = [x.detach().half().requires_grad_() for x in (leaf(24, 9) * 50, leaf(61, 9), leaf(61))]
+    labels = torch.arange(24) % 3
+
+    def loss(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        made = ours.linear_cross_entropy(x, weight, labels, bias=bias, num_items_in_batch=items, rows_of_chunk=16)
+        return loss_scale * made
+
+    call = torch.compile(loss, backend="aot_eager", fullgraph=True) if compiled else loss
+    found = call(*leaves)
+    wide = [x.detach().float().requires_grad_() for x in leaves]
+    products, rounded = F.linear(*wide), F.linear(*(x.detach() for x in leaves))
+    logits = products + (rounded - products).detach()
+    wanted = loss_scale / items * F.cross_entropy(logits, labels, reduction="sum")
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+    for mine, exact in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, wide), strict=True):
+        assert mine.dtype == torch.float16 and mine.float().sub(exact).norm() < 1e-3 * exact.norm()
+
+
+def test_no_row_that_counts_has_gradients_of_0_in_half_precision() -> None:
+    x, weight = (torch.randn(*shape).half().requires_grad_() for shape in ((4, 9), (37, 9)))
+    loss = ours.linear_cross_entropy(x, weight, torch.full((4,), -100))
+    assert loss.isnan() and not any(grad.any() for grad in torch.autograd.grad(2 * loss, (x, weight)))
+
+
+def test_a_linear_loss_of_a_transposed_weight() -> None:
+    """Its gradient lies in memory as it does."""
+    x, weight = leaf(6, 9), leaf(9, 37)
+    labels = LABELS.flatten()
+    compare(
+        lambda x, w: 2 * ours.linear_cross_entropy(x, w.T, labels, rows_of_chunk=4),
+        lambda x, w: 2 * F.cross_entropy(x @ w, labels),
+        [x, weight],
+    )
+    of_leaf = torch.randn(9, 37).T.requires_grad_()
+    (2 * ours.linear_cross_entropy(x, of_leaf, labels)).backward()
+    assert of_leaf.grad is not None and of_leaf.grad.stride() == of_leaf.stride()
+
+
 def test_a_linear_loss_is_returned_as_it_was_made() -> None:
     """Torch 2.11's compiler gives a result that was added to in place a gradient of 0."""
     loss = ours.linear_cross_entropy(leaf(12, 9), leaf(37, 9), torch.arange(12), rows_of_chunk=4)
