@@ -13,7 +13,7 @@ Between turn ``t`` and ``t + 1`` a schedule may put the second product of ``t`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..ir.access import describable
@@ -168,9 +168,7 @@ def _find(ir: KernelIR) -> Chained:
     weigh = [op for op in rest if op not in rescale and op not in narrow]
     others = [result for n, result in enumerate(body.results) if n != sums_at]
     _check_parts(second, body.params[sums_at], weigh, rescale, [weights, *others])
-    position = ir.body.ops.index(loop)
-    before = tuple(op for op in ir.body.ops[:position] if op is not query)
-    after = ir.body.ops[position + 1 :]
+    before, after = around(ir, loop, (query,))
     saved = next(iter(saved_rows(ir, after, rows)), None)
     found = Chained(
         loop,
@@ -192,8 +190,42 @@ def _find(ir: KernelIR) -> Chained:
         weights,
     )
     inside = (*found.weigh, *found.rescale, *found.narrow)
-    check_operations(ir, rows, (*before, *inside), after)
+    check_operations(ir, rows, (*in_front(ir, loop), *inside), after)
     return found
+
+
+def in_front(ir: KernelIR, loop: Op) -> tuple[Op, ...]:
+    """The operations in front of a loop of the region."""
+    return ir.body.ops[: ir.body.ops.index(loop)]
+
+
+def around(ir: KernelIR, loop: Op, boxes: Collection[Op]) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
+    """What consumers compute before a loop and after it. What the loop does not need waits until it is over, when
+    registers are free. ``boxes``: the loads in front of it that the copy engine does for its products; where anything
+    else reads one of them, consumers load it again, by pointers."""
+    outside = in_front(ir, loop)
+    behind = ir.body.ops[len(outside) + 1 :]
+    inside = [op for op in loop.regions[0].ops if op.kind not in PRODUCTS]
+    before = _needed(outside, {*loop.values, *read_by(inside)})
+    waiting = [op for op in outside if op not in before and op not in boxes]
+    read = set(read_by((*waiting, *behind)))
+    after = (op for op in outside if op in waiting or (op in boxes and op.output in read))
+    return before, (*after, *behind)
+
+
+def _needed(ops: tuple[Op, ...], values: set[Value]) -> tuple[Op, ...]:
+    """The operations that ``values`` follow from, and the numbers, which every role computes for itself."""
+    known, found = set(values), list[Op]()
+    for op in reversed(ops):
+        if known & {*op.outputs} or is_scalar(op):
+            known |= {*read_by([op])}
+            found.insert(0, op)
+    return tuple(found)
+
+
+def is_scalar(op: Op) -> bool:
+    """Whether an operation is a number of the tile's, or of the turn's, which roles compute each for themselves."""
+    return not op.regions and not any(v.dims for v in (*op.values, *op.outputs))
 
 
 def products_of(ir: KernelIR) -> tuple[Op, ...]:

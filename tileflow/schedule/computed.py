@@ -22,10 +22,10 @@ from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..passes.transpose import is_loaded, transposable, transpose
 from ..passes.turn_results import turn_results
-from .chained import Refusal, Refused, check_operations, products_of, read_by
+from .chained import Refusal, Refused, check_operations, is_scalar, products_of, read_by
 from .groups import Frame
 from .parts import Parts, parts_of, reads_to_end
-from .single import Single, check_products, is_box, is_scalar, is_turned, saved_result, the_product_loop, zeros_of
+from .single import Single, check_products, is_box, is_turned, saved_result, the_product_loop, zeros_of
 
 K = OpKind
 Start = tuple[int, Operand]

@@ -13,10 +13,11 @@ from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR, Op, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Dim
+from .chained import is_scalar
 from .evaluate import NO_TURN, Environment, Region
 from .machine import Registers
 from .product import Shape
-from .single import Single, is_scalar, is_turned
+from .single import Single, is_turned
 
 
 class ProductProgram(Region):

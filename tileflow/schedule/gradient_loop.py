@@ -32,11 +32,13 @@ from ..ir.types import Dim, Value
 from .chained import (
     Refusal,
     Refused,
+    around,
     box,
     box_path,
     check_operations,
     check_products,
     check_stream,
+    in_front,
     products_of,
     read_by,
     results_of,
@@ -181,10 +183,8 @@ def _find(ir: KernelIR) -> GradientLoop:
     if len(body.results) != len(sums):
         raise Refused("its loop carries the sums alone", loop)
     rows = found.rows()
-    position = ir.body.ops.index(loop)
-    before = tuple(op for op in ir.body.ops[:position] if op not in found.held)
-    after = ir.body.ops[position + 1 :]
-    check_operations(ir, rows, (*before, *rest), after)
+    before, after = around(ir, loop, found.held)
+    check_operations(ir, rows, (*in_front(ir, loop), *rest), after)
     return GradientLoop(
         loop,
         rows,

@@ -20,7 +20,7 @@ from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, Tile
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
-from .chained import Refusal, Refused, check_operations, products_of, read_by, results_of
+from .chained import Refusal, Refused, check_operations, is_scalar, products_of, read_by, results_of
 from .groups import Frame, frame_of, stored_by_blocks
 from .parts import Parts, parts_of, reads_to_end
 
@@ -329,11 +329,6 @@ def _check_stream(
     read = [(i, size) for i, size in pairs if not (isinstance(i, TileIndex) and i.tile == thrown_away)]
     if not all(reads_to_end(ir, i, size, tile, parts) for i, size in read):
         raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
-
-
-def is_scalar(op: Op) -> bool:
-    """Whether an operation is a number of the tile's, or of the turn's, which roles compute each for themselves."""
-    return not op.regions and not any(v.dims for v in (*op.values, *op.outputs))
 
 
 def saved_result(
