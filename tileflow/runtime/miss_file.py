@@ -17,7 +17,6 @@ that misses sets an event; nothing of a disk that is slow, full or gone reaches 
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -27,9 +26,11 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Self
 
 from ..errors import SpecError, TableError, TileflowError
 from . import miss_record as misses
+from .at_end import at_end
 from .metrics import register_counter
 from .miss_record import MAX_MISSES, Miss, Missed
 from .problem import Problem
@@ -78,7 +79,6 @@ class _Recorder:
         self._missed = threading.Event()
         self._stopped = threading.Event()
         self._left: deque[Missed] = deque()  # forgotten by the record, not yet written
-        self._torn = False
 
     after_fork = _reset  # threads and held locks stay behind, and what is left is the parent's to write
 
@@ -116,18 +116,14 @@ class _Recorder:
             self._writing.release()
 
     def _append(self, due: list[Missed]) -> None:
-        descriptor = open_to_append(resolve(self._path))
-        try:
+        with Appended(resolve(self._path)) as file:
             for record in due:
-                self._line(descriptor, record)
+                self._line(file, record)
             while self._left:
-                self._line(descriptor, self._left[0])
+                self._line(file, self._left[0])
                 self._left.popleft()
-        finally:
-            os.close(descriptor)
 
-    def _line(self, descriptor: int, record: Missed) -> None:
-        """One write: appended at once, whole, beside those of other processes. Raises OSError where it is not."""
+    def _line(self, file: Appended, record: Missed) -> None:
         calls = record.calls
         if calls == record.written:
             return
@@ -139,13 +135,8 @@ class _Recorder:
         if self._bytes + len(data) > MAX_BYTES:
             self._give_up(record, calls, "full", f"{MAX_BYTES} bytes are written: further misses are only counted")
             return
-        if self._torn:
-            data = b"\n" + data
-        written = os.write(descriptor, data)
-        self._bytes += written
-        self._torn = written < len(data)
-        if self._torn:
-            raise OSError(f"{written} of a line's {len(data)} bytes were written")
+        file.line(data)
+        self._bytes += len(data)
         record.written = calls
         _Totals.lines += 1
 
@@ -197,17 +188,12 @@ def record_misses(path: str | os.PathLike[str] | None) -> None:
     global _recorder
     recorder = None
     if path is not None:
-        recorder = _Recorder(os.fspath(path))
-        file = resolve(os.fspath(path))
+        place = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may go elsewhere
+        recorder = _Recorder(place)
         try:
-            os.close(open_to_append(file))
+            Appended(resolve(place)).close()
         except OSError as error:
-            raise SpecError(
-                "the file of misses must be one that can be appended to",
-                got=f"{error}",
-                where=file,
-                hint="name a folder that exists, or a file in one",
-            ) from error
+            raise unusable("misses", resolve(place), error) from error
     with _exchange:
         before, _recorder = _recorder, recorder
         misses.listen(recorder)
@@ -235,12 +221,14 @@ def read_misses(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def line_of(found: Miss) -> bytes:
-    """A miss as a line of a file."""
+    """A miss as a line of a file. Raises TableError and ValueError where it is none that can be read."""
     fields = {"format": FORMAT, **found._asdict(), "problem": found.problem.to_json()}
     values = fields.pop("values")
     if values:
         fields["values"] = json.loads(values)
-    return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    line = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    _parse(line, found.kernel)
+    return line
 
 
 def resolve(path: str) -> str:
@@ -264,14 +252,59 @@ def resolve(path: str) -> str:
     return path.replace("{pid}", str(os.getpid()))
 
 
-def open_to_append(file: str) -> int:
-    """A descriptor whose writes all go to the end. Raises OSError; a pipe without a reader does not block."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(file, flags, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(f"{file} is no regular file")
-    return descriptor
+def unusable(what: str, file: str, error: OSError) -> SpecError:
+    """The error of a file that cannot be appended to."""
+    return SpecError(
+        f"the file of {what} must be one that can be appended to",
+        got=str(error),
+        where=file,
+        hint="name a folder that exists, or a .jsonl file in one",
+    )
+
+
+class Appended:
+    """A file of lines, open for more beside those of other processes. Raises OSError; a pipe without a reader does not
+    block."""
+
+    def __init__(self, file: str) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        self._descriptor = os.open(file, flags, 0o666)
+        try:
+            status = os.fstat(self._descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(f"{file} is no regular file")
+            self._is_torn = status.st_size > 0 and _last_byte(file) != b"\n"
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
+
+    def line(self, data: bytes) -> None:
+        """Append a line by one write, at once and whole. Raises OSError where it is not; the next line ends it then."""
+        data = b"\n" + data if self._is_torn else data
+        written = os.write(self._descriptor, data)
+        self._is_torn = written < len(data)
+        if self._is_torn:
+            raise OSError(f"{written} of a line's {len(data)} bytes were written")
+
+
+def _last_byte(file: str) -> bytes:
+    """None of a file that may be written and not read."""
+    try:
+        with open(file, "rb") as lines:
+            lines.seek(-1, os.SEEK_END)
+            return lines.read(1)
+    except PermissionError:
+        return b"\n"
 
 
 def _in_stretches(records: Iterable[Missed]) -> Iterator[Missed]:
@@ -341,7 +374,7 @@ def _sum(one: Miss, other: Miss) -> Miss:
     )
 
 
-def _stop_at_exit() -> None:
+def _stop_at_end() -> None:
     if _recorder is not None:
         _recorder.stop()
 
@@ -353,7 +386,7 @@ def _after_fork() -> None:
         _recorder.after_fork()
 
 
-atexit.register(_stop_at_exit)
+at_end(_stop_at_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 

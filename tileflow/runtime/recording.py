@@ -6,7 +6,6 @@ is kept of integers and booleans (:mod:`.recorded`). ``tileflow sweep run calls`
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -19,8 +18,10 @@ from typing import Any
 
 from ..errors import SpecError, TileflowError
 from .argtree import is_traced, tensors
+from .at_end import at_end
 from .describe import device_class
-from .miss_file import line_of, open_to_append, resolve
+from .files import require_folder
+from .miss_file import Appended, line_of, resolve, unusable
 from .miss_record import Miss
 from .problem import Problem
 from .recorded import bound, values_of
@@ -32,11 +33,24 @@ _log = logging.getLogger("tileflow.runtime")
 
 
 class Recorder:
-    """Counts calls by kernel, problem and device, until :meth:`write`."""
+    """Counts calls by kernel, problem and device, for :meth:`write`."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """``path``: of the file, a new one for each process where it is a folder. Raises SpecError where nothing can be
+        appended there."""
+        self._path = _path_of_calls(path)
+        self._restart()
+        file = resolve(self._path)
+        try:
+            Appended(file).close()
+        except OSError as error:
+            raise unusable("recorded calls", file, error) from error
+
+    def _restart(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[tuple[str, str, str | None], _Recorded] = {}
+
+    after_fork = _restart  # what was counted before is the parent's to write
 
     def called(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Count a call that is about to run, its integers as they are before it; what is wrong with it the call
@@ -53,38 +67,42 @@ class Recorder:
         key = (kernel.name, problem.key, device)
         with self._lock:
             found = self._found.get(key)
-        if found is None:
-            values = values_of(bound(kernel.host.signature, kernel.name, args, kwargs))
-            with self._lock:
-                found = self._found.setdefault(key, _Recorded(problem, values))
-        found.calls += 1
-        found.last = time.time()
+            if found is not None:
+                found.count()
+                return
+        values = values_of(bound(kernel.host.signature, kernel.name, args, kwargs))
+        with self._lock:
+            self._found.setdefault(key, _Recorded(problem, values)).count()
 
-    def write(self, path: str | os.PathLike[str]) -> Path:
-        """Append what was called to a file, a new one for this process where ``path`` is a folder; the file. Raises
-        SpecError where it takes none."""
-        text = os.fspath(path)
-        if not text.endswith(".jsonl"):
-            os.makedirs(text, exist_ok=True)
-            text = os.path.join(text, "calls-{host}-{pid}.jsonl")
-        file = resolve(text)
-        try:
-            descriptor = open_to_append(file)
-        except OSError as error:
-            raise SpecError(
-                "the file of recorded calls must be one that can be appended to",
-                got=str(error),
-                where=file,
-                hint="name a folder, or a .jsonl file in one",
-            ) from error
-        try:
-            for (kernel, _, device), found in sorted(self._found.items(), key=lambda item: -item[1].calls):
-                if kernel.startswith("__main__:"):
-                    _log.warning("%s was called %d times; a sweep finds kernels of modules alone", kernel, found.calls)
-                os.write(descriptor, line_of(found.line(kernel, device)))
-        finally:
-            os.close(descriptor)
+    def write(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Append what was called since the last time to its file, or to that of another ``path``; the file.
+
+        Raises SpecError where it takes none; what it did not take is kept for another path.
+        """
+        file = resolve(self._path if path is None else _path_of_calls(path))
+        with self._lock:
+            try:
+                with Appended(file) as lines:
+                    for key, found in sorted(self._found.items(), key=lambda item: -item[1].calls):
+                        if data := found.line(key[0], key[2]):
+                            lines.line(data)
+                        del self._found[key]
+            except OSError as error:
+                raise unusable("recorded calls", file, error) from error
         return Path(file)
+
+
+def _path_of_calls(path: str | os.PathLike[str]) -> str:
+    """``path``, or that of a process's file in the folder that it is, made here. Raises SpecError where it cannot."""
+    text = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may go elsewhere
+    if text.endswith(".jsonl"):
+        return text
+    require_folder(text)
+    try:
+        os.makedirs(text, exist_ok=True)
+    except OSError as error:
+        raise unusable("recorded calls", text, error) from error
+    return os.path.join(text, "calls-{host}-{pid}.jsonl")
 
 
 class _Recorded:
@@ -93,18 +111,22 @@ class _Recorded:
         self.calls = 0
         self.first = self.last = time.time()
 
-    def line(self, kernel: str, device: str | None) -> Miss:
+    def count(self) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.last = time.time()
+
+    def line(self, kernel: str, device: str | None) -> bytes:
+        """A line of a file; none for a call that no sweep can be made of, which is said."""
+        if kernel.startswith("__main__:"):
+            _log.warning("%s was called %d times; a sweep finds kernels of modules alone", kernel, self.calls)
         first, last = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t)) for t in (self.first, self.last))
-        return Miss(
-            kernel,
-            self.problem,
-            device,
-            REASON,
-            self.calls,
-            first,
-            last,
-            json.dumps(self.values) if self.values else "",
-        )
+        values = json.dumps(self.values) if self.values else ""
+        try:
+            return line_of(Miss(kernel, self.problem, device, REASON, self.calls, first, last, values))
+        except (TileflowError, TypeError, ValueError) as error:
+            _log.warning("%d calls of %s are not recorded: %s", self.calls, kernel, error)
+            return b""
 
 
 recorders: list[Recorder] = []  # those that count now; every call asks whether there is one
@@ -113,20 +135,48 @@ recorders: list[Recorder] = []  # those that count now; every call asks whether 
 @contextmanager
 def record(path: str | os.PathLike[str]) -> Iterator[Recorder]:
     """Inside, count the calls of kernels in all threads; at the end write them to ``path``, a ``.jsonl`` file or a
-    folder, which ``tileflow sweep run`` takes. Calls inside what torch.compile made are not seen. Raises SpecError."""
-    recorder = Recorder()
+    folder, which ``tileflow sweep run`` takes. Calls inside what torch.compile made are not seen.
+
+    Workers that are forked inside write their own calls when they end. Raises SpecError, at the beginning where the
+    path is known to take nothing. Of a block that raises, the calls are written as well, and what is wrong with them is
+    logged.
+    """
+    recorder = Recorder(path)
     recorders.append(recorder)
     try:
         yield recorder
-    finally:
+    except BaseException:
         recorders.remove(recorder)
-        recorder.write(path)
+        _write_or_say(recorder)
+        raise
+    recorders.remove(recorder)
+    recorder.write()
 
 
 def record_as_the_environment_says() -> None:
-    """Record the whole process where ``TILEFLOW_RECORD`` names a path."""
+    """Record the whole process where ``TILEFLOW_RECORD`` names a path. Raises SpecError where that takes nothing."""
     path = os.environ.get(VARIABLE, "")
     if path:
-        recorder = Recorder()
-        recorders.append(recorder)
-        atexit.register(recorder.write, path)
+        recorders.append(Recorder(path))
+
+
+def _write_or_say(recorder: Recorder) -> None:
+    try:
+        recorder.write()
+    except SpecError as error:
+        _log.warning("calls are lost: %s", error)
+
+
+def _write_at_end() -> None:
+    for recorder in tuple(recorders):
+        _write_or_say(recorder)
+
+
+def _after_fork() -> None:
+    for recorder in recorders:
+        recorder.after_fork()
+
+
+at_end(_write_at_end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

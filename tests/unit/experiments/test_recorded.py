@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,109 @@ def test_the_environment_records_a_whole_process(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment, check=True)
     (found,) = miss_file.read_misses(tmp_path / "calls")
     assert (found.kernel, found.calls, found.values) == ("recorded_kernels:rows", 3, '{"which": {"data": [0]}}')
+
+
+FORKS = """
+import multiprocessing, os, sys, torch, tileflow, recorded_kernels
+
+def call(rows):
+    for _ in range(rows):
+        recorded_kernels.rows(torch.randn(rows, 4), torch.tensor([0]), 1.0)
+
+def fork(method):
+    if method == "os.fork":
+        if os.fork() == 0:
+            call(3)
+            sys.exit()
+        os.wait()
+    else:
+        worker = multiprocessing.get_context(method).Process(target=call, args=(3,))
+        worker.start()
+        worker.join()
+
+if __name__ == "__main__":
+    call(2)
+    if sys.argv[2] == "inside":
+        with tileflow.record("block"):
+            call(5)
+            fork(sys.argv[1])
+    else:
+        fork(sys.argv[1])
+    call(2)
+"""
+
+
+@pytest.mark.parametrize("method", ["os.fork", "fork", "spawn", "forkserver"])
+def test_a_process_that_was_forked_writes_its_own_calls(tmp_path: Path, method: str) -> None:
+    """Those of multiprocessing's workers were lost, and those before an os.fork written twice."""
+    run = forking(tmp_path, method, "outside", TILEFLOW_RECORD="calls")
+    assert run == {2: 4, 3: 3}
+
+
+@pytest.mark.parametrize("method", ["os.fork", "fork"])
+def test_a_process_that_was_forked_inside_a_block_writes_its_own_calls(tmp_path: Path, method: str) -> None:
+    forking(tmp_path, method, "inside")
+    assert calls_in(tmp_path / "block") == {5: 5, 3: 3}
+
+
+def forking(folder: Path, method: str, where: str, **environment: str) -> dict[int, int]:
+    (folder / "recorded_kernels.py").write_text(MODULE)
+    (folder / "program.py").write_text(FORKS)
+    roots = f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    environment = os.environ | {"TILEFLOW_INTERPRET": "1", "PYTHONPATH": roots} | environment
+    subprocess.run([sys.executable, "program.py", method, where], cwd=folder, env=environment, check=True)
+    return calls_in(folder / "calls") if (folder / "calls").exists() else {}
+
+
+def calls_in(path: Path) -> dict[int, int]:
+    """How many calls there were by the rows of their first tensor."""
+    return {call.problem.sizes["x.shape.0"]: call.calls for call in miss_file.read_misses(path)}
+
+
+def test_a_place_that_takes_no_calls_is_refused_before_they_are_made(program: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.jsonl").mkdir()
+    for place in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "none" / "calls.jsonl", Path("/dev/full")):
+        with pytest.raises(SpecError), tileflow.record(place):
+            pytest.fail("the block must not begin")
+
+
+def test_a_disk_that_is_full_loses_no_calls(
+    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A block that raises raises that; the rest of a line that the disk did not take is no part of the next one."""
+    x, which = torch.randn(20, 12), torch.tensor([3])
+    write, room = os.write, [0]
+
+    def full(descriptor: int, data: bytes) -> int:
+        return write(descriptor, data[: room.pop(0)] if room else b"")
+
+    def called() -> None:
+        for rows in (x, x[:9], x[:9], x[:5], x[:5], x[:5]):
+            program.rows(rows, which, 2.0)
+
+    for error, matching in ((ZeroDivisionError, "division"), (SpecError, "can be appended to")):
+        room[:] = [1000, 100]
+        with pytest.raises(error, match=matching), tileflow.interpret(), tileflow.record(tmp_path / "a.jsonl") as calls:
+            called()
+            monkeypatch.setattr(os, "write", full)
+            if error is ZeroDivisionError:
+                print(1 / 0)
+        monkeypatch.undo()
+    assert "calls are lost" in caplog.text
+    assert calls_in(tmp_path / "a.jsonl") == {5: 6}
+    calls.write(tmp_path / "a.jsonl")
+    assert calls_in(tmp_path / "a.jsonl") == {5: 6, 9: 2, 20: 1}
+
+
+def test_a_call_that_no_table_can_hold_leaves_the_others_readable(
+    program: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tileflow.interpret(), tileflow.record(tmp_path / "calls"):
+        program.rows(torch.randn(20, 12), torch.tensor([3]), 2.0)
+        with suppress(OverflowError):
+            program.rows(torch.randn(9, 12), torch.tensor([3]), 2**70)
+    assert calls_in(tmp_path / "calls") == {20: 1} and "1 calls of recorded_kernels:rows are not rec" in caplog.text
 
 
 def test_counts_must_be_of_the_problems() -> None:

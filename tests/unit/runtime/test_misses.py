@@ -214,6 +214,59 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert {m.reason: m.calls for m in read_misses(tmp_path)} == {"before the fork": 21, "in the child": 1}
 
 
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_worker_of_multiprocessing_writes_its_misses_when_it_ends(tmp_path: Path, method: str) -> None:
+    """It runs nothing of atexit, and ends before the recorder has gathered a burst."""
+    (tmp_path / "program.py").write_text(f"""
+import multiprocessing
+from tileflow.runtime.miss_file import record_misses
+from tileflow.runtime.miss_record import miss
+from tileflow.runtime.problem import Problem
+
+def worker():
+    record_misses({str(tmp_path)!r}) if {method!r} != "fork" else None
+    miss("k:f", Problem("k:f", ()), None, "in the worker")
+
+if __name__ == "__main__":
+    record_misses({str(tmp_path)!r})
+    miss("k:f", Problem("k:f", ()), None, "before")
+    process = multiprocessing.get_context({method!r}).Process(target=worker)
+    process.start()
+    process.join()
+""")
+    subprocess.run([sys.executable, tmp_path / "program.py"], check=True, timeout=60)
+    assert {m.reason: m.calls for m in read_misses(tmp_path)} == {"before": 1, "in the worker": 1}
+
+
+def test_a_line_that_another_process_left_torn_is_ended(tmp_path: Path) -> None:
+    """The next line was glued to it, and lost with it."""
+    file = tmp_path / "misses.jsonl"
+    file.write_bytes(b'{"format":1,"ker')
+    record_misses(file)
+    miss(KERNEL, problem(1), DEVICE, "no row fits")
+    record_misses(None)
+    (found,) = read_misses(file)
+    assert found.calls == 1
+
+
+def test_a_problem_that_cannot_be_read_back_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    record_misses(tmp_path)
+    miss(KERNEL, Problem(KERNEL, (("n", ScalarSpec("int", 2**70)),)), DEVICE, "no row fits")
+    miss(KERNEL, problem(1), DEVICE, "no row fits")
+    record_misses(None)
+    assert len(read_misses(tmp_path)) == 1 and "cannot be written" in caplog.text
+
+
+def test_a_path_is_of_the_folder_that_it_was_given_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    record_misses("misses.jsonl")
+    miss(KERNEL, problem(1), DEVICE, "no row fits")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    record_misses(None)
+    assert len(read_misses(tmp_path / "misses.jsonl")) == 1
+
+
 def test_a_path_names_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     record_misses(tmp_path / "rank{rank}-{pid}.jsonl")
