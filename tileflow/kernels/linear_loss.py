@@ -29,10 +29,11 @@ from .losses import (
     capped,
     cross_entropy_forward,
     divisor,
-    require_labels,
+    labels_of,
     require_options,
     slope,
     sums_of_rows,
+    unless_no_class,
 )
 from .losses import inputs as loss_inputs
 from .losses import reference as losses_of
@@ -83,6 +84,7 @@ def losses_and_gradient(
         row_lse, plain = sums_of_rows(logits, tile_m, v, smooths, cap)
         label = labels[tile_m]
         counts = label != ignore_index
+        row_lse = unless_no_class(row_lse, label, counts, v)
         picked = capped(logits[tile_m.index, torch.where(counts, label, 0)].float(), cap)
         loss = row_lse - picked
         if smooths:
@@ -330,7 +332,7 @@ def linear_cross_entropy(
     if bias is not None:
         require_shape(_NAME, "bias", bias, weight.shape[:1], "a bias has an element for each row of the weight")
         bias = bias.to(weight.dtype)
-    require_labels(_NAME, labels, x.shape[:-1])
+    labels = labels_of(_NAME, labels, x.shape[:-1], weight.size(0), ignore_index)
     require_options(_NAME, label_smoothing, softcap)
     if rows_of_chunk is not None and rows_of_chunk < 1:
         raise CallError("a chunk has one row or more", got=rows_of_chunk, where=_WHERE, hint="None chooses")
@@ -348,10 +350,10 @@ def linear_cross_entropy(
     needs = tuple(torch.is_grad_enabled() and x is not None and x.requires_grad for x in (matrix, weight, bias))
     if not any(needs):
         with without_autocast(x.device):
-            return _chunked(matrix, weight, bias, labels.reshape(-1), scale, options, rows, needs)[0]
+            return _chunked(matrix, weight, bias, labels, scale, options, rows, needs)[0]
     depend_on = (matrix[:0].clone(), weight[:0].clone())  # the graph that they hang in, without their memory
     return _LinearCrossEntropy.apply(  # type: ignore[no-any-return]
-        matrix, weight, bias, labels.reshape(-1), scale, options, rows, needs, *depend_on
+        matrix, weight, bias, labels, scale, options, rows, needs, *depend_on
     )
 
 

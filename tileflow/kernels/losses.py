@@ -17,7 +17,7 @@ import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
-from .rows import as_rows, require_rows, require_shape
+from .rows import as_rows, require_inside, require_rows, require_shape
 
 IGNORED = -100
 REDUCTIONS = ("mean", "sum", "none")
@@ -69,6 +69,11 @@ def sums_of_rows(logits, tile_m, v, smooths, cap):  # type: ignore[no-untyped-de
     return peak + torch.log(total), plain
 
 
+def unless_no_class(row_lse, label, counts, v):  # type: ignore[no-untyped-def]
+    """Each row's logsumexp, and NaN where its label is no class, which makes NaN of its loss and gradient."""
+    return torch.where(counts & ((label < 0) | (label >= v)), float("nan"), row_lse)
+
+
 @tileflow.kernel(inputs=inputs, reference=reference)
 def cross_entropy_forward(
     logits: torch.Tensor,
@@ -85,6 +90,7 @@ def cross_entropy_forward(
         row_lse, plain = sums_of_rows(logits, tile_m, v, smooths, cap)
         label = labels[tile_m]
         counts = label != ignore_index
+        row_lse = unless_no_class(row_lse, label, counts, v)
         picked = capped(logits[tile_m.index, torch.where(counts, label, 0)].float(), cap)
         loss = row_lse - picked
         if smooths:
@@ -157,8 +163,11 @@ _losses = differentiable(
 )
 
 
-def require_labels(function: str, labels: torch.Tensor, shape: Sequence[int]) -> None:
-    """Raises CallError for labels that are not ints of the shape."""
+def labels_of(
+    function: str, labels: torch.Tensor, shape: Sequence[int], classes: int, ignore_index: int
+) -> torch.Tensor:
+    """The labels as ints that hold ``ignore_index`` too, one after the other. Raises CallError for labels that are not
+    ints of the shape, and on a CPU for those that are no classes."""
     require_shape(function, "labels", labels, shape, "there is a label for each row")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise CallError(
@@ -167,6 +176,16 @@ def require_labels(function: str, labels: torch.Tensor, shape: Sequence[int]) ->
             where=f"tileflow.kernels.{function}",
             hint="torch.nn.functional.cross_entropy takes probabilities",
         )
+    if not isinstance(ignore_index, int):
+        raise CallError(
+            "ignore_index is an int, as labels are",
+            got=repr(ignore_index),
+            where=f"tileflow.kernels.{function}",
+            hint=f"{IGNORED}, or a label that stands for no class",
+        )
+    require_inside(function, "labels", labels, classes, but=ignore_index)
+    is_held = labels.dtype == torch.int32 and -(1 << 31) <= ignore_index < 1 << 31
+    return (labels if is_held else labels.long()).reshape(-1)
 
 
 def require_options(function: str, smoothing: float, cap: float | None) -> None:
@@ -205,14 +224,15 @@ def cross_entropy(
 
     ``num_items_in_batch``: what the sum is divided by, in place of the number of rows that count: of several batches
     whose gradients add up, as transformers passes it. ``softcap``: logits are ``softcap * tanh(logits / softcap)``.
-    Labels lie below the vocabulary's size. Raises CallError for another ``reduction`` than mean, sum and none, and for
-    labels that are no ints or not as many as rows.
+    A label outside of the vocabulary makes its row's loss and gradient NaN, and is refused on a CPU; on a GPU asking
+    would wait for the device. Raises CallError for another ``reduction`` than mean, sum and none, and for labels that
+    are no ints or not as many as rows.
     """
     require_rows("cross_entropy", logits=logits)
-    require_labels("cross_entropy", labels, logits.shape[:-1])
+    flat = labels_of("cross_entropy", labels, logits.shape[:-1], logits.size(-1), ignore_index)
     require_options("cross_entropy", label_smoothing, softcap)
-    divided_by = divisor(labels, ignore_index, reduction, num_items_in_batch)
-    losses: torch.Tensor = _losses(as_rows(logits), labels.reshape(-1), ignore_index, label_smoothing, softcap)
+    divided_by = divisor(flat, ignore_index, reduction, num_items_in_batch)
+    losses: torch.Tensor = _losses(as_rows(logits), flat, ignore_index, label_smoothing, softcap)
     if reduction == "none" and num_items_in_batch is None:
         return losses.view(labels.shape)
     return losses.sum() / divided_by

@@ -15,7 +15,7 @@ import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
-from .rows import require_rows, require_shape
+from .rows import require_inside, require_rows, require_shape
 
 LAYOUTS = ("half", "interleaved")
 BASE = 10_000.0
@@ -102,7 +102,9 @@ def rope_turn(
             c, s_ = cos[tile_b.begin, tile_s, :half].float(), sin[tile_b.begin, tile_s, :half].float()
         else:
             rows = positions[tile_b.begin, tile_s]
-            c, s_ = cos[rows, :half].float(), sin[rows, :half].float()
+            is_row = ((rows >= 0) & (rows < cos.size(0)))[:, None]
+            c = torch.where(is_row, cos[rows, :half].float(), float("nan"))
+            s_ = torch.where(is_row, sin[rows, :half].float(), float("nan"))
         if inverse:
             s_ = -s_
         turn(from_q, to_q, tile_b, tile_s, c, s_, interleaved)
@@ -133,6 +135,9 @@ def _require(
         require_shape("rope", "cos", cos, (cos.size(0), cos.size(-1)), "with positions, angles are a table of rows")
         first = 1 if positions.ndim == 2 and positions.size(0) == 1 else batch
         require_shape("rope", "positions", positions, (first, tokens), "each token has a position")
+        if positions.is_floating_point() or positions.is_complex() or positions.dtype == torch.bool:
+            raise CallError("positions are rows of a table", got=positions.dtype, where="tileflow.kernels.rope")
+        require_inside("rope", "positions", positions, cos.size(0))
     if torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad):
         raise CallError(
             "angles are constants: rope differentiates queries and keys",
@@ -155,8 +160,9 @@ def rope(
     """Queries and keys, (batch, heads, s, d), turned by ``cos`` and ``sin``: (batch or 1, s, d / 2), or tables of rows
     that ``positions``, (batch or 1, s), name. Angles of width d are those of transformers, whose halves are equal.
 
-    ``layout``: ``half`` or ``interleaved``. ``head_dim``: 2 for (batch, s, heads, d). Raises CallError for another
-    layout, for shapes that do not fit, and for angles that need gradients.
+    ``layout``: ``half`` or ``interleaved``. ``head_dim``: 2 for (batch, s, heads, d). A position outside of the table
+    gives NaN, and is refused on a CPU. Raises CallError for another layout, for shapes that do not fit, and for angles
+    that need gradients.
     """
     if layout not in LAYOUTS:
         raise CallError("a layout of rope is half or interleaved", got=repr(layout), where="tileflow.kernels.rope")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from ..errors import CallError
+from ..runtime.argtree import is_traced
+from ..runtime.describe import refuse_transforms
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
@@ -34,6 +36,25 @@ def require_shape(function: str, name: str, x: torch.Tensor | None, shape: Seque
             got=f"{name} of {tuple(x.shape)}, not {tuple(shape)}" if isinstance(x, torch.Tensor) else f"{name}={x!r}",
             where=f"tileflow.kernels.{function}",
             hint=f"{name}.expand(...) or .reshape(...) it; nothing broadcasts",
+        )
+
+
+def require_inside(function: str, name: str, values: torch.Tensor, size: int, but: int | None = None) -> None:
+    """Raises CallError for ints of a CPU outside of 0 to ``size``, but for one. Elsewhere a question about values waits
+    for the device: kernels read nothing for such an int, and give NaN."""
+    if values.device.type != "cpu" or torch.compiler.is_compiling() or is_traced(values):
+        return
+    refuse_transforms(f"tileflow.kernels.{function}", name, values)
+    values = values.long()
+    outside = (values < 0) | (values >= size)
+    if but is not None:
+        outside &= values != but
+    if outside.any():
+        raise CallError(
+            f"{name} are from 0 to {size - 1}" + ("" if but is None else f", or ignore_index={but}"),
+            got=f"{values[outside][0].item()} at {tuple(outside.nonzero()[0].tolist())}",
+            where=f"tileflow.kernels.{function}",
+            hint=f"correct {name}, or what makes them",
         )
 
 

@@ -48,6 +48,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "fewer labels": (lambda: ours.cross_entropy(R(4, 8), zeros(2)), "a label for each row"),
     "labels in another order": (lambda: ours.cross_entropy(R(2, 3, 8), zeros(3, 2)), "a label for each row"),
     "probabilities": (lambda: ours.cross_entropy(R(4, 8), R(4)), "labels are numbers of classes"),
+    "a negative label": (lambda: ours.cross_entropy(R(4, 8), zeros(4) - 1), "from 0 to 7, or ignore_index=-100, but g"),
+    "a label of no class": (lambda: ours.cross_entropy(R(4, 8), torch.arange(5, 9)), r"got 8 at \(3,\)"),
+    "a negative label of a product": (
+        lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(4) - 1), "from 0 to 4, or ignore_index=-100"),
+    "a label of no row of the weight": (
+        lambda: ours.linear_cross_entropy(R(2, 2, 8), R(5, 8), zeros(2, 2) + 5), r"got 5 at \(0, 0\)"),
+    "labels to ignore that are none": (
+        lambda: ours.cross_entropy(R(4, 8), zeros(4), ignore_index=0.5), "ignore_index is an int"),  # type: ignore[arg-type]
+    "transformed labels": (
+        lambda: torch.vmap(lambda labels: ours.cross_entropy(ANGLES[0, :1], labels))(zeros(2, 1)), "tensors have memory"),
     "a softcap of 0": (lambda: ours.cross_entropy(R(4, 8), zeros(4), softcap=0.0), "softcap is above 0"),
     "much smoothing": (lambda: ours.cross_entropy(R(4, 8), zeros(4), label_smoothing=2.0), "from 0 to 1"),
     "fewer labels of a product": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(2)), "a label for each"),
@@ -72,6 +82,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "fewer sines": (lambda: ours.rope(Q, K, ANGLES, ANGLES[:, :2]), "cos and sin have one shape"),
     "fewer positions": (lambda: ours.rope(Q, K, TABLE, TABLE, zeros(2, 2)), "each token has a position"),
     "positions of one dimension": (lambda: ours.rope(Q, K, TABLE, TABLE, zeros(3)), "each token has a position"),
+    "positions that are no ints": (lambda: ours.rope(Q, K, TABLE, TABLE, R(2, 3)), "positions are rows of a table"),
+    "a position past the table": (lambda: ours.rope(Q, K, TABLE, TABLE, zeros(2, 3) + 9), "from 0 to 8, but got 9"),
+    "a position before the table": (lambda: ours.rope(Q, K, TABLE, TABLE, zeros(2, 3) - 1), "from 0 to 8, but got -1"),
     "a table for each sequence": (lambda: ours.rope(Q, K, ANGLES, ANGLES, zeros(2, 3)), "a table of rows"),
     "learned angles": (lambda: ours.rope(Q, K, ANGLES.clone().requires_grad_(), ANGLES), "angles are constants"),
     "fewer values than keys": (

@@ -17,9 +17,11 @@ from tileflow.api import load_kernel
 from tileflow.errors import CallError
 from tileflow.frontend.meaning import serialise
 from tileflow.kernels import flash, hopper, linear, scaled_dot
-from tileflow.kernels.linear_loss import CHUNK_BYTES, chunk_rows
+from tileflow.kernels.linear_loss import CHUNK_BYTES, chunk_rows, losses_and_gradient
+from tileflow.kernels.losses import cross_entropy_backward, cross_entropy_forward
 from tileflow.kernels.rotary import inputs as rope_inputs
 from tileflow.kernels.rotary import reference as turned
+from tileflow.kernels.rotary import rope_turn
 from tileflow.target import target
 
 Tensor = torch.Tensor
@@ -370,6 +372,30 @@ def test_losses(options: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16])
+def test_labels_of_any_ints(dtype: torch.dtype) -> None:
+    """-100 as uint8 is 156, a class."""
+    labels = torch.tensor([[1, 156, 4], [0, 36, 5]]).clamp(max=torch.iinfo(dtype).max).to(dtype)
+    x, weight = torch.randn(2, 3, 9), torch.randn(170, 9)
+    wanted = F.cross_entropy(F.linear(x, weight).flatten(0, 1), labels.flatten().long())
+    torch.testing.assert_close(ours.linear_cross_entropy(x, weight, labels), wanted)
+    torch.testing.assert_close(ours.cross_entropy(F.linear(x, weight), labels), wanted)
+
+
+@pytest.mark.parametrize("label", [-1, 37, 1 << 40])
+def test_what_names_no_row_is_not_a_number(label: int) -> None:
+    """Where nobody asks about values, as on a GPU."""
+    logits, labels = torch.randn(3, 37), torch.tensor([label, -100, 5])
+    losses, lse = cross_entropy_forward(logits, labels)
+    grad = cross_entropy_backward(torch.ones(3), logits, labels, lse)
+    fused = losses_and_gradient(made := logits.clone(), labels, torch.ones(()))
+    for rows in (losses[:, None], grad, fused[:, None], made):
+        assert rows[0].isnan().all() and rows[1:].isfinite().all()
+    q, table = torch.randn(1, 2, 3, 8), torch.randn(37, 4)
+    first, _ = rope_turn(q, q, table, table, torch.tensor([[label, 36, 5]]))
+    assert first[:, :, 0].isnan().all() and first[:, :, 1:].isfinite().all()
+
+
 def test_the_losses_of_rows() -> None:
     x = leaf(2, 3, 37)
     wanted = F.cross_entropy(x.flatten(0, 1), LABELS.flatten(), reduction="none").view(2, 3)
@@ -540,8 +566,6 @@ def test_a_gallery_kernel_that_moved_keeps_its_name_and_hash() -> None:
 
 def test_a_helper_s_text_is_part_of_a_kernel_of_this_package() -> None:
     """Kernels in tileflow.kernels count as users' text: their helpers are rewritten, and are part of the hash."""
-    from tileflow.kernels.losses import cross_entropy_forward
-
     assert "FunctionDef s12:sums_of_rows" in serialise(cross_entropy_forward.scope)
 
 
