@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..ir.attributes import AccessAttrs
+from ..parsing import expression_tree
 from .forward import TileName
 from .named_elements import named
 from .program import Branch, Gradient, Loop, Statement, facts, prune, render, walk
@@ -103,7 +104,7 @@ def _axes(done: Reversed, loop: Loop, tile: str) -> dict[str, Axis]:
     for axis, name in enumerate(done.launch.ir.grid):
         begin, end = (done.header.bound(which, axis) for which in ("begin", "end"))
         found[name] = Axis(done.env.tiles[name].variable, begin, end, done.header.block_size(axis))
-    call = ast.parse(loop.over, mode="eval").body
+    call = expression_tree(loop.over)
     assert isinstance(call, ast.Call)
     bounds = [ast.unparse(argument) for argument in call.args]
     blocks = [ast.unparse(keyword.value) for keyword in call.keywords]

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ..parsing import module_tree
+
 INDENT = "    "
 
 
@@ -27,7 +29,7 @@ class Facts:
 @lru_cache(maxsize=8192)
 def facts(line: str) -> Facts:
     """What a line of text assigns and reads."""
-    (statement,) = ast.parse(line).body
+    (statement,) = module_tree(line).body
     names = [n for n in ast.walk(statement) if isinstance(n, ast.Name)]
     reads = frozenset(n.id for n in names if isinstance(n.ctx, ast.Load))
     assigns = frozenset(n.id for n in names if isinstance(n.ctx, ast.Store))

@@ -16,6 +16,7 @@ from ..frontend.liveness import bound_names, free_names
 from ..frontend.split import HostFunction
 from ..ir.attributes import AccessAttrs
 from ..ir.kinds import OpKind
+from ..parsing import module_tree
 from .exchange import exchange
 from .forward import HINT, Env, Speller, TileName, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
@@ -457,4 +458,6 @@ def _placed(statement: Statement, lines_of: dict[int, str]) -> Statement:
 
 
 def _read(text: str) -> set[str]:
-    return {n.id for n in ast.walk(ast.parse(f"def f():\n{textwrap.indent(text, INDENT)}")) if isinstance(n, ast.Name)}
+    return {
+        n.id for n in ast.walk(module_tree(f"def f():\n{textwrap.indent(text, INDENT)}")) if isinstance(n, ast.Name)
+    }

@@ -22,6 +22,7 @@ from ..ir.op_table import effects_of
 from ..ir.overlap import with_pairs
 from ..ir.races import race
 from ..language.knobs import check_choices, limits
+from ..parsing import module_tree
 from ..runtime.argtree import bound_call, replace
 from ..runtime.dispatch import host_knob
 from ..runtime.numpy_numbers import plain_number, plain_numbers
@@ -445,7 +446,7 @@ class _RegionTrace:
 def _as_atomic(where: Location | None) -> str:
     """How to write the author's ``out[index] += value`` as an atomic; the function's name where the line is not one."""
     try:
-        (line,) = ast.parse("" if where is None else where.text.strip()).body
+        (line,) = module_tree("" if where is None else where.text.strip()).body
     except (SyntaxError, ValueError):  # part of a statement of several lines, or none
         return "tfl.atomic_add"
     match line:

@@ -46,6 +46,8 @@ from tileflow.frontend.split import RegionSource, anchor, check_device_code, fin
 from tileflow.frontend.structured import leaves, structured
 from tileflow.frontend.syntax import copied
 
+from ..parsing import module_tree
+
 N = TypeVar("N", bound=ast.AST)
 
 TRACER = "__tf__"
@@ -555,7 +557,7 @@ def _lambda(names: Sequence[str], body: ast.expr, at: ast.AST) -> ast.expr:
 
 
 def _function(name: str, names: Sequence[str], body: list[ast.stmt], at: ast.AST) -> ast.FunctionDef:
-    (made,) = ast.parse("def f(): pass").body
+    (made,) = module_tree("def f(): pass").body
     assert isinstance(made, ast.FunctionDef)
     made.name, made.body = name, body
     made.args.args = [ast.arg(parameter) for parameter in names]

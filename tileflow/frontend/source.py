@@ -18,6 +18,8 @@ from tileflow.errors import KernelError, Location
 from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
 
+from ..parsing import module_tree
+
 
 class Lines(Protocol):
     """An object that knows its file and that file's lines."""
@@ -140,7 +142,7 @@ def _parsed(fn: types.FunctionType) -> _File:
         )
     known = _files.get(name)
     if known is None or known.lines != lines:
-        known = _files[name] = _File(lines, _definitions(ast.parse("".join(lines), filename=name)))
+        known = _files[name] = _File(lines, _definitions(module_tree("".join(lines), name)))
     return known
 
 
@@ -186,7 +188,7 @@ def _end(node: ast.FunctionDef | ast.Lambda) -> tuple[Any, Any]:
 
 def _as_function(node: ast.Lambda) -> ast.FunctionDef:
     body = ast.copy_location(ast.Return(node.body), node.body)
-    tree = ast.parse("def f(): pass").body[0]
+    tree = module_tree("def f(): pass").body[0]
     assert isinstance(tree, ast.FunctionDef)
     tree.name, tree.args, tree.body = "<lambda>", node.args, [body]
     return ast.copy_location(tree, node)
@@ -208,8 +210,8 @@ def compile_code(fn: types.FunctionType, tree: ast.FunctionDef, first: str) -> t
             a.annotation = None
     arguments.posonlyargs.insert(0, ast.arg(first))
     arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
-    inner = ast.parse("def f(): pass").body[0]
-    outer = ast.parse(f"def factory({', '.join(fn.__code__.co_freevars)}): pass").body[0]
+    inner = module_tree("def f(): pass").body[0]
+    outer = module_tree(f"def factory({', '.join(fn.__code__.co_freevars)}): pass").body[0]
     assert isinstance(inner, ast.FunctionDef) and isinstance(outer, ast.FunctionDef)
     # Names free in fn must stay free in the new function: the factory's parameters stand for its closure, and the new
     # function's own name must not hide a global, which a recursive function finds itself by.

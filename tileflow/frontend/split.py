@@ -41,6 +41,8 @@ from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
 from tileflow.runtime.key_invariants import DeviceReads, KeyInvariants
 
+from ..parsing import expression_tree, module_tree
+
 CONTEXT = "__tileflow__"
 LOOP_MARK = "__tileflow_loop__"
 HOST_MARK = "__tileflow_host__"
@@ -181,7 +183,7 @@ def _constants(fn: types.FunctionType, signature: inspect.Signature) -> frozense
         annotation = parameter.annotation
         if isinstance(annotation, str):
             with contextlib.suppress(SyntaxError):  # text for people
-                annotation = resolve(ast.parse(annotation, mode="eval").body, fn, frozenset())
+                annotation = resolve(expression_tree(annotation), fn, frozenset())
         if getattr(annotation, CONSTANT_MARK, False) is True:
             found.add(name)
     return frozenset(found)
@@ -364,7 +366,7 @@ def anchor(source: FunctionSource, local: Names) -> list[ast.stmt]:
     lines = [*source.fn.__code__.co_freevars, *(f"{name} = None" for name in sorted(local))]
     if not lines:
         return []
-    (statement,) = ast.parse("if False:\n" + "\n".join(f"    {line}" for line in lines)).body
+    (statement,) = module_tree("if False:\n" + "\n".join(f"    {line}" for line in lines)).body
     for node in ast.walk(statement):
         ast.copy_location(node, source.tree)
         if isinstance(node, ast.stmt | ast.expr):

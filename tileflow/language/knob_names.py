@@ -14,6 +14,7 @@ from functools import lru_cache
 from ..config import Choice
 from ..errors import ConfigError
 from ..lazy_dataclass import dataclass
+from ..parsing import module_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +111,4 @@ def _words(file: str) -> frozenset[str]:
 
 
 def _nodes(file: str) -> Iterable[ast.AST]:
-    return ast.walk(ast.parse("".join(linecache.getlines(file))))
+    return ast.walk(module_tree("".join(linecache.getlines(file))))

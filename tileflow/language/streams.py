@@ -16,6 +16,7 @@ from types import CodeType
 
 from ..errors import CallError
 from ..lazy_dataclass import dataclass
+from ..parsing import module_tree
 
 NAMES = frozenset({"rand", "randint"})
 TORCH = frozenset({"rand", "rand_like", "randn", "randn_like"})  # of torch, which draw by torch's own seed
@@ -35,7 +36,7 @@ class Stream:
 def stream_at(file: str, line: int, column: int, kernel: CodeType, names: frozenset[str] = NAMES) -> Stream:
     """The stream of the call that starts at a place, among those of ``names``. Raises CallError where no call of one
     of them by its name does."""
-    tree = ast.parse("".join(linecache.getlines(file)))
+    tree = module_tree("".join(linecache.getlines(file)))
     for scopes, call in _calls(tree, (), names):
         if (line, column) in _places(call):
             return _stream(tree, scopes, call, file, kernel, names)

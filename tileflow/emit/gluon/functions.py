@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from ...parsing import module_tree
 from ..writer import Writer
 
 _IMPORTED = frozenset(
@@ -78,7 +79,7 @@ def function(name: str, says: str, writer: Writer, module: Collection[str], firs
 
 def free_names(body: str) -> tuple[str, ...]:
     """What the indented lines of a body read before they set it, in the order of the text."""
-    tree = ast.parse(f"if True:\n{body}")
+    tree = module_tree(f"if True:\n{body}")
     names = sorted((n for n in ast.walk(tree) if isinstance(n, ast.Name)), key=_order(tree))
     known, found = set(_IMPORTED), dict[str, None]()
     for node in names:

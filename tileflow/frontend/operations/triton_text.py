@@ -13,6 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from ...errors import TraceError
+from ...parsing import expression_tree, module_tree
 
 ARGUMENT = "__argument_{}__"
 _CONSTANTS = (bool, int, float, str, type(None))
@@ -33,7 +34,7 @@ def parse(text: str, names: Sequence[str]) -> str:
             )
         named = {name: ARGUMENT.format(name) for name in names}
         filled = _ByName().vformat(text, (), named)
-        ast.parse(filled)
+        module_tree(filled)
     except (SyntaxError, ValueError) as error:
         raise TraceError("inline Triton is Python text", got=str(error), hint="write one expression") from error
     return filled
@@ -48,18 +49,18 @@ class _ByName(string.Formatter):
 
 def has_result(text: str) -> bool:
     """Whether the last statement is an expression."""
-    return isinstance(ast.parse(text).body[-1], ast.Expr)
+    return isinstance(module_tree(text).body[-1], ast.Expr)
 
 
 def assigned(text: str) -> list[str]:
     """The names that the text binds."""
-    nodes = ast.walk(ast.parse(text))
+    nodes = ast.walk(module_tree(text))
     return sorted({n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)})
 
 
 def replaced(text: str, names: Mapping[str, str]) -> list[str]:
     """The statements of ``text`` with names replaced by expressions."""
-    tree = _Replace({name: ast.parse(new, mode="eval").body for name, new in names.items()}).visit(ast.parse(text))
+    tree = _Replace({name: expression_tree(new) for name, new in names.items()}).visit(module_tree(text))
     return [ast.unparse(statement) for statement in tree.body]
 
 
@@ -81,7 +82,7 @@ def jit_function(function: Any, known: dict[str, str]) -> str:
     fn = getattr(function, "fn", None)
     if not isinstance(fn, FunctionType):
         raise TraceError("tfl.triton_kernel calls a @triton.jit function", got=repr(function)[:200])
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(fn))).body
+    (tree,) = module_tree(textwrap.dedent(inspect.getsource(fn))).body
     assert isinstance(tree, ast.FunctionDef)
     bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)}
@@ -90,7 +91,7 @@ def jit_function(function: Any, known: dict[str, str]) -> str:
     captured = inspect.getclosurevars(fn)
     values = {**captured.builtins, **fn.__globals__, **captured.nonlocals}
     names = {name: _global(name, values, fn, known) for name in sorted(free) if name != fn.__name__}
-    made = _Replace({n: ast.parse(text, mode="eval").body for n, text in names.items() if text}).visit(tree)
+    made = _Replace({n: expression_tree(text) for n, text in names.items() if text}).visit(tree)
     text = ast.unparse(made).removeprefix(f"def {fn.__name__}") + "\n"
     name = f"{fn.__name__}_{zlib.crc32(text.encode()):08x}"
     known[name] = text
