@@ -129,7 +129,22 @@ class Kernel:
         made.name = ref
         return made
 
+    def __copy__(self) -> Kernel:
+        return self  # as with functions: what holds one is copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
+        try:
+            load_kernel(self.name)
+        except SpecError as error:
+            raise SpecError(
+                "a kernel is pickled by its name, by which other processes import it",
+                got=f"{error.constraint}: {error.got}",
+                where=self.name,
+                hint="define it at the top of a module, under its own name",
+            ) from error
         return load_kernel, (self.name,)
 
     def by_value(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:

@@ -122,8 +122,14 @@ class Differentiable:
     def _operators(self) -> Operators:
         return operators_of(self.forward, self._pairing)
 
+    def __copy__(self) -> Differentiable:
+        return self  # as with functions: what holds one is copied
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Differentiable:
-        return self  # a module that holds one is copied; this has no state
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a handle is of one process
+        return type(self), (self.forward, self._pairing)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The visible outputs, recorded by autograd where it records and a tensor requires grad."""
@@ -136,6 +142,8 @@ class Differentiable:
         if any(map(is_traced, found)):
             return self._traced(args, kwargs, is_recorded)
         if is_recorded:
+            for number, tensor in enumerate(found):
+                refuse_transforms(self.name, f"tensor {number}", tensor)
             return self._recorded(args, kwargs)
         return self._pairing.visible(self.forward(*args, **kwargs))
 
@@ -144,9 +152,6 @@ class Differentiable:
 
     def _recorded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         template, leaves = flatten_call(self.forward.host, args, kwargs)
-        for number, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor):
-                refuse_transforms(self.name, f"tensor {number}", leaf)
         call = _Call(self.forward, self._pairing, template)
         found = _Function.apply(call, *leaves)  # type: ignore[no-untyped-call]
         return self._pairing.visible(unflatten(call.results, found))
@@ -160,6 +165,9 @@ class DerivedDifferentiable(Differentiable):
         parameters = tuple(forward.host.signature.parameters)
         super().__init__(forward, Pairing(forward, Derived(forward), parameters, (), ()))
         self._saving: dict[Kernel, Differentiable] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.forward,)
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_recorded: bool) -> Any:
         if not is_recorded or torch.compiler.is_exporting():  # an exported program names kernels of one text

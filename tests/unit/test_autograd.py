@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,8 +13,10 @@ import torch
 import tileflow
 import tileflow.language as tfl
 from tileflow.autograd import BackwardContext
-from tileflow.errors import CallError, TraceError
+from tileflow.errors import CallError, SpecError, TraceError
+from tileflow.kernels import rms
 from tileflow.runtime.call_cache import CallCache
+from tileflow.runtime.handles import registered
 from tileflow.target import target
 
 Tensor = torch.Tensor
@@ -193,6 +196,41 @@ def test_a_single_gradient_may_stand_alone_and_modules_that_hold_the_function_ar
     x = leaf(4)
     copy.deepcopy(Doubling())(x).sum().backward()
     torch.testing.assert_close(x.grad, torch.full((4,), 2.0))
+
+
+def test_what_holds_a_kernel_of_a_function_is_copied_and_not_pickled() -> None:
+    """A copy was asked for the kernel's name; a pickle that nothing could load was made."""
+
+    @tileflow.kernel
+    def double(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = x[tile] * 2
+        return out
+
+    script = double.alias("__main__:double")
+    for one in (double, script, tileflow.differentiable(double), tileflow.differentiable(double, lambda c, g: (g,))):
+        assert copy.copy(one) is one and copy.deepcopy([one])[0] is one
+        with pytest.raises(SpecError, match="pickled by its name"):
+            pickle.dumps(one)
+
+
+def test_a_pickled_function_is_one_of_the_process_that_loads_it() -> None:
+    """It had the handle of another process; after a call that saves something it could not be pickled."""
+    for function in (rms._plain, tileflow.differentiable(rms.rms_norm_forward)):
+        loaded = pickle.loads(pickle.dumps(function))
+        assert registered(loaded._handle) is loaded is not function
+        assert loaded.forward is function.forward and loaded.identity == function.identity
+        x, weight = leaf(4, 8), torch.ones(8)
+        function(x, weight)
+        torch.testing.assert_close(pickle.loads(pickle.dumps(function))(x, weight), function(x, weight))
+
+
+@pytest.mark.parametrize("function", [tileflow.differentiable(polar, backward), tileflow.differentiable(polar)])
+def test_transforms_of_torch_are_refused_in_words(function: Callable[..., Any]) -> None:
+    """A derived backward's plan asked for the address of a tensor that has none."""
+    with pytest.raises(CallError, match="a kernel's tensors have memory"):
+        torch.func.grad(lambda x: function(x, x)[0].sum())(torch.ones(2, 2))
 
 
 @pytest.mark.parametrize(
