@@ -78,6 +78,7 @@ BOTH_AT_RUN_TIME: Shapes = ((128, 64, 16),)
 RIGHT_AT_RUN_TIME: Shapes = ((64, 128, 16),)  # where the right operand alone lies along the inner dimension
 INNER_WITH_MASKS = 32
 PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)
+PARTS_AT_RUN_TIME = (128, 64, 8)
 AS_MANY_AS_IT_TAKES = 168  # registers: with a limit ptxas uses those below it for loads in flight, without one it saves
 REGISTERS = 256  # that a thread has at most
 MOST_WARPS = 8
@@ -89,6 +90,7 @@ FEWEST_ROWS = 64  # of a block that a warp group multiplies
 FEWEST_COLUMNS, FEWEST_COMPUTED = 16, 32  # of a block of few rows; where its right operand is computed
 LEAST_STAGES = 3  # of operands, for a program to walk over tiles
 LONG = 16  # turns from which on they may be twice as long
+FEW_TURNS = 8  # the same, of turns that wait for elements
 PART_LENGTH = 512  # least numbers that a part of the inner dimension sums over
 
 
@@ -333,7 +335,11 @@ def _by_element(
     assembler the registers of all loads but a few at a time (:mod:`operands`). Where both come so, larger blocks load
     less, one program a multiprocessor has enough to do, and 16 warps of it have registers for all loads in flight: at
     1.0 to 2.6 times the speed of 8 (by hand, H200, 2026-11-24, 16 bits, ten problems of odd sizes in four layouts).
-    Strides of run time: 0.95 to 1.6 times that of 64 x 64 by 8 (H100, 2026-11-26, three problems in four layouts)."""
+    Strides of run time: 0.95 to 1.6 times that of 64 x 64 by 8 (H100, 2026-11-26, three problems in four layouts).
+
+    Turns are twice as long where programs are few, or strides are known at run time alone: 1.05 to 1.46 times the speed
+    (H100, 2026-11-27, 16 problems); not where both operands lie along the inner dimension, whose elements' masks would
+    be spilled."""
     a, b = _operands(op)
     both = all(which) and itemsize(a.type.dtype) == itemsize(b.type.dtype) == 2
     by_element = BOTH_BY_ELEMENT if both else BY_ELEMENT if which[1] else LEFT_BY_ELEMENT
@@ -341,21 +347,30 @@ def _by_element(
     if both and (unaligned or at_run_time):  # each element has an address of its own in registers
         right = contiguous_along(ir, b, -2) and not contiguous_along(ir, a, -1)
         by_element = RIGHT_AT_RUN_TIME if right else BOTH_AT_RUN_TIME
+
+    def tiles(shape: tuple[int, int, int]) -> int:
+        return batch * -(-lengths[0] // shape[0]) * -(-lengths[1] // shape[1])
+
     shapes = _in_registers(ir, op, by_element, target)
     if both and not shapes:
         both, by_element = False, BY_ELEMENT
+    elif both and 2 * tiles(by_element[-1]) < target.sm_count:
+        shapes = BY_ELEMENT[-1:]
     shapes = shapes or by_element[-1:]
     if unaligned and not both:
         shapes = by_element[-1:]
     least = 0.9 * target.sm_count if all(which) else 2 * target.sm_count
 
-    def tiles(shape: tuple[int, int, int]) -> int:
-        return batch * -(-lengths[0] // shape[0]) * -(-lengths[1] // shape[1])
-
     m, n, warps = next((shape for shape in shapes if tiles(shape) >= least), shapes[-1])
     k = min(128 // itemsize(a.type.dtype), max(pow2(lengths[2]), 16))
-    if both and m == n and _has_masks_of_rows(ir, op, lengths, (m, n)):
+    is_largest = (m, n, warps) == BOTH_BY_ELEMENT[0]
+    if is_largest and _has_masks_of_rows(ir, op, lengths, (m, n)):
         k = min(k, INNER_WITH_MASKS)
+    if not is_largest and not _lie_along_inner(ir, op) and not unaligned and lengths[2] >= FEW_TURNS * k:
+        # of fewer programs of 8 warps two share each multiprocessor, as blocks of clusters (:mod:`cluster_sums`)
+        alone = warps > MOST_WARPS and tiles((m, n, warps)) <= target.sm_count
+        paired = warps == MOST_WARPS and target.sm_count < tiles((m, n, warps)) <= 2 * target.sm_count
+        k *= 2 if alone or paired or (both and at_run_time) else 1
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, k), strict=True)}
@@ -369,9 +384,12 @@ def _has_masks_of_rows(ir: KernelIR, op: Op, lengths: list[int], block: tuple[in
     """Whether both operands lie along the inner dimension and have rows beyond the last: each row that a thread loads
     of takes a mask's registers then (152 bytes a thread spilled at 128 x 128 x 64, and half the speed: 157 us at
     4097 x 1111 x 777 where half the inner block takes 86, H200, by hand, 2026-11-24)."""
+    return _lie_along_inner(ir, op) and all(length % size for length, size in zip(lengths, block, strict=False))
+
+
+def _lie_along_inner(ir: KernelIR, op: Op) -> bool:
     a, b = _operands(op)
-    along = contiguous_along(ir, a, -1) and contiguous_along(ir, b, -2)
-    return along and all(length % size for length, size in zip(lengths, block, strict=False))
+    return contiguous_along(ir, a, -1) and contiguous_along(ir, b, -2)
 
 
 def _precise(
@@ -395,6 +413,10 @@ def _precise(
     else:
         m, n, warps = _output_block(_across(ir, (a.dims[-2], b.dims[-1]), lengths), batch, fitting, target)
     wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
+    if by_element and fitting and not unaligned and lengths[2] >= FEW_TURNS * inner:
+        tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
+        (m, n, warps), inner, limit = _deep_by_element(ir, op, (m, n, warps), inner, tiles <= 2 * target.sm_count)
+        wanted[MAXNREG.name(ir)] = limit
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, inner), strict=True)}
     wanted[NUM_WARPS.name(ir)] = warps
@@ -406,6 +428,24 @@ def _precise(
         wanted |= _all_in_parts(ir, target)
     boxes = parts == "tf32x3" or (parts and any(needs_box(ir, v, target) for v in (a, b)))
     return wanted | (_boxes(ir, target) if boxes and not by_element else {})
+
+
+def _deep_by_element(
+    ir: KernelIR, op: Op, shape: tuple[int, int, int], inner: int, is_few: bool
+) -> tuple[tuple[int, int, int], int, int]:
+    """The block, the inner block and the limit of registers of a product in parts whose operands come an element at a
+    time: turns twice as long where programs are few, which wait for memory, or where strides are known at run time
+    alone, and each element has an address to compute. 1.1 to 1.48 times the speed (H100, 2026-11-27, 16 problems of
+    odd sizes); where both operands lie along the inner dimension, elements and masks of 64 would be spilled, and at run
+    time more warps take them (1.02 to 1.3)."""
+    a, b = _operands(op)
+    left, right = contiguous_along(ir, a, -1), contiguous_along(ir, b, -2)
+    at_run_time = any(stride.constant is None for tensor in ir.tensors for stride in tensor.strides)
+    if left and right:
+        return (PARTS_AT_RUN_TIME, 2 * inner, 0) if at_run_time else (shape, inner, 0)
+    if not left and not right and at_run_time:
+        return (shape, 2 * inner, AS_MANY_AS_IT_TAKES) if is_few else (shape, inner, 0)
+    return (shape, 2 * inner, 0) if is_few or at_run_time else (shape, inner, 0)
 
 
 def _all_in_parts(ir: KernelIR, target: Target) -> dict[str, Choice]:

@@ -1,4 +1,5 @@
 """The Triton text of rows that the blocks of a cluster hold together: which part a block has, and how they exchange.
+(What they sum of a loop's turns: :mod:`cluster_sums`.)
 
 Triton knows nothing of such clusters. A block stores its number into a box of every block, at its own place, and waits
 for the cluster. Its box then has all numbers, which it combines in their order, so that every block gets the same.
@@ -16,7 +17,7 @@ from .dtypes import triton_dtype
 from .plan import PART
 
 # by dtype: the constraint of a register, the type of the instructions, bytes
-_REGISTERS = {
+REGISTERS = {
     "float32": ("f", "f32", 4),
     "float64": ("d", "f64", 8),
     "int32": ("r", "b32", 4),
@@ -24,7 +25,7 @@ _REGISTERS = {
 }
 # Bytes of a box, and what it begins at a multiple of. Triton's own shared memory begins behind all boxes, and the copy
 # engine's tiles in it lie at multiples of 1024.
-_BOX = 1024
+BOX = 1024
 # memory of a block that has not begun may not be written
 _BEGIN = 'tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")'
 _TWO = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "tl.maximum({0}, {1})", "min": "tl.minimum({0}, {1})"}
@@ -38,6 +39,8 @@ def emit_program(e: Context) -> None:
     begin = e.module.constant("_BEGIN", _BEGIN)
     e.writer.line(f'tl.inline_asm_elementwise({begin}, "=r,r", [0], dtype=tl.int32, is_pure=False, pack=1)')
     e.writer.line(f"{PART} = tl.program_id(0) % {parts}")
+    for name in e.plan.ir.cluster:
+        e.writer.line(f"{e.tile(name)}_begin = {PART}")
 
 
 def program_id(e: Context, axis: int) -> str:
@@ -55,7 +58,7 @@ def exchanged(e: Context, op: Op, text: str, dtype: str, combine: str) -> str:
         return text
     fn, parts = ReduceAttrs.of(op).fn, e.plan.cluster
     ptx = e.module.constant(f"_EXCHANGE_{dtype.upper()}", f'tl.constexpr("""{exchange_text(parts, dtype)}""")')
-    letter = _REGISTERS[dtype][0]
+    letter = REGISTERS[dtype][0]
     numbers = ", ".join(f"n{i}" for i in range(parts))
     types = ", ".join([triton_dtype(dtype)] * parts)
     constraints = ",".join([f"={letter}"] * parts + [letter])
@@ -74,12 +77,12 @@ def exchanged(e: Context, op: Op, text: str, dtype: str, combine: str) -> str:
 def exchange_text(parts: int, dtype: str) -> str:
     """The PTX by which so many blocks tell each other a number: the last operand is a block's own, those before it are
     all of them, in the blocks' order. Each place where it stands has a box of its own."""
-    _, kind, size = _REGISTERS[dtype]
+    _, kind, size = REGISTERS[dtype]
     taken = "\n".join(f"    ld.shared.{kind} ${n}, [box+{size * n}];" for n in range(parts))
     return f"""{{
     .reg .pred is_peer;
     .reg .b32 rank, own, there, thread;
-    .shared .align {_BOX} .b8 box[{_BOX}];
+    .shared .align {BOX} .b8 box[{BOX}];
     mov.u32 rank, %cluster_ctarank;
     mov.u32 thread, %tid.x;
     setp.lt.u32 is_peer, thread, {parts};

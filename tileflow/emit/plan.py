@@ -10,7 +10,7 @@ import keyword
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from math import gcd
+from math import gcd, prod
 
 from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
@@ -306,8 +306,11 @@ class KernelPlan:
 
 
 def _divided(ir: KernelIR, config: Config) -> tuple[int, Expr | None]:
-    """The blocks of a cluster, and the extent that they divide: one block where the row is read in a loop. Raises
-    ConfigError where no cluster divides the rows of ``ir``."""
+    """The blocks of a cluster, and the extent that they divide: none where they share a loop's turns, one block where
+    the row is read in a loop. Raises ConfigError where no cluster divides the rows of ``ir``."""
+    if ir.cluster:
+        counts = [ir.tiles[name].end for name in ir.cluster]
+        return prod(n.constant or 1 for n in counts if isinstance(n, Expr)), None
     ctas = CTAS.chosen(config, ir)
     is_looped = any(REDUCTION.matches(n) and region_of(n) == ir.region and c != 0 for n, c in config.items)
     if ctas == 1 or is_looped:

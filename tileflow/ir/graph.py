@@ -158,8 +158,9 @@ class Tile:
     """A tile loop's axis. ``begin``, ``end``: sizes, or values of the kernel. ``block``: a symbol or a constant.
 
     ``wide``: the indices need 64 bits. ``lengths``: of a jagged loop, a 1-D value: in a tile that has its dimension
-    too, a lane counts if its index is less than the length there. ``dealt``: the tile of the grid, of blocks of 1,
-    whose programs share the loop's turns; empty where each program does all of them.
+    too, a lane counts if its index is less than the length there. ``dealt``: the tile, of blocks of 1, whose
+    programs share the loop's turns; empty where each program does all of them. ``in_cluster``: of such a tile, that
+    these are the blocks of a cluster, which stand for one program of the grid.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Tile:
     wide: bool = False
     lengths: Value | None = None
     dealt: str = ""
+    in_cluster: bool = False
 
     @property
     def dim(self) -> Dim:
@@ -259,6 +261,11 @@ class KernelIR:
         """The first id after those of all values."""
         params = (p for op in self.ops for block in op.regions for p in block.params)
         return 1 + max((v.id for values in (self.definitions, params) for v in values), default=-1)
+
+    @cached_property
+    def cluster(self) -> tuple[str, ...]:
+        """The tiles whose programs are the blocks of a cluster."""
+        return tuple(name for name, tile in self.tiles.items() if tile.in_cluster)
 
     @property
     def shape_mode(self) -> ShapeMode:

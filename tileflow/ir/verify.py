@@ -35,7 +35,7 @@ class _Verifier:
 
     def run(self) -> None:
         self._region()
-        self.tiles = set(self.ir.grid)
+        self.tiles = {*self.ir.grid, *self.ir.cluster}
         self._block(self.ir.body, {})
 
     def _region(self) -> None:

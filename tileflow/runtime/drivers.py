@@ -22,7 +22,7 @@ from .native import enqueuer, stream_reader
 from .packing import Enqueue, Launch, parameter_formats, python_enqueue
 from .tensor_maps import Encoded, tensor_map_encoder
 
-_OPT_IN_SHARED = 48 * 1024  # CUDA: more dynamic shared memory than this must be asked for
+_OPT_IN_SHARED = 48 * 1024  # CUDA: dynamic shared memory must be asked for where a block has more, its own with it
 _PORTABLE_CLUSTER = 8
 
 _log = logging.getLogger(__name__)
@@ -130,7 +130,8 @@ def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
         function = checked(driver.cuModuleGetFunction(module.handle, binary.abi.symbol.encode()))
         attributes = driver.CUfunction_attribute
         invalid = (driver.CUresult.CUDA_ERROR_INVALID_VALUE,)
-        if binary.abi.shared > _OPT_IN_SHARED:
+        own = checked(driver.cuFuncGetAttribute(attributes.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
+        if binary.abi.shared + own > _OPT_IN_SHARED:
             dynamic = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             checked(driver.cuFuncSetAttribute(function, dynamic, binary.abi.shared), exhausted=invalid)
         if _cluster_blocks(binary.abi) > _PORTABLE_CLUSTER:

@@ -14,6 +14,7 @@ from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from ..passes.roll import apart
 from ..target import Target
+from .cluster_sums import boxes
 from .dtypes import unsupported
 from .extents import Extents
 from .knobs import CTAS, MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION, STAGES, STATIC, UNROLL
@@ -97,13 +98,14 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
     found = []
     reason = f"the staged operands of products fit the {target.smem_per_block} bytes that a block of {target.name} has"
     for staging in stagings(ir, extents, knobs, target):
-        needed = staging.size + staging.stored
+        needed = staging.size + staging.stored + boxes(ir, knobs)
         copies: list[tuple[str, Direction]] = [(k.name(staging.site), "down") for k in (UNROLL, STATIC)]
         steps = [
             *staging.steps,
             *(step for step in copies if step[0] in knobs),
             *(_fewer_stages(ir, staging.site, knobs) if staging.site else ()),
             *_shrink(staging.size, {n: k for n, k in knobs.items() if k.role in ("block", "reduction")}),
+            *((name, "down") for name in boxes(ir, knobs).symbols()),
         ]
         name = f"products of {staging.site or 'no loop'} fit shared memory"
         found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason))
@@ -184,7 +186,7 @@ def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
     where products read it there."""
     found = []
     for site, size, at_work in _streams(ir, extents):
-        needed = size * (stages_of(ir, site, knobs) - 1 + at_work)
+        needed = size * (stages_of(ir, site, knobs) - 1 + at_work) + boxes(ir, knobs)
         steps = [*_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
         found.append(
             Constraint(

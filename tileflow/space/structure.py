@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..config import Config
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
+from ..passes.cluster_sums import summing_loop
 from ..passes.roll import rollable
 from ..passes.spread import spreadable
 from ..passes.structural_choice import StructuralChoice
@@ -15,7 +16,7 @@ from ..passes.transpose import transposable
 from ..passes.unit_batches import as_matrices, batch_blocks
 from ..schedule.computed import Computed
 from ..schedule.structure import find_structure
-from .knobs import SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
+from .knobs import SCHEDULE, SPREAD, SUBTILE, SUM_CTAS, TRANSPOSED
 from .names import loop_site
 
 
@@ -38,5 +39,10 @@ def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
         unit_blocks=tuple(symbol for symbol in batch_blocks(ir) if config.get(symbol, 0) == 1),
         spread_loops=tuple(
             (tile, n) for tile in spreadable(ir) if (n := SPREAD.chosen(config, loop_site(ir, tile))) > 1
+        ),
+        cluster_sums=tuple(
+            (tile, n)
+            for tile in (summing_loop(ir),)
+            if tile and (n := SUM_CTAS.chosen(config, loop_site(ir, tile))) > 1
         ),
     )

@@ -1,8 +1,8 @@
 """A generated Triton kernel as torch on a CPU, a thread for each block of a cluster: what Triton's interpreter, which
 runs one block after the other, cannot show of blocks that wait for each other.
 
-It knows the functions that kernels of rows are written with, and no others. Exchanges are done as the text's PTX says
-they are: each stands for a box that all blocks fill, then all read.
+It knows the functions that kernels of rows and sums are written with, and no others. Exchanges are done as their PTX
+says they are: each stands for a box that all blocks fill, then all read.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class _Cluster:
         self.boxes: dict[int, list[Any]] = {}
 
     def exchanged(self, number: int, rank: int, value: torch.Tensor) -> list[torch.Tensor]:
-        """The numbers of all blocks, once each has stored its own in box ``number``."""
-        assert value.numel() == 1
+        """The values of all blocks, once each has stored its own in box ``number``."""
         self.boxes.setdefault(number, [None] * self.parts)[rank] = value
         self.barrier.wait()
         return [v.clone() for v in self.boxes[number]]
@@ -111,6 +110,9 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
             assert text.startswith("barrier.cluster") and len(waited) == 1
             return cluster.barrier.wait()
         found = cluster.exchanged(len(waited), rank, args[0])
+        if "gives0" in text:  # sums, in pairs; only the first block may look at them
+            return _summed(found) if rank == 0 else torch.full_like(args[0], -(2**20))
+        assert args[0].numel() == 1
         (room,) = (int(size) for size in re.findall(r"box\[(\d+)\]", text))
         assert cluster.parts * args[0].element_size() <= room and len(dtype) == constraints.count("=")
         return found
@@ -126,6 +128,13 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
         cluster.barrier.abort()  # or the others wait for it
         raise
     return len(waited)
+
+
+def _summed(values: list[torch.Tensor]) -> torch.Tensor:
+    """The sum of all, as their text adds them: neighbours first."""
+    while len(values) > 1:
+        values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
 
 
 def _language(block: int) -> SimpleNamespace:
@@ -149,6 +158,7 @@ def _language(block: int) -> SimpleNamespace:
         static_assert=lambda condition, text: None,  # Triton's: of shapes that its values have
         program_id=lambda axis: block if axis == 0 else 0,
         arange=torch.arange,
+        range=lambda begin, end, step, **_: range(int(begin), int(end), int(step)),
         load=load,
         store=store,
         reduce=reduce,
@@ -163,7 +173,7 @@ def _language(block: int) -> SimpleNamespace:
         log=torch.log,
         log2=torch.log2,
         rsqrt=torch.rsqrt,
-        where=lambda c, a, b: torch.where(c, torch.as_tensor(a), torch.as_tensor(b)),
+        where=lambda c, a, b: torch.where(torch.as_tensor(c), torch.as_tensor(a), torch.as_tensor(b)),
         full=lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),
         broadcast_to=lambda value, shape: value.broadcast_to(shape),
         cast=lambda value, dtype: torch.as_tensor(value).to(dtype),

@@ -34,6 +34,7 @@ class FakeCuda:
     CUfunction_attribute = SimpleNamespace(
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared",
         CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED="non-portable",
+        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES="own shared",
     )
     CUlaunchAttributeID = SimpleNamespace(
         CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="pdl", CU_LAUNCH_ATTRIBUTE_COOPERATIVE="cooperative",
@@ -42,6 +43,7 @@ class FakeCuda:
     )  # fmt: skip
     CUclusterSchedulingPolicy = IntEnum("CUclusterSchedulingPolicy", {"CU_CLUSTER_SCHEDULING_POLICY_SPREAD": 1})
     CUlaunchConfig = SimpleNamespace
+    own_shared = 0  # bytes that the loaded function declares itself
     CUtensorMapInterleave = SimpleNamespace(CU_TENSOR_MAP_INTERLEAVE_NONE=0)
     CUtensorMapL2promotion = SimpleNamespace(CU_TENSOR_MAP_L2_PROMOTION_L2_128B=2)
     CUtensorMapFloatOOBfill = SimpleNamespace(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE=0)
@@ -105,6 +107,10 @@ class FakeCuda:
     def cuFuncSetAttribute(self, function: str, attribute: str, value: int) -> tuple[int]:
         self.attributes.append((attribute, value))
         return (1,) if attribute == "shared" and value > self.limit else (0,)
+
+    def cuFuncGetAttribute(self, attribute: str, function: str) -> tuple[int, int]:
+        assert attribute == "own shared"
+        return 0, self.own_shared
 
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
 

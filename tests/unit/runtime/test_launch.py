@@ -181,6 +181,15 @@ def test_large_shared_memory_is_asked_for_and_too_much_is_out_of_resources() -> 
         launcher(make_binary(TENSOR, shared=300_000), [ctypes.c_uint64])
 
 
+def test_what_a_binary_declares_itself_counts_as_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """24 KiB beside boxes of 32: the launch was refused as an invalid value."""
+    monkeypatch.setattr(FakeCuda, "own_shared", 32 * 1024)
+    _, driver = launcher(make_binary(TENSOR, shared=16 * 1024), [ctypes.c_uint64])
+    assert driver.attributes == []
+    _, driver = launcher(make_binary(TENSOR, shared=24 * 1024), [ctypes.c_uint64])
+    assert driver.attributes == [("shared", 24 * 1024)]
+
+
 def test_driver_errors_are_ours() -> None:
     launch, _ = launcher(make_binary(TENSOR), [ctypes.c_uint64], statuses=[701])
     with pytest.raises(OutOfResources, match="kernel for nvidia-h200"):

@@ -25,8 +25,10 @@ def loop(c: Checker, op: Op) -> None:
         tile.bounds,
     )
     if tile.dealt:
-        c.require(tile.dealt in c.ir.grid, op, "programs of the grid share a loop's turns", tile.dealt, c.ir.grid)
-        c.require(not body.params, op, "a loop whose turns are shared carries nothing", len(body.params))
+        shared = (*c.ir.grid, *c.ir.cluster)
+        c.require(tile.dealt in shared, op, "programs or blocks of a cluster share a loop's turns", tile.dealt, shared)
+        is_apart = tile.dealt in c.ir.grid and bool(body.params)
+        c.require(not is_apart, op, "a loop whose turns programs share carries nothing", len(body.params))
     _carries(c, op, op.inputs[attrs.bounds :], body)
 
 

@@ -1,0 +1,190 @@
+"""Launches of few tiles with long sums, under their default configs, beside torch's: products of few rows and columns,
+and sums of few rows or columns.
+
+    python -m tileflow_benchmarks.ratios.few_tiles --out DIR [--only WORDS]   on a GPU
+    python -m tileflow_benchmarks.ratios.few_tiles --out DIR --dry-run        builds only, without one
+
+Results are checked against float64 first. Then the default, the same with one block for each program where it has a
+cluster of several (:mod:`tileflow.passes.cluster_sums`), and torch's call are timed in turns in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.api import Kernel, load_kernel
+from tileflow.build.compile import build
+from tileflow.config import Config
+from tileflow.lowered import Lowered
+from tileflow.measure.timing import DeviceSampler
+from tileflow.space.knobs import SUM_CTAS
+from tileflow.target import target
+
+from .command import build_ahead, chosen, device_of
+from .in_turns import medians
+
+_ROUNDS = 12
+_DEFAULT, _ALONE = "default", "one block"
+_WORST = {torch.float32: 1e-5, torch.bfloat16: 1e-2}  # of the largest value, by float64
+
+
+@tileflow.kernel
+def row_sums(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): each row's sum."""
+    out = torch.empty(x.size(0), device=x.device)
+    for rows in tfl.tile(x.size(0)):
+        total = tfl.zeros([rows])
+        for columns in tfl.tile(x.size(1)):
+            total += x[rows, columns].float().sum(1)
+        out[rows] = total
+    return out
+
+
+@tileflow.kernel
+def column_sums(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): each column's sum."""
+    out = torch.empty(x.size(1), device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        total = tfl.zeros([columns])
+        for rows in tfl.tile(x.size(0)):
+            total += x[rows, columns].float().sum(0)
+        out[columns] = total
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class FewTiles:
+    """One call. ``sizes``: rows, columns and what a product sums over. ``layout``: of a product's operands, as in
+    :mod:`.layouts`."""
+
+    kernel: str
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    layout: str = ""
+
+    @property
+    def name(self) -> str:
+        """The kernel, the dtype, the layouts and the sizes as text."""
+        words = self.kernel.rpartition(":")[2], str(self.dtype).removeprefix("torch."), self.layout
+        return " ".join(w for w in (*words, "x".join(map(str, self.sizes))) if w)
+
+    @property
+    def loaded(self) -> Kernel:
+        """The kernel, imported."""
+        return load_kernel(self.kernel)
+
+    @property
+    def peer(self) -> Callable[..., Any]:
+        """Return what the kernel is timed beside."""
+        if self.layout:
+            return torch.matmul
+        axis = int(self.kernel.endswith("row_sums"))
+        return lambda x: x.sum(axis, dtype=torch.float64 if x.dtype is torch.float64 else torch.float32)
+
+    def args(self, device: str) -> tuple[torch.Tensor, ...]:
+        """Return random arguments on ``device``."""
+
+        def matrix(rows: int, columns: int, turned: bool = False) -> torch.Tensor:
+            shape = (columns, rows) if turned else (rows, columns)
+            made = torch.randn(shape, dtype=self.dtype, device=device)
+            return made.t() if turned else made
+
+        if not self.layout:
+            return (matrix(*self.sizes),)
+        m, n, k = self.sizes
+        return matrix(m, k, self.layout[0] == "T"), matrix(k, n, self.layout[1] == "T")
+
+
+_PRODUCT, _HERE = "examples.matmul:matmul", "tileflow_benchmarks.ratios.few_tiles:"
+_PRODUCTS = (
+    *((128, 512, 4096), (256, 256, 8192), (512, 512, 4096), (64, 1024, 4096), (128, 1024, 8192), (16, 1024, 8192)),
+    *((96, 1536, 6144), (384, 384, 6000), (48, 2048, 4096), (300, 300, 30000), (512, 64, 16384), (2048, 32, 2048)),
+    *((200, 1001, 2049), (641, 640, 5001), (33, 333, 3333), (130, 1030, 4100), (500, 777, 3001)),
+)
+_SUMS = (
+    *(("row_sums", size) for size in ((8, 1 << 22), (32, 100003), (64, 1 << 16))),
+    *(("column_sums", size) for size in ((1 << 20, 32), (100000, 256), (8192, 1024), (4096, 3000))),
+)
+CASES = (
+    *(FewTiles(_PRODUCT, dtype, s, layout) for dtype in _WORST for s in _PRODUCTS for layout in ("NN", "NT", "TN")),
+    *(FewTiles(f"{_HERE}{name}", dtype, size) for dtype in _WORST for name, size in _SUMS),
+)
+
+
+def configs(lowered: Lowered) -> dict[str, Config]:
+    """Return the default, and the same with one block for each program where it has several."""
+    default = lowered.default
+    several = {name: 1 for name, choice in default.items if SUM_CTAS.matches(name) and choice != 1}
+    return {_DEFAULT: default} | ({_ALONE: lowered.space.normalise(default.with_(several))} if several else {})
+
+
+def built(number: int, name: str, device: str) -> dict[str, Any]:
+    """Build one config of one case for a device class in this process; Triton's cache keeps it."""
+    case = CASES[number]
+    lowered = case.loaded.lower(case.args("meta"), target(device))
+    config = configs(lowered)[name]
+    (binary,) = (build(source, lowered.target) for source in lowered.emit(config)[:1])
+    taken = binary.resources
+    return {"case": case.name, "config": name, "choices": config.to_dict(), "status": "built", "spills": taken.spills}
+
+
+def measured(case: FewTiles, device: str) -> dict[str, Any]:
+    """Check a case's results, then time them beside torch's. Times in microseconds."""
+    args = case.args("cuda")
+    wanted = case.peer(*(x.double() for x in args))
+    lowered = case.loaded.lower(args, target(device))
+    calls = {name: case.loaded.compile(lowered, config, "cuda") for name, config in configs(lowered).items()}
+    for name, call in calls.items():
+        error = float((call(*args).double() - wanted).abs().max() / wanted.abs().max())
+        if not error <= _WORST[case.dtype]:
+            return {"case": case.name, "config": name, "status": "incorrect", "error": error}
+    us = medians({name: DeviceSampler(run, args) for name, run in {**calls, "torch": case.peer}.items()}, _ROUNDS)
+    found = {"us": us, "of_torch": round(us["torch"] / us[_DEFAULT], 3)}
+    return {"case": case.name, "status": "ok", "config": str(lowered.default)} | found
+
+
+def main() -> int:
+    """Run the comparison. Exit code 1 where a result was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for few_tiles.json")
+    parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
+    parser.add_argument("--dry-run", action="store_true", help="builds only; needs no GPU")
+    options = parser.parse_args()
+    device = device_of(options.dry_run)
+    numbers = chosen(CASES, options.only)
+    jobs = [(n, name) for n in numbers for name in configs(CASES[n].loaded.lower(CASES[n].args("meta"), device))]
+    rows = list(build_ahead(built, jobs, device.name).values())
+    if not options.dry_run:
+        rows = []
+        for case in (CASES[n] for n in numbers):
+            rows.append(measured(case, device.name))
+            print(case.name, {k: v for k, v in rows[-1].items() if k not in ("case", "config")}, flush=True)
+        for group in dict.fromkeys(str(case.dtype) for case in CASES):
+            _say_mean(group.removeprefix("torch."), rows)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "few_tiles.json").write_text(json.dumps({"device": device.name, "rows": rows}, indent=1))
+    return int(any(row["status"] not in ("ok", "built") for row in rows))
+
+
+def _say_mean(dtype: str, rows: list[dict[str, Any]]) -> None:
+    right = [row for row in rows if row["status"] == "ok" and f" {dtype} " in row["case"]]
+    if right:
+        alone = [row["us"]["torch"] / row["us"].get(_ALONE, row["us"][_DEFAULT]) for row in right]
+        now = [row["of_torch"] for row in right]
+        print(f"{dtype}: {geometric_mean(now):.3f}x of torch's speed in the mean of {len(now)}, at least {min(now)}x; "
+              f"by one block each {geometric_mean(alone):.3f}x")  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

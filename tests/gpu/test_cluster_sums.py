@@ -1,0 +1,101 @@
+"""Sums that the blocks of a cluster share, on a Hopper card: their values, by our own launcher."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from tile_testing.kernels.summing_kernels import column_sums, continued, row_sums
+
+from examples.matmul import bias_gelu, matmul, matmul_epilogue
+from tileflow.api import Kernel
+from tileflow.measure.device import identity
+from tileflow.target import Target, target
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
+KNOB = "loop:tile_k.ctas"
+
+
+@pytest.fixture
+def card() -> Target:
+    found = target(identity().device_class)
+    if not found.has_clusters:
+        pytest.skip(f"{found.name} has no clusters")
+    return found
+
+
+def shared(kernel: Kernel, args: tuple[Any, ...], card: Target, ctas: int, mode: str = "static") -> Any:
+    lowered = kernel.lower(args, card, mode=mode)
+    config = lowered.space.repair(lowered.default_pipelined.with_({KNOB: ctas, "persistent": 0}))
+    assert config[KNOB] == ctas
+    return kernel.compile(lowered, config, "cuda")
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("ctas", [2, 4, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("sizes", [(200, 2049, 1001), (128, 4096, 512), (16, 1000, 70), (64, 40, 64)])
+def test_products(card: Target, sizes: tuple[int, int, int], dtype: torch.dtype, ctas: int, mode: str) -> None:
+    """Repeated calls give the same bits; a block may have no turn."""
+    m, k, n = sizes
+    x, y = torch.randn(m, k, device="cuda").to(dtype), torch.randn(k, n, device="cuda").to(dtype)
+    call = shared(matmul, (x, y), card, ctas, mode)
+    first = call(x, y)
+    worst = float((torch.matmul(x, y).double() - x.double() @ y.double()).abs().max())
+    assert float((first.double() - x.double() @ y.double()).abs().max()) <= 4 * worst + 1e-6
+    assert all(torch.equal(call(x, y), first) for _ in range(20))
+
+
+def test_an_epilogue_runs_once(card: Target) -> None:
+    x, y = torch.randn(128, 4096, device="cuda").bfloat16(), torch.randn(4096, 256, device="cuda").bfloat16()
+    bias = torch.randn(256, device="cuda").bfloat16()
+    call = shared(matmul_epilogue, (x, y, bias_gelu(bias)), card, 4)
+    wanted = torch.nn.functional.gelu((x.float() @ y.float()) + bias.float())
+    torch.testing.assert_close(call(x, y, bias_gelu(bias)).float(), wanted, rtol=2e-2, atol=1e-1)
+
+
+@pytest.mark.parametrize("ctas", [2, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize(("kernel", "axis"), [(row_sums, 1), (column_sums, 0)], ids=["rows", "columns"])
+def test_loops_without_products(card: Target, kernel: Kernel, axis: int, dtype: torch.dtype, ctas: int) -> None:
+    x = (torch.randn(300, 4001, device="cuda") * 99).to(dtype)
+    call = shared(kernel, (x,), card, ctas)
+    torch.testing.assert_close(call(x), x.sum(axis), rtol=1e-4, atol=1e-1)
+    assert torch.equal(call(x), call(x))
+
+
+def test_what_sums_begin_with(card: Target) -> None:
+    x, start = torch.randn(50, 4000, device="cuda"), torch.randn(50, device="cuda")
+    up, down = shared(continued, (x, start), card, 4)(x, start)
+    torch.testing.assert_close(up, start + x.sum(1), rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(down, 2 * start - x.sum(1), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_config(card: Target, seed: int) -> None:
+    """Blocks of any size and warps, so that threads hold one register or sixty-four, alone or with others."""
+    chosen = random.Random(seed)
+    kernel = chosen.choice([matmul, column_sums, row_sums])
+    args = tuple(torch.randn(500, 500, device="cuda") for _ in range(2 if kernel is matmul else 1))
+    lowered = kernel.lower(args, card)
+    config = lowered.space.sample(chosen)
+    config = lowered.space.normalise(lowered.space.repair(config.with_({"persistent": 0, KNOB: chosen.choice([2, 4])})))
+    got = kernel.compile(lowered, config, "cuda")(*args)
+    wanted = args[0].double() @ args[1].double() if kernel is matmul else args[0].double().sum(int(kernel is row_sums))
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-3, atol=1e-2)
+
+
+def test_a_graph_replays_shared_sums(card: Target) -> None:
+    x = torch.randn(8, 1 << 20, device="cuda")
+    lowered = row_sums.lower((x,), card)
+    assert lowered.default[KNOB] == 8
+    call = row_sums.compile(lowered, lowered.default, "cuda")
+    call(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call(x)
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    torch.testing.assert_close(out, x.sum(1), rtol=1e-4, atol=1e-1)

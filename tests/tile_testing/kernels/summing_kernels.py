@@ -1,0 +1,125 @@
+"""Loops of sums that the blocks of a cluster may share, and loops that they may not."""
+
+from __future__ import annotations
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+Tensor = torch.Tensor
+
+
+@tileflow.kernel
+def row_sums(x: Tensor) -> Tensor:
+    """Each row's sum."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].sum(1)
+        out[tile_m] = total
+    return out
+
+
+@tileflow.kernel
+def column_sums(x: Tensor) -> Tensor:
+    """Each column's sum."""
+    out = torch.empty(x.size(1), dtype=x.dtype, device=x.device)
+    for tile_n in tfl.tile(x.size(1)):
+        total = tfl.zeros([tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(0)):
+            total += x[tile_k, tile_n].sum(0)
+        out[tile_n] = total
+    return out
+
+
+@tileflow.kernel
+def continued(x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums that begin with a number of each row, one of them with what is taken from it."""
+    up, down = torch.empty_like(start), torch.empty_like(start)
+    for tile_m in tfl.tile(x.size(0)):
+        total, rest = start[tile_m], start[tile_m] * 2
+        for tile_k in tfl.tile(x.size(1)):
+            row = x[tile_m, tile_k].sum(1)
+            total = total + row
+            rest = rest - row
+        up[tile_m] = total
+        down[tile_m] = rest
+    return up, down
+
+
+@tileflow.kernel
+def largest(x: Tensor) -> Tensor:
+    """A running maximum is no sum."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        best = tfl.full([tile_m], float("-inf"))
+        for tile_k in tfl.tile(x.size(1)):
+            best = torch.maximum(best, x[tile_m, tile_k].amax(1))
+        out[tile_m] = best
+    return out
+
+
+@tileflow.kernel
+def decayed(x: Tensor) -> Tensor:
+    """A sum that each turn scales."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total = total * 0.5 + x[tile_m, tile_k].sum(1)
+        out[tile_m] = total
+    return out
+
+
+@tileflow.kernel
+def read_again(x: Tensor) -> Tensor:
+    """A sum that each turn looks at."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        total, spread = tfl.zeros([tile_m]), tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total = total + x[tile_m, tile_k].sum(1)
+            spread = spread + total * total
+        out[tile_m] = spread
+    return out
+
+
+@tileflow.kernel
+def stored_each_turn(x: Tensor) -> Tensor:
+    """What each turn has is stored."""
+    out = torch.empty_like(x)
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            out[tile_m, tile_k] = x[tile_m, tile_k] * 2
+            total += x[tile_m, tile_k].sum(1)
+        out[tile_m, 0] = total
+    return out
+
+
+@tileflow.kernel
+def stored_before(x: Tensor) -> Tensor:
+    """Something is added to memory before the loop."""
+    out = torch.zeros(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        tfl.atomic_add(out, [tile_m], 1.0)
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].sum(1)
+        tfl.atomic_add(out, [tile_m], total)
+    return out
+
+
+@tileflow.kernel
+def two_loops(x: Tensor) -> Tensor:
+    """Sums, then what is left of each number."""
+    out = torch.empty_like(x)
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].sum(1)
+        for tile_k in tfl.tile(x.size(1)):
+            out[tile_m, tile_k] = x[tile_m, tile_k] - total[:, None]
+    return out

@@ -1,0 +1,128 @@
+"""The text of sums that blocks of a cluster share: its PTX and whole kernels on a CPU, and what ptxas makes of it."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tile_testing.fakes import cluster_emulation, ptx_blocks
+from tile_testing.kernels.summing_kernels import column_sums, continued, row_sums
+
+from examples.matmul import matmul
+from tileflow.api import Kernel
+from tileflow.build.compile import build
+from tileflow.config import Config
+from tileflow.emit.cluster_sums import sum_text
+from tileflow.emit.clusters import REGISTERS
+from tileflow.kernels import flash
+from tileflow.lowered import Lowered
+from tileflow.space.cluster_sums import BOXES
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+KNOB = "loop:tile_k.ctas"
+
+
+def shared(lowered: Lowered, ctas: int, **changes: Any) -> Config:
+    config = lowered.space.repair(lowered.default.with_({KNOB: ctas, **changes}))
+    assert config[KNOB] == ctas
+    return config
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    parts=st.sampled_from([2, 4, 8]),
+    count=st.integers(1, 64),
+    warps=st.sampled_from([1, 4, 16]),
+    dtype=st.sampled_from(sorted(REGISTERS)),
+    seed=st.integers(0, 99),
+)
+def test_the_first_block_has_the_sum_of_each_register(
+    parts: int, count: int, warps: int, dtype: str, seed: int
+) -> None:
+    """Of some of a block's threads, in any order between barriers; no two meet in a word between two barriers."""
+    text, size = sum_text(parts, dtype, count, warps * 32), REGISTERS[dtype][2]
+    (room,) = map(int, re.findall(r"box\[(\d+)\]", text))
+    assert room <= BOXES or count == 1
+    order = random.Random(seed)
+    own = {(p, t): [order.randrange(1000) for _ in range(count)] for p in range(parts) for t in (0, 1, warps * 32 - 1)}
+    wanted = {t: [sum(own[p, t][r] for p in range(parts)) for r in range(count)] for _, t in own}
+    ptx_blocks.run(text, own, size, order)
+    assert {t: found for (p, t), found in own.items() if p == 0} == wanted
+
+
+def test_floats_are_added_in_pairs() -> None:
+    own = {(p, 0): [v] for p, v in enumerate([1.0, 1e17, -1e17, 1.0])}
+    ptx_blocks.run(sum_text(4, "float64", 1, 32), own, 8, random.Random(0))
+    assert own[0, 0] == [(1.0 + 1e17) + (-1e17 + 1.0)]
+
+
+def test_a_word_that_is_read_while_another_thread_writes_it_is_found() -> None:
+    """The executor itself: without its last barrier a text has a race."""
+    text = sum_text(2, "float32", 1, 32)
+    broken = text.replace("barrier.cluster.wait.acquire;", "", 1)
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(9):
+            ptx_blocks.run(broken, {(p, 0): [1.0] for p in range(2)}, 4, random.Random(seed))
+
+
+LONG = torch.randn(5, 1000)
+CASES = [
+    pytest.param(row_sums, {"x": LONG}, {"out": LONG.sum(1)}, id="rows"),
+    pytest.param(row_sums, {"x": (LONG * 9).long()}, {"out": (LONG * 9).long().sum(1)}, id="ints"),
+    pytest.param(row_sums, {"x": LONG.double()}, {"out": LONG.double().sum(1)}, id="float64"),
+    pytest.param(row_sums, {"x": LONG[:, :3].contiguous()}, {"out": LONG[:, :3].sum(1)}, id="fewer turns than blocks"),
+    pytest.param(column_sums, {"x": LONG.T.contiguous()}, {"out": LONG.sum(1)}, id="columns"),
+    pytest.param(
+        continued,
+        {"x": LONG, "start": LONG[:, 7]},
+        {"up": LONG[:, 7] + LONG.sum(1), "down": 2 * LONG[:, 7] - LONG.sum(1)},
+        id="continued",
+    ),
+]
+
+
+@pytest.mark.parametrize("ctas", [2, 8])
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(("kernel", "args", "wanted"), CASES)
+def test_values(kernel: Kernel, args: dict[str, torch.Tensor], wanted: dict[str, Any], mode: str, ctas: int) -> None:
+    """The emitted text as torch on a CPU, a thread for each block."""
+    lowered = kernel.lower(tuple(x.to("meta") for x in args.values()), H200, mode=mode)
+    length = 64 if args["x"].size(1) != 3 else 1
+    source, *_ = lowered.emit(shared(lowered, ctas, **{"block:tile_k": length}))
+    outputs = {name: torch.full_like(want, -1, dtype=args["x"].dtype) for name, want in wanted.items()}
+    hints = lowered.regions[0].hints
+    given = cluster_emulation.bound(source, {**args, **outputs}, hints)
+    cluster_emulation.run(source, given, source.grid[0].evaluate(hints))
+    for name, want in wanted.items():
+        torch.testing.assert_close(outputs[name], want.to(outputs[name].dtype), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("sizes", [(200, 2049, 1001), (128, 4096, 512)])
+def test_products_build(sizes: tuple[int, int, int], dtype: torch.dtype) -> None:
+    """All registers of a thread go in one text, without spills."""
+    m, k, n = sizes
+    args = torch.empty(m, k, dtype=dtype, device="meta"), torch.empty(k, n, dtype=dtype, device="meta")
+    lowered = matmul.lower(args, H200)
+    (source,) = lowered.emit(shared(lowered, 4))
+    binary = build(source, H200)
+    assert binary.abi.cluster == (4, 1, 1) and binary.resources.spills == 0
+    assert source.text.count("gives0, peer") == 1
+
+
+def test_the_boxes_of_several_sums_are_no_more_than_those_of_one() -> None:
+    """A binary may declare 48 KiB of shared memory: ptxas refused two sums of 64 x 128 with boxes of 32 KiB each."""
+    args = flash.attention_backward.inputs(batch=1, heads=4, m=1024, d=128, device="meta")
+    lowered = flash.attention_backward.lower(args, H200)
+    knob = "loop:tile_m@1@1.ctas"
+    config = lowered.space.repair(lowered.default_pipelined.with_({knob: 2}))
+    assert config[knob] == 2
+    (source,) = (s for s in lowered.emit(config) if s.cluster == 2)
+    assert sum(int(size) for size in re.findall(r"box\[(\d+)\]", source.text)) <= BOXES
+    assert build(source, H200).abi.cluster == (2, 1, 1)

@@ -1,0 +1,81 @@
+"""Which loops' sums the blocks of a cluster may share, why others' may not, and what becomes of the region."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tile_testing.kernels import summing_kernels as kernels
+
+from examples.matmul import matmul
+from tileflow.api import Kernel
+from tileflow.errors import InternalError
+from tileflow.ir.attributes import TileAttrs
+from tileflow.ir.graph import KernelIR, Op
+from tileflow.ir.kinds import OpKind
+from tileflow.ir.verify import verify
+from tileflow.passes.cluster_sums import refusal, sum_in_clusters, summing_loop
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+X = torch.empty(50, 4000, device="meta")
+
+
+def region(kernel: Kernel, *args: torch.Tensor) -> KernelIR:
+    (ir,) = kernel.lower(args, H200).regions
+    return ir
+
+
+def loop_of(ir: KernelIR) -> Op:
+    return next(op for op in ir.walk() if op.kind is OpKind.FOR)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args"),
+    [
+        (kernels.row_sums, (X,)),
+        (kernels.row_sums, (X.double(),)),
+        (kernels.row_sums, (X.long(),)),
+        (kernels.column_sums, (X,)),
+        (kernels.continued, (X, X[:, 0])),
+        (matmul, (X, X.T)),
+    ],
+)
+def test_sums_are_shared(kernel: Kernel, args: tuple[torch.Tensor, ...]) -> None:
+    ir = region(kernel, *args)
+    assert summing_loop(ir) == "tile_k"
+    shared = sum_in_clusters(ir, "tile_k", 4)
+    verify(shared)
+    *_, last = shared.body.ops
+    assert last.kind is OpKind.IF and not last.regions[1].ops
+    assert shared.tiles["tile_k"].dealt == "tile_k.part" and shared.cluster == ("tile_k.part",)
+    assert shared.grid == ir.grid
+    outside = [op.kind for op in shared.body.ops]
+    assert outside.count(OpKind.CLUSTER_SUM) == len(loop_of(ir).outputs) and OpKind.STORE not in outside
+    assert any(op.kind is OpKind.STORE for op in last.regions[0].ops)
+
+
+def test_what_a_sum_begins_with_is_added_once() -> None:
+    """Every block begins with zero; the first one adds the author's number behind the loop."""
+    shared = sum_in_clusters(region(kernels.continued, X, X[:, 0]), "tile_k", 2)
+    started = [shared.definitions[v] for v in loop_of(shared).values]
+    assert [op.kind for op in started] == [OpKind.FULL] * len(started)
+    assert all(op.inputs == (0.0,) for op in started)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (kernels.largest, "more than add"),
+        (kernels.decayed, "more than add"),
+        (kernels.read_again, "more than add"),
+        (kernels.stored_each_turn, "store before its end would be done by every block"),
+        (kernels.stored_before, "atomic before its end would be done by every block"),
+        (kernels.two_loops, "not the launch's only loop"),
+    ],
+)
+def test_refusals_say_why(kernel: Kernel, reason: str) -> None:
+    ir = region(kernel, X)
+    assert reason in refusal(ir, loop_of(ir))
+    assert not summing_loop(ir)
+    with pytest.raises(InternalError, match=reason):
+        sum_in_clusters(ir, TileAttrs.of(loop_of(ir)).tile, 2)

@@ -1,0 +1,112 @@
+"""Where blocks of a cluster may share a loop's turns, what a config of it must satisfy, and how many by default."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tile_testing.kernels import summing_kernels as kernels
+
+from examples.int4_matmul import int4_matmul
+from examples.matmul import matmul
+from tileflow.lowered import Lowered
+from tileflow.portable import portable_sources
+from tileflow.space.cluster_sums import BOXES, MOST_REGISTERS
+from tileflow.space.clusters import without_clusters
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+KNOB = "loop:tile_k.ctas"
+
+
+def product(m: int, n: int, k: int, dtype: torch.dtype = torch.float32, device: str = "nvidia-h200") -> Lowered:
+    args = torch.empty(m, k, dtype=dtype, device="meta"), torch.empty(k, n, dtype=dtype, device="meta")
+    return matmul.lower(args, target(device))
+
+
+def test_only_hopper_has_the_knob() -> None:
+    assert KNOB in {k.name for k in product(64, 64, 4096).space.knobs}
+    for device in ("nvidia-a100", "amd-mi300x", "nvidia-b200"):
+        assert KNOB not in {k.name for k in product(64, 64, 4096, device=device).space.knobs}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"persistent": 1}, {"loop:tile_k.unroll": 2, "num_stages": 2}, {"schedule": "warp_specialised"}],
+    ids=str,
+)
+def test_other_ways_to_run_the_turns_exclude_it(changes: dict[str, int]) -> None:
+    lowered = product(256, 256, 4096, torch.bfloat16)
+    config = lowered.space.normalise(lowered.space.repair(lowered.default.with_({KNOB: 4})))
+    assert config[KNOB] == 4
+    other = lowered.space.normalise(lowered.space.repair(config.with_(changes)))
+    assert other[KNOB] == 1 and all(other[name] == choice for name, choice in changes.items())
+
+
+def test_a_threads_sums_are_few_enough_for_one_text() -> None:
+    """128 of each thread are one too many, twice over; more warps have fewer each."""
+    lowered = product(256, 256, 4096, torch.bfloat16)
+    block = {"block:tile_m": 128, "block:tile_n": 128, "block:tile_k": 32, "num_stages": 2, "num_warps": 4}
+    config = lowered.default.with_({"schedule": "pipelined", **block, KNOB: 2})
+    (broken,) = lowered.space.violations(config)
+    assert f"at most {MOST_REGISTERS} registers" in broken.reason
+    assert lowered.space.is_valid(config.with_({KNOB: 1})) and lowered.space.is_valid(config.with_({"num_warps": 8}))
+    assert lowered.space.repair(config)[KNOB] == 1
+
+
+def test_boxes_count_as_shared_memory() -> None:
+    """Of two configs that differ in the knob alone, one fits."""
+    lowered = product(256, 256, 4096, torch.bfloat16)
+    deep = {"schedule": "pipelined", "block:tile_m": 128, "block:tile_n": 128, "block:tile_k": 64, "num_warps": 8}
+    config = lowered.space.normalise(lowered.default.with_({**deep, "num_stages": 6, KNOB: 1}))
+    assert 6 * 2 * 128 * 64 * 2 + BOXES <= H200.smem_per_block < 7 * 2 * 128 * 64 * 2 + BOXES
+    assert lowered.space.is_valid(config) and lowered.space.is_valid(config.with_({KNOB: 2}))
+
+
+def test_what_launches_through_triton_has_none() -> None:
+    lowered = product(128, 512, 4096)
+    assert lowered.default[KNOB] == 8
+    plain = without_clusters(lowered.space, lowered.default)
+    assert plain[KNOB] == 1 and lowered.interpretable(lowered.default) == plain
+    assert all(source.cluster == 1 for source in lowered.emit(lowered.default_pipelined))
+
+
+def test_variants_for_any_size_have_none() -> None:
+    """Their programs are many or few as the call is."""
+    args = torch.empty(128, 4096, device="meta"), torch.empty(4096, 512, device="meta")
+    lowered = matmul.lower(args, H200, mode="dynamic")
+    assert lowered.default[KNOB] == 8
+    assert {source.cluster for source in portable_sources(lowered)} == {1}
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "dtype", "blocks"),
+    [
+        (128, 512, 4096, torch.float32, 8),
+        (512, 512, 4096, torch.float32, 2),
+        (300, 300, 30000, torch.float32, 8),
+        (33, 333, 3333, torch.float32, 8),
+        (777, 1111, 4097, torch.float32, 1),
+        (4096, 4096, 4096, torch.float32, 1),
+        (256, 256, 8192, torch.bfloat16, 4),
+        (128, 1024, 8192, torch.bfloat16, 2),
+        (512, 512, 4096, torch.bfloat16, 2),
+        (200, 1000, 2048, torch.bfloat16, 1),
+        (1024, 1024, 4096, torch.bfloat16, 1),
+        (64, 64, 256, torch.bfloat16, 1),
+    ],
+)
+def test_few_programs_share_long_sums(m: int, n: int, k: int, dtype: torch.dtype, blocks: int) -> None:
+    """As many as ended first on an H100, or nearly."""
+    assert product(m, n, k, dtype).default[KNOB] == blocks
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "blocks"), [(8, 1 << 22, 8), (64, 1 << 16, 2), (100, 20000, 1), (1 << 16, 1 << 16, 1)]
+)
+def test_loops_without_products_do_so_too(rows: int, columns: int, blocks: int) -> None:
+    assert kernels.row_sums.lower((torch.empty(rows, columns, device="meta"),), H200).default[KNOB] == blocks
+
+
+def test_parts_of_the_authors_own_are_enough() -> None:
+    lowered = int4_matmul.lower(int4_matmul.inputs(m=64, n=8192, k=7168, device="meta"), H200)
+    assert all(choice == 1 for name, choice in lowered.default.items if name.endswith(".ctas"))

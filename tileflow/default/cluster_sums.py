@@ -1,0 +1,125 @@
+"""Loops of sums whose turns the blocks of a cluster share, where the grid alone leaves multiprocessors idle."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from math import prod
+
+from ..config import Choice, Config
+from ..expr import Expr
+from ..ir.analysis import tile_length
+from ..ir.attributes import AccessAttrs, TileAttrs, site_of
+from ..ir.graph import KernelIR, Op, ValueIndex, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
+from ..ir.types import itemsize
+from ..passes.cluster_sums import summing_loop
+from ..space.knobs import NUM_WARPS, PRECISION, SCHEDULE, SUM_CTAS
+from ..space.names import loop_site
+from ..target import Target
+from .operands import comes_by_element
+from .sizes import programs
+
+# Fitted by hand to 60 products of 15 sizes and 11 loops without any (H100, 2026-11-27), in microseconds. A turn is what
+# a program waits for that has a multiprocessor for itself, or with one other, not what it computes.
+_STREAMED_TURN_US = 0.35  # without products
+_TURN_US, _TURN_US_A_BYTE = 0.15, 0.2 / 256  # of so many bytes of a row of the left operand
+_PARTS_TURN_US = 1.0  # of operands in parts
+_ELEMENT_US = 0.045  # of an element that a thread loads by itself
+_JOINED_US = {1: 0.0, 2: 2.8, 4: 4.0, 8: 11.0}  # what blocks of a cluster take to add up their sums
+# Blocks that a multiprocessor has at once: of clusters of four and eight the last slots stay empty, since the hardware
+# places a cluster in one group of 16 or 18 multiprocessors. Where operands are slow there are two.
+_AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.9, 8: 0.85}
+_SLOW_AT_ONCE = {1: 2.0, 2: 2.0, 4: 1.6, 8: 1.6}
+_MOST_WARPS = 8  # of a block of which there are two
+_ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there are more at once
+
+
+def cluster_sum_config(ir: KernelIR, config: Config, target: Target) -> dict[str, Choice]:
+    """So many blocks for each program as end the launch soonest, all at once. ``config``: the rest of the choices."""
+    tile = summing_loop(ir) if target.has_clusters else ""
+    name = SUM_CTAS.name(loop_site(ir, tile)) if tile else ""
+    if name not in config.to_dict() or SCHEDULE.chosen(config, ir) != SCHEDULE.default:
+        return {}
+    if any(not isinstance(end := ir.tiles[n].end, Expr) or not end.symbols() <= ir.hints.keys() for n in ir.grid):
+        return {}  # the author has a number of parts, or only the device knows how many programs have anything to do
+    turn = tuple(_turn(ir, tile))
+    if sum(op.kind in PRODUCTS for op in turn) > 1:
+        return {}  # not measured
+    launch = _Launch(ir, tile, turn, config, target)
+    blocks = min(_JOINED_US, key=launch.takes_us)
+    return {name: blocks} if blocks > 1 else {}
+
+
+def _turn(ir: KernelIR, tile: str) -> list[Op]:
+    loop = next(op for op in ir.walk() if op.kind is OpKind.FOR and TileAttrs.of(op).tile == tile)
+    return list(walk(loop.regions[0]))
+
+
+def _gathers(op: Op) -> bool:
+    """Whether an op loads what a tile of ints names."""
+    return op.kind is OpKind.LOAD and any(isinstance(i, ValueIndex) and i.axes for i in AccessAttrs.of(op).index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """A launch, and what a turn of its loop over ``tile`` does."""
+
+    ir: KernelIR
+    tile: str
+    turn: tuple[Op, ...]
+    config: Config
+    target: Target
+
+    def takes_us(self, blocks: int) -> float:
+        """How long it takes with so many blocks for each program; infinitely long where not all run at once."""
+        count = programs(self.ir, self.config.to_dict())
+        if blocks > 1 and count * blocks > self._slots(blocks):
+            return math.inf
+        looped = self.ir.tiles[self.tile]
+        turns = -(-tile_length(self.ir, self.tile) // max(looped.block.evaluate(self._sizes), 1))
+        waves = max(-(-count // int(self._slots(1))), 1)
+        return waves * -(-turns // blocks) * self._turn_us + _JOINED_US[blocks]
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {name: size for name, size in self.config.items if isinstance(size, int)} | self.ir.hints
+
+    @property
+    def _dots(self) -> list[Op]:
+        return [op for op in self.turn if op.kind is OpKind.DOT]
+
+    @property
+    def _turn_us(self) -> float:
+        if not self._dots:
+            return _STREAMED_TURN_US
+        inner, sizes = self._dots[0].values[0], self._sizes
+        if self._comes_by_element:
+            operands = {v for op in self._dots for v in op.values[:2]}
+            elements = sum(prod(d.extent.evaluate(sizes) for d in v.dims) for v in operands)
+            return _ELEMENT_US * elements / (NUM_WARPS.chosen(self.config, self.ir) * self.target.warp_size)
+        if self._is_in_parts:
+            return _PARTS_TURN_US
+        return _TURN_US + _TURN_US_A_BYTE * inner.dims[-1].extent.evaluate(sizes) * itemsize(inner.type.dtype)
+
+    @property
+    def _is_in_parts(self) -> bool:
+        return any(PRECISION.chosen(self.config, site_of(op)) != PRECISION.default for op in self._dots)
+
+    @property
+    def _comes_by_element(self) -> bool:
+        return any(comes_by_element(self.ir, v, self.target) for op in self._dots for v in op.values[:2])
+
+    def _slots(self, blocks: int) -> float:
+        """How many blocks the device has at once, of clusters of so many. Those that gather want the first-level cache
+        for what they gather."""
+        if not self._dots:
+            at_once = _AT_ONCE if any(_gathers(op) for op in self.turn) else _SLOW_AT_ONCE
+            return self.target.sm_count * at_once[blocks]
+        if self._is_in_parts:
+            sums = max(prod(d.extent.evaluate(self._sizes) for d in op.output.dims) for op in self._dots)
+            return self.target.sm_count * _SLOW_AT_ONCE[blocks] * max(_ELEMENTS // sums, 1)
+        warps = NUM_WARPS.chosen(self.config, self.ir)
+        is_slow = self._comes_by_element and warps <= _MOST_WARPS
+        return self.target.sm_count * (_SLOW_AT_ONCE if is_slow else _AT_ONCE)[blocks]

@@ -1,0 +1,97 @@
+"""The Triton text of sums that the blocks of a cluster share: how the first one gets the sum of all.
+
+Blocks add up in pairs, then the first blocks of pairs, and so on: of 4, ``(0 + 1) + (2 + 3)``, the same in each run.
+Triton's tiles lie in the registers of a block's threads alike in all blocks, since all run one program: a thread hands
+its registers to the thread of its number in another block, whatever lanes they hold. It does so in pieces, by two boxes
+in shared memory in turn. Whoever takes from a box does that before it arrives at the next barrier, and the box is not
+written before that barrier is passed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..ir.graph import Op
+from ..ir.kinds import OpKind
+from ..ir.types import Value
+from ..space.cluster_sums import BOXES
+from ..space.knobs import NUM_WARPS
+from .clusters import BOX, REGISTERS
+from .context import Context
+from .dtypes import compute_dtype, triton_dtype
+from .table import TRITON
+
+# Registers at once of a tile of fewer elements than threads, several of which hold each: a vector's, as its layout was
+# a loaded tile's. Triton pads what is less, and repeats the text, box and all, for what is more.
+_FEW = 8
+_VECTOR = 16  # bytes that an instruction stores
+
+
+@TRITON.emits(OpKind.CLUSTER_SUM)
+def cluster_sum(e: Context, op: Op) -> None:
+    """One assembly text for all of a thread's registers."""
+    (value,) = op.inputs
+    assert isinstance(value, Value)
+    held = compute_dtype(value.type.dtype)
+    letter = REGISTERS[held][0]
+    threads = e.plan.launch(NUM_WARPS) * e.target.warp_size
+    elements = prod(e.plan.extent(d.extent) for d in value.dims)
+    count = max(elements // threads, min(elements, _FEW))
+    room = BOXES // sum(other.kind is OpKind.CLUSTER_SUM for other in e.plan.ir.walk())
+    text = sum_text(e.plan.cluster, held, count, threads, room)
+    ptx = e.module.constant(f"_SUM_OF_{count}_{held.upper()}", f'tl.constexpr("""{text}""")')
+    constraints = ",".join([f"={letter}"] * count + [str(n) for n in range(count)])
+    name = e.names.of(op.output, "v")
+    e.writer.line(
+        f'{name} = tl.inline_asm_elementwise({ptx}, "{constraints}", [{e.as_dtype(value, held)}], '
+        f"dtype={triton_dtype(held)}, is_pure=False, pack={count})"
+    )
+    e.bind(op.output, name, held)
+
+
+def sum_text(parts: int, dtype: str, count: int, threads: int, room: int = BOXES) -> str:
+    """The PTX by which each of so many threads of a cluster's first block gets the sum of its ``count`` registers and
+    those of the same thread of all ``parts`` blocks. The operands are the registers, which it leaves changed. ``room``:
+    bytes for its boxes."""
+    _, kind, size = REGISTERS[dtype]
+    piece = min(count, max(room // (2 * size * threads), 1))
+    box = -(-piece * size * threads // BOX) * BOX
+    steps = parts.bit_length() - 1
+    boxes = min(2, steps * -(-count // piece))
+    lines = [f".reg .pred gives<{steps}>, takes<{steps}>;", f".reg .b32 rank, peer, own, thread, there<{steps}>;"]
+    width = max(n for n in (1, 2, 4) if n * size <= _VECTOR and piece % n == 0 and count % piece % n == 0)
+    lines += [f".reg .{kind} got<{width}>;", f".shared .align {BOX} .b8 box[{boxes * box}];"]
+    lines += ["mov.u32 rank, %cluster_ctarank;", "mov.u32 thread, %tid.x;", "mov.u32 own, box;"]
+    lines.append(f"mad.lo.u32 own, thread, {width * size}, own;")
+    for step in range(steps):
+        lines += [f"and.b32 peer, rank, {(2 << step) - 1};", f"setp.eq.u32 gives{step}, peer, {1 << step};"]
+        lines += [f"setp.eq.u32 takes{step}, peer, 0;", f"sub.u32 peer, rank, {1 << step};"]
+        lines.append(f"@gives{step} mapa.shared::cluster.u32 there{step}, own, peer;")
+    turn = 0
+    for first in range(0, count, piece):
+        for step in range(steps):
+            lines += _handed_on(range(first, min(first + piece, count)), step, turn % 2 * box, width, dtype, threads)
+            turn += 1
+    return "{\n" + "".join(f"    {line}\n" for line in lines) + "}"
+
+
+def _handed_on(registers: range, step: int, box: int, width: int, dtype: str, threads: int) -> list[str]:
+    """The lines by which some blocks hand registers to others, which add them to their own."""
+    _, kind, size = REGISTERS[dtype]
+    vector = f".v{width}.{kind}" if width > 1 else f".{kind}"
+    gives, takes = list[str](), list[str]()
+    for number, first in enumerate(range(registers.start, registers.stop, width)):
+        at = box + number * width * size * threads
+        own = [f"${n}" for n in range(first, first + width)]
+        got = [f"got{n}" for n in range(width)]
+        gives.append(f"@gives{step} st.shared::cluster{vector} [there{step}+{at}], {_list(own)};")
+        added = [f"@takes{step} add.{_ADDED[dtype]} {a}, {a}, {b};" for a, b in zip(own, got, strict=True)]
+        takes.append(" ".join([f"@takes{step} ld.shared{vector} {_list(got)}, [own+{at}];", *added]))
+    return [*gives, "barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;", *takes]
+
+
+_ADDED = {"float32": "rn.f32", "float64": "rn.f64", "int32": "s32", "int64": "s64"}
+
+
+def _list(names: list[str]) -> str:
+    return "{" + ", ".join(names) + "}" if len(names) > 1 else names[0]

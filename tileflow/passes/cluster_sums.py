@@ -1,0 +1,150 @@
+"""Shared sums: the turns of a loop dealt out to the blocks of a cluster, which add up what each of them summed.
+
+A product of few rows and columns that sums over many has few programs, each with many turns: 200 x 1000 x 2048 fills
+half of 132 multiprocessors, and they run through 2048. Where all that a loop hands from turn to turn are sums, block
+``p`` of ``n`` takes the turns ``p``, ``p + n``, ``p + 2n`` ..., from zero each; behind the loop the first block has the
+sum of all (:mod:`tileflow.emit.cluster_sums`), and does what is left of the program alone.
+
+So nothing may be written, or seen, before the loop ends, and the loop is the only one: another one would be done by
+every block, or by one while the others are done. (Splitting a product's inner dimension, as CUTLASS does by clusters or
+in memory: "Stream-K", Osama et al., 2023, arXiv:2301.03598.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import InternalError
+from ..expr import Expr
+from ..ir.attributes import NO_ATTRS, IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
+from ..ir.graph import Block, KernelIR, Op, Operand, Tile, once, uses, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import effects_of
+from ..ir.types import TileType, Value, is_float
+from .makers import function_of
+from .rewrite import Fresh
+
+SUMMED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one adds
+_LOOPS = (OpKind.FOR, OpKind.WHILE)
+
+
+@once
+def summing_loop(ir: KernelIR) -> str:
+    """The tile of the loop whose turns the blocks of a cluster may share; empty where there is none."""
+    found = _loop(ir)
+    return "" if found is None or refusal(ir, found) else TileAttrs.of(found).tile
+
+
+def sum_in_clusters(ir: KernelIR, name: str, blocks: int) -> KernelIR:
+    """The region with the turns of the loop over tile ``name`` dealt to so many blocks of a cluster. Raises
+    InternalError where :func:`refusal` says why not."""
+    loop = _loop(ir)
+    reason = "there is no such loop" if loop is None or TileAttrs.of(loop).tile != name else refusal(ir, loop)
+    if loop is None or reason:
+        raise InternalError("only a loop of sums is shared by the blocks of a cluster", got=f"{name}: {reason}")
+    axis = Tile(f"{name}.part", Expr.of(1), Expr.of(0), Expr.of(blocks), is_grid=False, in_cluster=True)
+    tiles = {**ir.tiles, name: replace(ir.tiles[name], dealt=axis.name), axis.name: axis}
+    return replace(ir, tiles=tiles, body=_Shared(ir, loop, axis).body())
+
+
+def refusal(ir: KernelIR, loop: Op) -> str:
+    """Why the blocks of a cluster cannot share a loop's turns; empty where they can."""
+    if ir.tiles[TileAttrs.of(loop).tile].lengths is not None:
+        return "it is a jagged loop"
+    if any(op.kind in _LOOPS for op in ir.walk() if op is not loop):
+        return "it is not the launch's only loop"
+    for op in (*ir.body.ops[: ir.body.ops.index(loop)], *walk(loop.regions[0])):
+        effects = effects_of(op)
+        if effects.writes or effects.is_seen:
+            return f"{op.kind} before its end would be done by every block"
+    (body,) = loop.regions
+    if not body.params:
+        return "it carries nothing"
+    counts, readers = uses(body), {v: op for op in walk(body) for v in op.values}
+    for param, result in zip(body.params, body.results, strict=True):
+        if param.type.dtype not in SUMMED or not param.dims:
+            return f"it carries {param.type}, which is no tile of {', '.join(SUMMED)}"
+        if not _is_sum(param, result, body, counts, readers):
+            return "a turn does more than add to what the one before it left"
+    return ""
+
+
+def _loop(ir: KernelIR) -> Op | None:
+    """The first loop of a region, where it stands in no branch."""
+    return next((op for op in ir.body.ops if op.kind is OpKind.FOR), None)
+
+
+def _is_sum(param: Value, result: Operand, body: Block, counts: dict[Value, int], readers: dict[Value, Op]) -> bool:
+    """Whether all that happens to a carried value in a turn is that something is added to it, or taken from it."""
+    value, own = param, {id(op) for op in body.ops}
+    while value != result:
+        op = readers.get(value)
+        if op is None or counts.get(value) != 1 or id(op) not in own or not _adds(op, value):
+            return False
+        value = op.output
+    return counts.get(value) == 1
+
+
+def _adds(op: Op, value: Value) -> bool:
+    """Whether an op gives ``value`` with something added, in the same dtype, or in other dimensions of 1."""
+    if op.kind is OpKind.EXPAND:
+        return op.output.type.dtype == value.type.dtype
+    if op.kind is OpKind.DOT:
+        return op.inputs[2:] == (value,) and op.output.type == value.type
+    fn, is_first = function_of(op), bool(op.inputs) and op.inputs[0] == value
+    is_same = op.output.type == value.type and isinstance(op.attrs, PointwiseAttrs)
+    return is_same and PointwiseAttrs.of(op).operand == value.type.dtype and (fn == "add" or (fn == "sub" and is_first))
+
+
+class _Shared:
+    """A region's ops with the loop's sums shared by the blocks along ``axis``."""
+
+    def __init__(self, ir: KernelIR, loop: Op, axis: Tile) -> None:
+        self._ir, self._loop, self._axis, self._fresh = ir, loop, axis, Fresh(ir)
+
+    def body(self) -> Block:
+        """What every block does, then the rest of the program in the first one."""
+        ops, bounds = self._ir.body.ops, LoopAttrs.of(self._loop).bounds
+        place = ops.index(self._loop)
+        shared = list(ops[:place])
+        entries = self._loop.inputs[bounds:]
+        starts = tuple(self._start(shared, entry) for entry in entries)
+        parts = tuple(self._again(v) for v in self._loop.outputs)
+        shared.append(self._loop.with_(inputs=(*self._loop.inputs[:bounds], *starts), outputs=parts))
+        rest = list[Op]()
+        for entry, start, part, out in zip(entries, starts, parts, self._loop.outputs, strict=True):
+            total = out if start == entry else self._again(out)
+            shared.append(self._op(OpKind.CLUSTER_SUM, (part,), total))
+            if total != out:
+                attrs = PointwiseAttrs("add", out.type.dtype)
+                rest.append(Op(OpKind.POINTWISE, (total, entry), (out,), attrs, (), self._loop.loc))
+        rest += ops[place + 1 :]
+        shared.append(self._in_first(shared, rest))
+        return Block((), tuple(shared), ())
+
+    def _start(self, ops: list[Op], entry: Operand) -> Operand:
+        """Zero, in the place of what a loop begins with."""
+        assert isinstance(entry, Value)  # a tile, as what the loop carries is
+        maker = self._ir.definitions.get(entry)
+        while maker is not None and maker.kind is OpKind.EXPAND:
+            maker = self._ir.definitions.get(maker.values[0])
+        if maker is not None and maker.kind is OpKind.FULL and maker.inputs[0] == 0:
+            return entry
+        zero = self._again(entry)
+        ops.append(self._op(OpKind.FULL, (0.0 if is_float(entry.type.dtype) else 0,), zero))
+        return zero
+
+    def _in_first(self, ops: list[Op], rest: list[Op]) -> Op:
+        """The branch that a cluster's first block takes."""
+        number = self._fresh.value(TileType(self._axis.index_dtype, ()))
+        is_first = self._fresh.value(TileType("bool", ()))
+        ops.append(Op(OpKind.TILE_BEGIN, (), (number,), TileAttrs(self._axis.name), (), self._loop.loc))
+        ops.append(Op(OpKind.POINTWISE, (number, 0), (is_first,), PointwiseAttrs("eq", number.type.dtype), ()))
+        sides = Block((), tuple(rest), ()), Block((), (), ())
+        return Op(OpKind.IF, (is_first,), (), IfAttrs(), sides, self._loop.loc)
+
+    def _op(self, kind: OpKind, inputs: tuple[Operand, ...], out: Value) -> Op:
+        return Op(kind, inputs, (out,), NO_ATTRS, (), self._loop.loc)
+
+    def _again(self, value: Value) -> Value:
+        return self._fresh.value(value.type, value)
