@@ -56,6 +56,11 @@ SQUARE = [(2, 160, 160), (2, 160, 160)]
         ("numbered", [(5, 300), (5,)], ("float32", "int64"), 1),
         ("averaged", [(3, 200, 300)], ("float32",), 2),
         ("averaged", [(3, 200, 200)], ("float32",), 2),
+        ("with_its_rows", [(20, 200), (200, 200)], BF16, 2),
+        ("with_its_rows", [(20, 200), (200, 200)], ("float32",), 2),
+        ("normed_with_its_rows", [(20, 200), (200, 200)], BF16, 1),
+        ("highway", [(20, 200), (200, 200)], ("float32",), 1),
+        ("quadratic_form", [(20, 200), (200, 200)], BF16, 1),
     ],
 )
 def test_products_and_places_are_right_in_blocks(

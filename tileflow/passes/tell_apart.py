@@ -13,15 +13,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from ..expr import is_knob
 from ..ir.attributes import AccessAttrs, AxisAttrs, LoopAttrs, PermuteAttrs
 from ..ir.graph import KernelIR, Op, Operand, SliceIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
 from ..ir.types import Dim, Value
+from .load_again import is_long, load_again
 from .rewrite import Redimension, with_body
-from .roll import LEAST_PRECISE
+from .roll import rollable
 
 _BROADCASTS = having(Trait.BROADCASTS)
 Place = tuple[int, int]  # a value's id and one of its axes
@@ -29,7 +29,16 @@ Pairs = Iterator[tuple[Place, Place]]
 
 
 def tell_apart(ir: KernelIR) -> KernelIR:
-    """Number the dimensions of each length, where a tile or a product has several that no op connects."""
+    """Number the dimensions of each length, where a tile or a product has several that no op connects. What a product
+    and something else read is loaded for each, where more of the dimensions can be loops then."""
+    as_it_is, again = _numbered(ir), load_again(ir)
+    if again is ir:
+        return as_it_is
+    apart = _numbered(again)
+    return apart if len(rollable(apart)) > len(rollable(as_it_is)) else as_it_is
+
+
+def _numbered(ir: KernelIR) -> KernelIR:
     lanes = _Lanes()
     for op in ir.walk():
         for one, other in _connected(op):
@@ -87,11 +96,7 @@ def _meetings(ir: KernelIR) -> Iterator[list[tuple[Place, Dim]]]:
 
 def _long(ir: KernelIR, value: Value, axes: Iterable[int]) -> list[tuple[Place, Dim]]:
     dims = ((_at(value, axis), value.dims[axis]) for axis in axes)
-    return [(place, dim) for place, dim in dims if _is_long(ir, dim)]
-
-
-def _is_long(ir: KernelIR, dim: Dim) -> bool:
-    return dim.tile is None and not any(map(is_knob, dim.extent.symbols())) and ir.hint(dim.extent) > LEAST_PRECISE
+    return [(place, dim) for place, dim in dims if is_long(ir, dim)]
 
 
 class _Lanes:

@@ -278,3 +278,55 @@ def attended_before_and_within(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
         scores = torch.where(keys < length[b.begin], scores, float("-inf"))
         out[b.begin, t, :] = (torch.softmax(scores, -1).to(v.dtype) @ v[b.begin, :, :]).to(q.dtype)
     return out
+
+
+@tileflow.kernel
+def with_its_rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A layer with a residual: rows that the product takes, and that are added to its result."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        rows = x[t, :]
+        out[t, :] = rows + torch.nn.functional.gelu(rows @ w[:, :])
+    return out
+
+
+@tileflow.kernel
+def normed_with_its_rows(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same of rows that are normed first, whose scale is stored."""
+    out, scale = torch.empty_like(x), torch.empty(x.size(0), device=x.device)
+    for t in tfl.tile(x.size(0)):
+        rows = x[t, :].float()
+        root = torch.rsqrt(rows.pow(2).mean(-1) + 1e-5)
+        out[t, :] = rows + (rows * root[:, None]).to(x.dtype) @ w[:, :]
+        scale[t] = root
+    return out, scale
+
+
+@tileflow.kernel
+def highway(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Two products of the rows, which the gate passes on."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        rows = x[t, :]
+        gate = torch.sigmoid(rows @ w[:, :])
+        out[t, :] = gate * torch.relu(rows @ w[:, :].T) + (1 - gate) * rows
+    return out
+
+
+@tileflow.kernel
+def quadratic_form(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A number a row, of its product with a matrix and the row itself."""
+    out = torch.empty(x.size(0), device=x.device)
+    for t in tfl.tile(x.size(0)):
+        rows = x[t, :]
+        out[t] = ((rows @ w[:, :]) * rows).float().sum(1)
+    return out
+
+
+@tileflow.kernel
+def changed_in_place(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Rows that are written where they were read."""
+    for t in tfl.tile(x.size(0)):
+        rows = x[t, :]
+        x[t, :] = rows + torch.relu(rows @ w[:, :])
+    return x

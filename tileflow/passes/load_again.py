@@ -1,0 +1,117 @@
+"""Load again: what a product takes and something else reads as well is loaded once for each.
+
+In ``rows + gelu(rows @ w)`` the columns of the rows are what the product sums over, and the columns of its result: as
+one load they are one dimension, and no loop goes over either. Loaded for each they are two, as if the author had
+written ``x[t, :]`` twice. The second load stands behind the first, so that both give the same numbers. What is computed
+of the rows on the way to the product is computed again where something else reads it; a reduction is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..expr import is_knob
+from ..ir.attributes import LoadAttrs
+from ..ir.graph import Block, KernelIR, Op, Operand
+from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
+from ..ir.types import Dim, Value
+from .rewrite import Fresh, with_body
+from .roll import LEAST_PRECISE
+
+_TAKEN = having(Trait.BY_BLOCKS) | {OpKind.REDUCE}  # what is looked through on the way from memory to a product
+
+
+def load_again(ir: KernelIR) -> KernelIR:
+    """The region with long operands of its products apart from what else reads them."""
+    if not any(op.kind is OpKind.DOT for op in ir.walk()):
+        return ir
+    again = _Again(ir)
+    return with_body(ir, again.block(ir.body)) if again.wanted else ir
+
+
+def is_long(ir: KernelIR, dim: Dim) -> bool:
+    """Whether a dimension is a whole one of a tensor's that a loop may go over beside a product."""
+    return dim.tile is None and not any(map(is_knob, dim.extent.symbols())) and ir.hint(dim.extent) > LEAST_PRECISE
+
+
+class _Again:
+    """``wanted``: the values that are made again, for all but products."""
+
+    def __init__(self, ir: KernelIR) -> None:
+        self._ir, self._fresh = ir, Fresh(ir)
+        self._taken = self._on_the_way()
+        self._made: dict[Value, Operand] = {}
+        self._sites = {LoadAttrs.of(op).site for op in ir.walk() if op.kind is OpKind.LOAD}
+        self.wanted = self._all_before(self._read_elsewhere(ir.body))
+
+    def block(self, block: Block) -> Block:
+        """A block with such values made again behind where they are made, and read by all but products."""
+        ops: list[Op] = []
+        for op in block.ops:
+            is_on_the_way = not set(op.outputs).isdisjoint(self._taken)
+            ops.append(op if is_on_the_way else self._elsewhere(op))
+            if not self.wanted.isdisjoint(op.outputs):
+                ops.append(self._copy(op))
+        return Block(block.params, tuple(ops), tuple(self._named(v) for v in block.results))
+
+    def _on_the_way(self) -> set[Value]:
+        """What products take, and what that follows from."""
+        found: set[Value] = set()
+        waiting = [v for op in self._ir.walk() if op.kind is OpKind.DOT for v in op.values[:2]]
+        while waiting:
+            value = waiting.pop()
+            op = self._ir.definitions.get(value)
+            if op is not None and op.kind in _TAKEN and value not in found:
+                found.update(op.outputs)
+                waiting += op.values
+        return found
+
+    def _read_elsewhere(self, block: Block) -> set[Value]:
+        """Those of them that something else reads."""
+        read = {v for v in block.results if isinstance(v, Value)}
+        for op in block.ops:
+            if set(op.outputs).isdisjoint(self._taken):
+                read.update(op.values[2:] if op.kind is OpKind.DOT else op.values)
+            for inner in op.regions:
+                read |= self._read_elsewhere(inner)
+        return read & self._taken
+
+    def _all_before(self, values: set[Value]) -> set[Value]:
+        """The values that are made again, with what they follow from; reductions, and what has no long dimension, are
+        read as they are."""
+        found: set[Value] = set()
+        waiting = list(values)
+        while waiting:
+            value = waiting.pop()
+            op = self._ir.definitions[value]
+            if value in found or op.kind is OpKind.REDUCE or not any(is_long(self._ir, d) for d in value.dims):
+                continue
+            found.update(op.outputs)
+            waiting += [v for v in op.values if v in self._taken]
+        return found
+
+    def _elsewhere(self, op: Op) -> Op:
+        kept = op.inputs[:2] if op.kind is OpKind.DOT else ()
+        inputs = (*kept, *(self._named(v) for v in op.inputs[len(kept) :]))
+        return op.with_(inputs=inputs, regions=tuple(self.block(inner) for inner in op.regions))
+
+    def _copy(self, op: Op) -> Op:
+        outputs = tuple(self._fresh.value(v.type, v) for v in op.outputs)
+        self._made.update(zip(op.outputs, outputs, strict=True))
+        attrs = op.attrs
+        if isinstance(attrs, LoadAttrs):
+            attrs = replace(attrs, site=self._next_site(attrs.site))
+        return op.with_(inputs=tuple(self._named(v) for v in op.inputs), outputs=outputs, attrs=attrs)
+
+    def _next_site(self, site: str) -> str:
+        """The first site of the load's tensor that no other load has."""
+        name, _, number = site.rpartition("#")
+        numbers = (f"{name}#{n}" for n in range(int(number) + 1, int(number) + 2 + len(self._sites)))
+        found = next(other for other in numbers if other not in self._sites)
+        self._sites.add(found)
+        return found
+
+    def _named(self, operand: Operand) -> Operand:
+        return self._made.get(operand, operand) if isinstance(operand, Value) else operand
