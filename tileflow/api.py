@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, HostDataError, KernelError, SpecError, VariantError
+from .errors import CallError, HostDataError, KernelError, SpecError, TileflowError, VariantError
 from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
@@ -363,7 +363,7 @@ class Kernel:
                 got=self.name,
                 hint="@tileflow.kernel(inputs=...), a function of the problem's sizes and device",
             )
-        values = {k: getattr(torch, v) if _names_dtype(v) else v for k, v in problem.items()}
+        values = {k: getattr(torch, v) if _names_dtype(k, v) else v for k, v in problem.items()}
         with _seeded(device, seed):
             made = self._inputs(**values, device=device)
         if not isinstance(made, (tuple, list)):
@@ -571,8 +571,8 @@ def load_kernel(ref: str) -> Kernel:
     those of the arguments ``x`` and ``y``. Raises SpecError that names what is missing."""
     module_name, _, whole = ref.partition(":")
     qualname, _, wanted = whole.removesuffix(")").partition("(")
-    if not module_name or not qualname:
-        raise SpecError("a kernel is named module:qualname", got=repr(ref))
+    if not module_name or not qualname or module_name.startswith(".") or not module_name.isprintable():
+        raise SpecError("a kernel is named module:qualname", got=repr(ref), hint="examples.softmax:softmax, say")
     if module_name == "__main__":
         raise SpecError(
             "a kernel lives in a module that other processes can import",
@@ -587,6 +587,15 @@ def load_kernel(ref: str) -> Kernel:
             got=f"{type(error).__name__}: {error}",
             where=ref,
             hint="run from the folder that it is in, or set PYTHONPATH",
+        ) from error
+    except TileflowError:
+        raise  # it names the place in the author's file
+    except (Exception, SystemExit) as error:  # the module's own: it may raise anything
+        raise SpecError(
+            "the kernel's module must import",
+            got=f"{type(error).__name__}: {error}",
+            where=ref,
+            hint=f"{module_name} raises it: python -m {module_name} says where",
         ) from error
     for part in qualname.split("."):
         if not hasattr(found, part):
@@ -648,8 +657,10 @@ def _seeded(device: str, seed: int) -> Iterator[None]:
         yield
 
 
-def _names_dtype(value: Any) -> bool:
-    return isinstance(value, str) and isinstance(getattr(torch, value, None), torch.dtype)
+def _names_dtype(keyword: str, value: Any) -> bool:
+    """Whether it is a type as torch writes it; or another of its names, ``half`` say, where the keyword says dtype."""
+    found = getattr(torch, value, None) if isinstance(value, str) else None
+    return isinstance(found, torch.dtype) and (str(found) == f"torch.{value}" or "dtype" in keyword)
 
 
 record_as_the_environment_says()

@@ -222,7 +222,7 @@ def tune(
     wanted = parse(
         {
             "name": "tune-" + kernel.rpartition(":")[2],
-            "kernels": [{"kernel": kernel, "problems": [_problem(text) for text in problem]}],
+            "kernels": [{"kernel": kernel, "problems": [_pairs(text, "--problem") for text in problem]}],
             "device_classes": list(device_class),
             "strategy": {"name": strategy, "seed": seed},
             "budget": {"seconds": budget_s},
@@ -251,8 +251,8 @@ def show_kernel(
 
     import_from_here()
     loaded, device = load_kernel(kernel), target(device_class)
-    lowered = loaded.lower(problem_inputs(loaded, _problem(problem), "--problem"), device)
-    chosen = Config.of(lowered.default.to_dict() | (_problem(config) if config else {}))
+    lowered = loaded.lower(problem_inputs(loaded, _pairs(problem, "--problem"), "--problem"), device)
+    chosen = Config.of(lowered.default.to_dict() | (_pairs(config, "--config") if config else {}))
     if not source:
         typer.echo(explain(lowered) + "\n")
     for region in lowered.emit(chosen):
@@ -266,7 +266,7 @@ def main() -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         app()
-    except TileflowError as error:
+    except (TileflowError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
 
@@ -284,22 +284,26 @@ def _folder(out: Path | None) -> Path:
     return out.absolute()
 
 
-def _problem(text: str) -> dict[str, Any]:
+_EXAMPLES = {"--problem": "m=4096 n=8192 dtype=bfloat16", "--config": "num_warps=8 block:tile=128"}
+
+
+def _pairs(text: str, option: str) -> dict[str, Any]:
     """Parse ``m=4096 n=8192 dtype=bfloat16``, values as YAML reads them."""
     import yaml
 
     pairs = [item.partition("=") for item in text.replace(",", " ").split()]
-    if not pairs or not all(key and sign and value for key, sign, value in pairs):
+    names = [key for key, _, _ in pairs]
+    if not pairs or not all(key and sign and value for key, sign, value in pairs) or len({*names}) < len(names):
         raise SpecError(
-            "a problem must be key=value pairs",
+            f"{option} must be key=value pairs, each key once",
             got=repr(text),
-            where="--problem",
-            hint='for example --problem "m=4096 n=8192 dtype=bfloat16"',
+            where=option,
+            hint=f'for example {option} "{_EXAMPLES[option]}"',
         )
     try:
         return {key: yaml.safe_load(value) for key, _, value in pairs}
     except (yaml.YAMLError, ValueError) as error:
-        raise SpecError("a problem's values must be YAML", got=str(error)[:500], where="--problem") from None
+        raise SpecError(f"the values of {option} must be YAML", got=str(error)[:500], where=option) from None
 
 
 def tools() -> Tools:

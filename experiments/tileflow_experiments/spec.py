@@ -205,16 +205,34 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
     import yaml
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return parse_data(_read_yaml(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise SpecError("the sweep spec must be a readable file", got=error.strerror, where=str(path)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # malformed dates and numbers, and deep nesting
         raise SpecError("the sweep spec must be YAML", got=str(error)[:500], where=str(path)) from None
-    try:
-        return parse_data(data)
     except SpecError as error:
         where = f"{error.where} in {path}"
         raise SpecError(error.constraint, got=error.got, where=where, hint=error.hint) from None
+
+
+def _read_yaml(text: str) -> object:
+    """Plain data of a text in YAML. Raises SpecError where a mapping has a key twice: YAML keeps the last one."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    if key.value in seen:
+                        where = f"line {key.start_mark.line + 1}"
+                        raise SpecError(
+                            "a mapping must have each of its keys once", got=f"{key.value} again", where=where
+                        )
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    return yaml.load(text, Loader)
 
 
 def parse_kernels(data: object) -> tuple[KernelSpec, ...]:

@@ -32,6 +32,7 @@ from tileflow.errors import CallError, InternalError, SpecError, TableError
 from tileflow.runtime.argtree import tensors
 from tileflow.runtime.bundle import load_tables
 from tileflow.runtime.describe import device_class as class_of
+from tileflow.runtime.files import require_folder
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Entry, Table
 from tileflow.runtime.user_tables import keep, read, user_folder
@@ -78,6 +79,7 @@ def tune_calls(
     name = f"tileflow-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     outputs = Outputs(Path(tempfile.gettempdir()) / name if out is None else Path(out).absolute())
     outputs.require_none()
+    require_folder(outputs.folder, "out")
     studies = {call.study(device): call for call in wanted}
     kernels = tuple(KernelSpec(key.kernel, (cast("Any", key.problem),)) for key in studies)
     place = Path(tables) if tables is not None else user_folder()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -66,7 +67,10 @@ def main(path: str) -> int:
     try:
         for line in lines(path):
             print(line)
-    except TileflowError as error:
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads it has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (TileflowError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     return 0

@@ -15,7 +15,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from ..errors import TableError
+from ..errors import SpecError, TableError
 from .merging import merge
 from .table import KernelId, Table, dump_table, load_table
 
@@ -28,15 +28,28 @@ _reported: set[Path] = set()
 
 
 def user_folder() -> Path | None:
-    """The folder, be it there or not; None where the environment says that there is none, or names no home."""
+    """The folder, be it there or not; None where the environment says that there is none, or names no home. Raises
+    SpecError for the home of a user that there is not."""
     given = os.environ.get(VARIABLE)
     if given is not None:
-        return Path(given).expanduser() if given else None
+        return _expanded(given) if given else None
     data = os.environ.get("XDG_DATA_HOME")
     home = os.environ.get("HOME")
     if not data and not home:
         return None
     return Path(data or f"{home}/.local/share") / "tileflow" / "tables"
+
+
+def _expanded(given: str) -> Path:
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as error:
+        raise SpecError(
+            "a folder of tables must be of a user whose home is known",
+            got=given,
+            where=VARIABLE,
+            hint="write the folder's whole path, or nothing for none",
+        ) from error
 
 
 def tables_of(semantic_hash: str, folder: Path) -> Iterator[Table]:

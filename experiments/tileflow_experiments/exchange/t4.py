@@ -17,6 +17,7 @@ from typing import Any
 
 from tileflow.errors import SpecError
 from tileflow.measure.types import Status
+from tileflow.runtime.files import require_folder
 from tileflow.runtime.table import write_atomically
 
 from ..journal import Folded
@@ -61,6 +62,7 @@ def export(folded: Folded, folder: Path) -> list[Path]:
     searches = {key: records for key, records in searches.items() if records}
     if not searches:
         raise SpecError("a sweep must have trials to export", got="none that ended", where=folded.header["sweep_id"])
+    require_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for key, records in searches.items():

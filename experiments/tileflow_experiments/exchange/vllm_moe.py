@@ -15,6 +15,7 @@ from typing import Any
 
 from tileflow.config import Config
 from tileflow.errors import SpecError, TableError
+from tileflow.runtime.files import require_folder
 from tileflow.runtime.problem import Problem, TensorSpec
 from tileflow.runtime.table import Entry, Table, write_atomically
 
@@ -120,6 +121,7 @@ def export(tables: Sequence[Table], folder: Path) -> list[Path]:
         raise SpecError("tables to export must have rows", got=f"{len(tables)} tables without any", where=str(folder))
     texts = {name: _text({str(m): moe_config(rows[m].config) for m in sorted(rows)}) for name, rows in files.items()}
     notes = {name: {str(m): _note(rows[m]) for m in sorted(rows)} for name, rows in sorted(files.items())}
+    require_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in [*sorted(texts.items()), (NOTES, _text(notes))]:
         write_atomically(folder / name, text.encode())

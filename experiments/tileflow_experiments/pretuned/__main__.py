@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import_from_here()
     try:
         return int(options.run(options))
-    except TileflowError as error:
+    except (TileflowError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return BAD_INPUT
 

@@ -14,8 +14,10 @@ from tile_testing.fakes import experiments_fakes as fakes
 from tile_testing.fakes.experiments_fakes import spec_data, sweep_spec, tools
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, mlflow_log, sweep
+from tileflow_experiments.spec import _read_yaml
 
-from tileflow.errors import InternalError
+from tileflow.api import load_kernel
+from tileflow.errors import InternalError, SpecError
 from tileflow.measure.types import Outcome
 
 if TYPE_CHECKING:
@@ -95,6 +97,69 @@ def test_tune_names_a_bad_problem(
     assert call("tune", "a:b", *options, monkeypatch=monkeypatch) == 2
     assert "key=value" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_key_that_is_given_twice_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last one was taken, and the other dropped without a word."""
+    show = ("show", "examples.softmax:softmax", "--problem")
+    for arguments, option in (((*show, "m=4 m=5"), "--problem"), ((*show, "m=4 n=64", "--config", "zz"), "--config")):
+        assert call(*arguments, monkeypatch=monkeypatch) == 2
+        assert f"{option} must be key=value pairs, each key once" in capsys.readouterr().err
+    for number, text in enumerate(["name: a\nname: b", "kernels:\n  - {kernel: a:b, problems: [{m: 1, n: 2, m: 3}]}"]):
+        (tmp_path / f"{number}.yaml").write_text(text)
+        assert (
+            call("sweep", "run", tmp_path / f"{number}.yaml", "--out", tmp_path / "out", monkeypatch=monkeypatch) == 2
+        )
+        said = capsys.readouterr().err
+        assert "each of its keys once" in said and "at line 2 in " in said
+    merged = "a: &a {m: 1}\nb: {<<: *a, m: 2}\nc: {<<: *a}"
+    assert _read_yaml(merged) == {"a": {"m": 1}, "b": {"m": 2}, "c": {"m": 1}}
+
+
+def test_a_place_that_takes_no_files_is_one_message(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "file").touch()
+    (tmp_path / "problems.yaml").write_text("kernels: [{kernel: examples.softmax:softmax, problems: [{m: 4, n: 64}]}]")
+    build = ["--problems", tmp_path / "problems.yaml", "--devices", "nvidia-h200"]
+    for command in (
+        ("table", "merge", out / "tables", "--out", file),
+        ("trials", "export", out, "--out", file, "--format", "t4"),
+        ("bundle", "build", file, *build),
+        ("bundle", "build", file / "below", *build),
+        ("bundle", "prune", tmp_path / ("x" * 300), "--keep", "1"),
+    ):
+        assert call(*command, monkeypatch=monkeypatch) == 2, command
+        said = capsys.readouterr().err
+        assert "Error: " in said and "Traceback" not in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "problems.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../x:y", "named module:qualname"), (".a:b", "named module:qualname"), ("a\x00:b", "named module:qualname"),
+        ("raising_module:k", "ValueError: at import"), ("leaving_module:k", "SystemExit: 3"),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_cannot_be_imported_is_one_message(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "raising_module.py").write_text("raise ValueError('at import')")
+    (tmp_path / "leaving_module.py").write_text("import sys; sys.exit(3)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(SpecError, match=message):
+        load_kernel(name)
+
+
+def test_who_reads_the_first_line_alone_gets_no_traceback(out: Path) -> None:
+    program = f"import sys; from tileflow.runtime.show import main; sys.exit(main({str(out / 'tables')!r}))"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+        assert shown.stdout is not None and shown.stderr is not None
+        shown.stdout.close()
+        assert (shown.stderr.read(), shown.wait()) == (b"", 0)
 
 
 def test_status_and_tables_of_a_sweep(

@@ -317,3 +317,30 @@ def test_inputs_that_are_no_tuple_are_refused() -> None:
 
     with pytest.raises(SpecError, match=r"returns a tuple of the kernel's arguments.*got a Tensor"):
         copied.inputs(n=4)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "text", "made"),
+    [
+        ("layout", "half", "half"),
+        ("kind", "int", "int"),
+        ("layout", "float16", torch.float16),
+        ("dtype", "half", torch.float16),
+        ("out_dtype", "long", torch.int64),
+    ],
+)
+def test_a_problem_s_text_is_a_type_where_it_says_so(keyword: str, text: str, made: Any) -> None:
+    """A layout called half became torch.float16."""
+
+    def inputs(n: int, device: str, **options: Any) -> tuple[torch.Tensor]:
+        assert options == {keyword: made}
+        return (torch.empty(n, device=device),)
+
+    @tileflow.kernel(inputs=inputs)
+    def copied(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.numel()):
+            out[tile] = x[tile]
+        return out
+
+    copied.inputs(n=4, **{keyword: text})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tileflow.config import Config
-from tileflow.errors import TableError
+from tileflow.errors import SpecError, TableError
 from tileflow.runtime import Entry, Fallback, KernelId, Table, Validator, clear, digest, dump_table, load, lookup
 from tileflow.runtime.problem import Problem, TensorSpec
 from tileflow.runtime.user_tables import keep, user_folder
@@ -126,3 +126,9 @@ def test_the_digest_tells_what_serves(folder: Path) -> None:
     keep(table(8), folder)
     before = digest()
     assert block(8) == 1 and digest() != before
+
+
+def test_the_home_of_nobody_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEFLOW_TABLES", "~nobody-of-that-name/tables")
+    with pytest.raises(SpecError, match=r"~nobody-of-that-name/tables\n  at TILEFLOW_TABLES"):
+        user_folder()
