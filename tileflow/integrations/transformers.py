@@ -1,11 +1,12 @@
 """A model of the transformers library with tileflow's kernels: ``apply(model)``, and ``unapply(model)``.
 
-What changes is the one model's modules, never the library's classes: two models in a process may differ. Parameters and
-their names stay, so checkpoints load and save as before. ``torch.compile`` the model after applying.
+What changes is the classes of the one model's modules, never the library's own: two models in a process may differ.
+Parameters and their names stay, so checkpoints load and save as before. ``torch.compile`` the model after applying.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +18,22 @@ from ..kernels import add_rms_norm, cross_entropy, gated_mlp, geglu, linear_cros
 from ..kernels import attention as scaled_dot_attention
 from ..runtime.ambient import autocast_dtype
 from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, Norm, form_of, turns_as_llama
-from .forwards import Forward, RotaryForward, is_as_applied, is_product
+from .forwards import (
+    inherits_patch,
+    is_plain,
+    is_product,
+    original,
+    own_class,
+    patch_of,
+    put_back,
+    with_forward,
+    with_rotary,
+)
 
 __all__ = ["Report", "Skipped", "apply", "unapply"]
 
 _STATE = "_tileflow_replaced"  # an attribute of the model: what to put back
+_LOSS = "_loss_function"  # what the setter of model.loss_function sets
 _WHERE = "tileflow.integrations.transformers"
 
 
@@ -107,7 +119,8 @@ def apply(
 
 
 def unapply(model: torch.nn.Module) -> None:
-    """Put back what :func:`apply` changed. Raises CallError where there is nothing to put back."""
+    """Put back what :func:`apply` changed, but for what was replaced since. Raises CallError where there is nothing to
+    put back, and where the class of a module was made out of the one that it has of ``apply``."""
     patch = model.__dict__.get(_STATE)
     if patch is None:
         raise CallError(
@@ -115,19 +128,31 @@ def unapply(model: torch.nn.Module) -> None:
             got="a model that apply was not called with",
             where=_WHERE,
         )
+    if derived := [name for name, module in model.named_modules() if inherits_patch(module)]:
+        raise CallError(
+            "modules have the classes that apply gave them, or others of their own",
+            got=f"a class that was made out of one of these, of {derived[0] or 'the model'}",
+            where=_WHERE,
+            hint="unapply before fully_shard, or what else changed the class",
+        )
     patch.undo()
+    put_back(model)  # a shallow copy of the one that apply was called with
     delattr(model, _STATE)
 
 
 class _Patch:
-    """The changes of one model: attributes of instances, and what they were."""
+    """The changes of one model: a copy of the model has a copy of this."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model, self.report = model, Report()
-        self.norms: dict[torch.nn.Module, Norm] = {}  # that were replaced
-        # a module, an attribute, and whether and as what the module had it: a copy of the model has a copy of this
-        self._before: list[tuple[torch.nn.Module, str, bool, Any]] = []
+        self._changed: list[torch.nn.Module] = []  # the modules that have another class
+        self._losses: list[tuple[Any, dict[str, Any]]] = []  # models, and the loss function that was set, if any
         self.attention: tuple[Any, str] | None = None  # a model of the library's, and the implementation that it had
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.attention is not None:  # a process that did not call apply
+            _register_attention()
 
     def modules(self, forms: tuple[F, ...]) -> list[tuple[torch.nn.Module, F]]:
         """The model's modules that have the code of one of the forms, with that form."""
@@ -136,20 +161,25 @@ class _Patch:
 
     def plain_modules(self) -> Iterator[torch.nn.Module]:
         """The modules whose forward is their class's: not those that another library has hooked."""
-        return (m for m in self.model.modules() if "forward" not in m.__dict__)
+        return (m for m in self.model.modules() if "forward" not in m.__dict__ and patch_of(m) is None)
 
     @property
     def language_models(self) -> list[Any]:
         """The causal language models: the model, or what it wraps."""
         return [module for module in self.model.modules() if type(module).__name__.endswith("ForCausalLM")]
 
-    def set(self, module: torch.nn.Module, attribute: str, value: Any) -> None:
-        own = module.__dict__
-        self._before.append((module, attribute, attribute in own, own.get(attribute)))
-        own[attribute] = value
+    def set_class(self, module: torch.nn.Module, kind: type) -> None:
+        self._changed.append(module)
+        module.__class__ = kind
 
     def forward(self, module: torch.nn.Module, function: Callable[..., Any], *settings: Any) -> None:
-        self.set(module, "forward", Forward(module, function, settings))
+        kind: Any = type(module)
+        self.set_class(module, with_forward(kind, function, *settings))
+
+    def set_loss(self, model: Any, function: Callable[..., Any]) -> None:
+        own = model.__dict__
+        self._losses.append((model, {_LOSS: own[_LOSS]} if _LOSS in own else {}))
+        own[_LOSS] = function
 
     def count(self, part: str, number: int) -> None:
         if number:
@@ -164,11 +194,12 @@ class _Patch:
         if self.attention is not None:
             owner, implementation = self.attention
             owner.set_attn_implementation(implementation)
-        for module, attribute, was_there, value in reversed(self._before):
-            if was_there:
-                module.__dict__[attribute] = value
-            else:
-                del module.__dict__[attribute]
+        for module in self._changed:
+            put_back(module)
+        for model, before in self._losses:
+            if model.__dict__.get(_LOSS) is _causal_loss:
+                del model.__dict__[_LOSS]
+                model.__dict__.update(before)
 
 
 def _epsilon(norm: Any) -> float:
@@ -176,10 +207,16 @@ def _epsilon(norm: Any) -> float:
 
 
 def _replace_norms(patch: _Patch) -> None:
-    patch.norms = dict(patch.modules(NORMS))
-    for module, form in patch.norms.items():
+    norms = patch.modules(NORMS)
+    for module, form in norms:
         patch.forward(module, _norm, form)
-    patch.count("norm", len(patch.norms))
+    patch.count("norm", len(norms))
+
+
+def _form_of_norm(module: torch.nn.Module) -> Norm | None:
+    """The form that a module was replaced by; None where it has not, or not any more."""
+    patch = patch_of(module)
+    return patch.settings[0] if patch is not None and patch.function is _norm else None
 
 
 def _norm(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -191,24 +228,30 @@ def _norm(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> tor
 
 def _replace_residuals(patch: _Patch) -> None:
     """Replace the residual additions of layers that add, normalise the sum, and go on with both."""
-    layers = [layer for layer, _ in patch.modules(LAYERS) if layer.post_attention_layernorm in patch.norms]
+    layers: list[Any] = [layer for layer, _ in patch.modules(LAYERS)]
+    layers = [layer for layer in layers if _form_of_norm(layer.post_attention_layernorm) is not None]
     for layer in layers:
-        norm: Any = layer.post_attention_layernorm
-        patch.forward(layer, _layer, norm, patch.norms[norm])
+        patch.forward(layer, _layer)
     patch.count("residual", len(layers))
 
 
-def _layer(self: Any, norm: Any, form: Norm, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+def _layer(self: Any, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    norm = self.post_attention_layernorm
+    form = _form_of_norm(norm)
     attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
     dtype = torch.promote_types(hidden_states.dtype, attended.dtype)
-    widens = form.promotes and torch.promote_types(dtype, norm.weight.dtype) != dtype
-    if is_as_applied(self.post_attention_layernorm, norm) and not widens:
+    if form is not None and is_plain(norm) and not _widens(form, norm, dtype):
         normed, summed = add_rms_norm(attended, hidden_states, norm.weight, _epsilon(norm), offset=form.offset)
     else:
         summed = hidden_states + attended
-        normed = self.post_attention_layernorm(summed)
+        normed = norm(summed)
     out: torch.Tensor = summed + self.mlp(normed)
     return out
+
+
+def _widens(form: Norm, norm: Any, dtype: torch.dtype) -> bool:
+    """Whether the norm's result is wider than the sum that it is given."""
+    return form.promotes and torch.promote_types(dtype, norm.weight.dtype) != dtype
 
 
 def _replace_activations(patch: _Patch) -> None:
@@ -220,13 +263,13 @@ def _replace_activations(patch: _Patch) -> None:
     if others := sorted(kind.__name__ for kind in kinds - functions.keys()):
         return patch.skip("activation", f"no kernel is for {', '.join(others)}")
     for module in layers:
-        patch.forward(module, _mlp, module.act_fn, functions[type(module.act_fn)])
+        patch.forward(module, _mlp, type(module.act_fn), functions[type(module.act_fn)])
     return patch.count("activation", len(layers))
 
 
 def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     products = self.gate_proj, self.up_proj, self.down_proj
-    is_gated = is_as_applied(self.act_fn, activation)
+    is_gated = type(self.act_fn) is activation and is_plain(self.act_fn)
     if is_gated and autocast_dtype(x.device) is None and all(map(is_product, products)):
         weights = [product.weight for product in products]
         if all(weight.dtype == x.dtype for weight in weights):
@@ -246,7 +289,8 @@ def _turned(
 def _replace_rotary(patch: _Patch) -> None:
     layers = [module for module in patch.plain_modules() if turns_as_llama(type(module).forward)]
     for module in layers:
-        patch.set(module, "forward", RotaryForward(module, _turned))
+        kind: Any = type(module)
+        patch.set_class(module, with_rotary(kind, _turned))
     patch.count("rotary", len(layers))
 
 
@@ -283,12 +327,12 @@ def _replace_loss(patch: _Patch) -> None:
     if not models:
         return patch.skip("loss", "the model has a loss function of its own")
     for model in models:
-        patch.set(model, "_loss_function", _causal_loss)  # what the setter of model.loss_function sets
+        patch.set_loss(model, _causal_loss)
     return patch.count("loss", len(models))
 
 
 def _fuse_loss(patch: _Patch) -> None:
-    models = [model for model in patch.language_models if model.__dict__.get("_loss_function") is _causal_loss]
+    models = [model for model in patch.language_models if model.__dict__.get(_LOSS) is _causal_loss]
     if not models:
         patch.skip("fused_loss", "the loss stays")
     found = 0
@@ -301,21 +345,23 @@ def _fuse_loss(patch: _Patch) -> None:
         elif type(head) is not torch.nn.Linear:
             patch.skip("fused_loss", f"the last product is {type(head).__name__}, not torch.nn.Linear")
         else:
-            patch.forward(model, _causal_model, form, head)
+            patch.forward(model, _causal_model, form)
             found += 1
     if found:
         patch.count("fused_loss", found)
 
 
-def _causal_model(self: Any, form: Head, head: torch.nn.Linear, *args: Any, **kwargs: Any) -> Any:
-    given = self.forward.__signature__.bind(*args, **kwargs).arguments
+def _causal_model(self: Any, form: Head, *args: Any, **kwargs: Any) -> Any:
+    own = original(self)
+    given = own.signature.bind(*args, **kwargs).arguments
     extra = given.pop("kwargs", {})
     keep = given.pop("logits_to_keep", 0)
     labels = given.pop("labels", None)
     keeps_all = isinstance(keep, int) and keep == 0
     is_step = labels is not None and self.training and keeps_all and extra.get("return_dict") is not False
-    if not is_step or not is_as_applied(self.lm_head, head):
-        return type(self).forward(self, *args, **kwargs)
+    is_ours = self.loss_function is _causal_loss and is_product(self.lm_head, may_add=True)
+    if not is_step or not is_ours:
+        return own.kind.forward(self, *args, **kwargs)
     return _train_step(self, form, labels, {**given, **extra})
 
 
@@ -374,18 +420,33 @@ def _attend(
 
 
 def _replace_attention(patch: _Patch) -> None:
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
-    layers = [module for module in patch.model.modules() if form_of(type(module), ATTENTIONS) is not None]
+    layers = [module for module in patch.model.modules() if form_of(own_class(module), ATTENTIONS) is not None]
     if not layers:
         return patch.count("attention", 0)
     owner: Any = next(module for module in patch.model.modules() if hasattr(module, "set_attn_implementation"))
     implementation = owner.config._attn_implementation
     if implementation != "sdpa":  # which takes the calls that the kernel does not serve, by the same masks
         return patch.skip("attention", f"the model's is {implementation!r}, and only sdpa's calls can be shared")
-    AttentionInterface.register(_ATTENTION, _attend)
-    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+    _register_attention()
+    _own_config(owner)
     patch.attention = owner, implementation
     owner.set_attn_implementation(_ATTENTION)
     return patch.count("attention", len(layers))
+
+
+def _register_attention() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(_ATTENTION, _attend)
+    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+
+
+def _own_config(owner: Any) -> None:
+    """Give a model a config of its own: what it is told of attention would be told to all models that share it."""
+    copies: dict[int, Any] = {}
+    copy.deepcopy(owner.config, copies)
+    for module in owner.modules():
+        config = module.__dict__.get("config")
+        if id(config) in copies:
+            module.config = copies[id(config)]

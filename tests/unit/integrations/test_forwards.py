@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tileflow import dynamo
-from tileflow.integrations.forwards import RotaryForward
+from tileflow.integrations.forwards import patch_of, with_rotary
 from tileflow.runtime import ambient
 
 
@@ -35,7 +35,7 @@ def test_two_layers_whose_graph_is_broken_inside() -> None:
     own, in which torch did not find what it had compiled for the other."""
     layers = [Layer(), Layer()]
     for layer in layers:
-        layer.forward = RotaryForward(layer, _turned)  # type: ignore[assignment]
+        layer.__class__ = with_rotary(Layer, _turned)
     x = torch.randn(3)
     wanted = ((x + 1).sin() * 2 + 1).sin() * 2
     model = torch.compile(torch.nn.Sequential(*layers), backend="eager")
@@ -44,10 +44,11 @@ def test_two_layers_whose_graph_is_broken_inside() -> None:
 
 
 def test_a_copy_of_a_class_has_code_of_its_own() -> None:
-    layer = Layer()
-    forward = RotaryForward(layer, _turned)
-    assert forward.function is RotaryForward(Layer(), _turned).function
-    assert forward.function.__code__ is not Layer.forward.__code__
+    layer, own = Layer(), Layer.forward
+    layer.__class__ = with_rotary(Layer, _turned)
+    patch = patch_of(layer)
+    assert patch is not None and type(layer) is with_rotary(Layer, _turned)
+    assert len({id(each.__code__) for each in (own, patch.function, type(layer).forward)}) == 3
 
 
 def test_what_old_tracers_cannot_ask_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from tileflow.kernels import linear
 
 transformers = pytest.importorskip("transformers")
 import tileflow.integrations.transformers as module  # noqa: E402
+from tileflow.integrations.forwards import patch_of  # noqa: E402
 from tileflow.integrations.transformers import apply, unapply  # noqa: E402
 
 SIZES = {
@@ -99,7 +100,7 @@ def test_losses_and_gradients(family: str) -> None:
     assert set(report.replaced) == expected and report.replaced["rotary"] == layers
     assert {s.part for s in report.skipped} == {"attention"} | (set() if has_residual else {"residual"})
     unapply(model)
-    assert not [m for m in model.modules() if "forward" in m.__dict__]
+    assert not patched(model)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_the_library_s_classes_stay() -> None:
     before = kind.forward
     first, second = model_of("llama"), model_of("llama")
     apply(first, residual=False, fused_loss=False)
-    assert kind.forward is before and not [m for m in second.modules() if "forward" in m.__dict__]
+    assert kind.forward is before and not patched(second)
     assert first(**batch()).logits is not None
     assert set(first.state_dict()) == set(second.state_dict())
 
@@ -206,7 +207,7 @@ def logits_of(model: Any) -> torch.Tensor:
 
 
 def patched(model: Any) -> list[str]:
-    return [name for name, part in model.named_modules() if "forward" in part.__dict__]
+    return [name for name, part in model.named_modules() if patch_of(part) is not None]
 
 
 def copied(model: Any) -> Any:
@@ -263,6 +264,139 @@ def test_what_is_hooked_or_replaced_after_apply_is_called(part: str, kind: str) 
     assert seen
     unapply(model)
     torch.testing.assert_close(step(model), found, rtol=1e-4, atol=1e-6)
+
+
+PARTS = {
+    "lm_head": lambda m: m.lm_head,
+    "last norm": lambda m: m.model.norm,
+    "norm": lambda m: m.model.layers[0].post_attention_layernorm,
+    "activation": lambda m: m.model.layers[0].mlp.act_fn,
+    "product": lambda m: m.model.layers[0].mlp.up_proj,
+    "mlp": lambda m: m.model.layers[0].mlp,
+}
+
+
+def with_own_forward(part: Any) -> None:
+    own = type(part).forward
+    part.forward = lambda x: own(part, x) / 2
+
+
+def with_another_class(part: Any) -> None:
+    own = type(part)
+    part.__class__ = type("Halved", (own,), {"forward": lambda self, x: own.forward(self, x) / 2})
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("change", [with_own_forward, with_another_class])
+def test_what_has_another_forward_after_apply_has_it(part: str, change: Any) -> None:
+    model, plain = model_of("llama"), model_of("llama")
+    apply(model)
+    for each in (model, plain):
+        change(PARTS[part](each))
+    torch.testing.assert_close(step(model), step(plain), rtol=1e-4, atol=1e-6)
+
+
+def test_a_class_that_the_library_s_user_changed_has_that_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After apply, as other libraries of kernels do."""
+    model, plain = model_of("llama"), model_of("llama")
+    apply(model)
+    monkeypatch.setattr(type(plain.model.norm), "forward", lambda self, x: x * self.weight)
+    monkeypatch.setattr(type(plain.model.layers[0].mlp), "forward", lambda self, x: x / 2)
+    monkeypatch.setattr(
+        type(plain.model.layers[0].self_attn), "forward", lambda self, hidden_states, **_: (hidden_states / 2, None)
+    )
+    torch.testing.assert_close(step(model), step(plain), rtol=1e-4, atol=1e-6)
+
+
+def test_hooks_of_all_modules_are_called() -> None:
+    def halve(module: torch.nn.Module, _: Any, out: Any) -> Any:
+        return out / 2 if isinstance(out, torch.Tensor) and not list(module.children()) else None
+
+    model, plain = model_of("llama"), model_of("llama")
+    apply(model)
+    handle = torch.nn.modules.module.register_module_forward_hook(halve)
+    try:
+        torch.testing.assert_close(step(model), step(plain), rtol=1e-4, atol=1e-6)
+    finally:
+        handle.remove()
+
+
+def test_a_loss_that_is_set_after_apply_is_the_loss_and_stays() -> None:
+    model = model_of("llama")
+    apply(model)
+
+    def squared(logits: torch.Tensor, labels: torch.Tensor, vocab_size: int, **_: Any) -> torch.Tensor:
+        return logits.square().mean()
+
+    model.loss_function = squared
+    out = model(**batch())
+    torch.testing.assert_close(out.loss, out.logits.square().mean())
+    unapply(model)
+    assert model.loss_function is squared
+
+
+def test_a_class_made_out_of_a_patched_one_is_unapplied_first() -> None:
+    """As fully_shard makes them; the kernels run until then."""
+    model = model_of("llama")
+    apply(model)
+    norm = model.model.norm
+    given = type(norm)
+    norm.__class__ = type("Sharded", (given,), {})
+    with pytest.raises(CallError, match=r"of model\.norm"):
+        unapply(model)
+    norm.__class__ = given
+    unapply(model)
+    assert not patched(model)
+
+
+def test_shallow_copies_compute_with_what_they_hold() -> None:
+    """Also those that DataParallel makes."""
+    model = model_of("llama")
+    apply(model)
+    norm, x = model.model.norm, torch.randn(2, SIZES["hidden_size"])
+    for other in (copy.copy(norm), norm._replicate_for_data_parallel()):
+        other._parameters = {"weight": torch.nn.Parameter(torch.zeros(SIZES["hidden_size"]))}
+        assert not other(x).any() and norm(x).any()
+    other = copy.copy(model)
+    unapply(other)
+    assert not patched(other) and not patched(model.model)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_patched_model_is_exported(strict: bool) -> None:
+    model, ids = model_of("llama").eval(), batch()["input_ids"]
+    apply(model)
+    program = torch.export.export(model, (ids,), kwargs={"use_cache": False}, strict=strict).module()
+    torch.testing.assert_close(program(ids, use_cache=False).logits, model(ids).logits, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("part", ["model.norm", "model.layers.0.mlp"])
+def test_a_patched_part_is_exported(part: str) -> None:
+    model, x = model_of("llama").eval(), torch.randn(2, 3, SIZES["hidden_size"])
+    apply(model)
+    layer = model.get_submodule(part)
+    torch.testing.assert_close(torch.export.export(layer, (x,), strict=False).module()(x), layer(x))
+
+
+def test_a_pickle_brings_its_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a process in which nobody called apply, and the library's registry does not know it."""
+    model, ids = model_of("llama", head_dim=16).eval(), batch()["input_ids"]
+    apply(model, attention=True)
+    wanted = model(ids).logits
+    for registry in (transformers.AttentionInterface, transformers.AttentionMaskInterface):
+        monkeypatch.delitem(registry._global_mapping, "tileflow")
+    torch.testing.assert_close(pickled(model)(ids).logits, wanted)
+
+
+def test_attention_is_not_that_of_a_model_with_the_same_config() -> None:
+    config = transformers.LlamaConfig(**SIZES)
+    model, other = transformers.LlamaForCausalLM(config), transformers.LlamaForCausalLM(config)
+    apply(model, attention=True)
+    assert {m.config._attn_implementation for m in model.modules() if hasattr(m, "config")} == {"tileflow"}
+    assert config._attn_implementation == other.config._attn_implementation == "sdpa"
+    model.config.use_cache = False
+    unapply(model)
+    assert model.config._attn_implementation == "sdpa" and not model.config.use_cache
 
 
 def test_a_residual_keeps_its_dtype_under_autocast() -> None:
