@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
+from ..runtime.ambient import autocast_dtype
 from . import flash
 from .hopper import hopper_multiprocessors
 
@@ -93,6 +94,18 @@ def attention_backend(
     backend: str = "auto",
 ) -> Backend:
     """What :func:`attention` runs for such a call, and why. Raises CallError for a backend that does not serve it."""
+    return _chosen(_as_cast(q), _as_cast(k), _as_cast(v), causal, mask, backend)
+
+
+def _as_cast(x: torch.Tensor) -> torch.Tensor:
+    """As torch's attention casts what it is given under autocast."""
+    dtype = autocast_dtype(x.device)
+    return x if dtype is None or not x.is_floating_point() or x.dtype == torch.float64 else x.to(dtype)
+
+
+def _chosen(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, mask: torch.Tensor | None, backend: str
+) -> Backend:
     if backend not in BACKENDS:
         raise CallError("a backend is auto, tileflow or torch", got=repr(backend), where="tileflow.kernels.attention")
     if backend == "torch":
@@ -138,12 +151,16 @@ def _not_served(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
         return f"queries of {tuple(q.shape)}, keys of {tuple(k.shape)} and values of {tuple(v.shape)}"
     if not q.dtype == k.dtype == v.dtype:
         return f"{q.dtype}, {k.dtype} and {v.dtype}"
+    if not q.dtype.is_floating_point:
+        return f"{q.dtype}, which is not floating"
     if mask is not None:
         return "a mask"
     if causal and q.size(2) != k.size(2):
         return f"causal attention of {q.size(2)} queries and {k.size(2)} keys"
     if q.size(-1) != v.size(-1):
         return f"keys of {k.size(-1)} and values of {v.size(-1)} elements"
+    if not k.size(1) or not k.size(2) or not k.size(3):
+        return f"keys of {tuple(k.shape)}, which are none"
     if q.size(1) % k.size(1):
         return f"{q.size(1)} heads of queries and {k.size(1)} of keys"
     return ""
@@ -163,9 +180,11 @@ def attention(
 
     ``mask``: as torch's, whose attention such a call takes, and one that ``backend="auto"`` expects to run faster there
     (:func:`attention_backend` tells). Transposed and sliced views are read where they lie, and the output lies in
-    memory as the queries do. Raises CallError where ``backend="tileflow"`` does not serve the call.
+    memory as the queries do. Under autocast all are cast first, by whichever attention. Raises CallError where
+    ``backend="tileflow"`` does not serve the call.
     """
-    chosen = attention_backend(q, k, v, causal=causal, mask=mask, backend=backend)
+    q, k, v = _as_cast(q), _as_cast(k), _as_cast(v)
+    chosen = _chosen(q, k, v, causal, mask, backend)
     if chosen.name == "torch":
         is_shared = q.ndim == k.ndim == 4 and q.size(1) != k.size(1)
         options: dict[str, Any] = {"enable_gqa": True} if is_shared else {}

@@ -30,6 +30,10 @@ def zeros(*shape: int) -> Tensor:
     return torch.zeros(*shape, dtype=torch.long)
 
 
+def attended(keys: Tensor, queries: Tensor | None = None) -> Tensor:
+    return ours.attention(keys if queries is None else queries, keys, keys, backend="tileflow")
+
+
 Q, K, ANGLES, TABLE = R(2, 4, 3, 8), R(2, 1, 3, 8), R(2, 3, 4), R(9, 4)
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "fewer values than gates": (lambda: ours.swiglu(R(4, 8), R(2, 8)), "both tensors have one shape"),
@@ -57,7 +61,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "labels to ignore that are none": (
         lambda: ours.cross_entropy(R(4, 8), zeros(4), ignore_index=0.5), "ignore_index is an int"),  # type: ignore[arg-type]
     "transformed labels": (
-        lambda: torch.vmap(lambda labels: ours.cross_entropy(ANGLES[0, :1], labels))(zeros(2, 1)), "tensors have memory"),
+        lambda: torch.vmap(lambda of: ours.cross_entropy(ANGLES[0, :1], of))(zeros(2, 1)), "tensors have memory"),
     "a softcap of 0": (lambda: ours.cross_entropy(R(4, 8), zeros(4), softcap=0.0), "softcap is above 0"),
     "much smoothing": (lambda: ours.cross_entropy(R(4, 8), zeros(4), label_smoothing=2.0), "from 0 to 1"),
     "fewer labels of a product": (lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(2)), "a label for each"),
@@ -93,6 +97,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ours.attention(R(1, 2, 4, 16), R(2, 2, 4, 16), R(2, 2, 4, 16), backend="tileflow"), "serves the call"),
     "attention of matrices": (
         lambda: ours.attention(R(2, 4, 16), R(2, 4, 16), R(2, 4, 16), backend="tileflow"), "3, 3 and 3 dimensions"),
+    "attention of no heads": (lambda: attended(R(1, 0, 4, 16)), r"keys of \(1, 0, 4, 16\), which are none"),
+    "attention of no keys": (lambda: attended(R(1, 2, 0, 16), R(1, 2, 4, 16)), r"\(1, 2, 0, 16\), which are none"),
+    "attention of no elements": (lambda: attended(R(1, 2, 4, 0)), r"keys of \(1, 2, 4, 0\), which are none"),
+    "attention of ints": (lambda: attended(zeros(1, 2, 4, 16)), "int64, which is not floating"),
     "attention of two dtypes": (
         lambda: ours.attention(R(1, 2, 4, 16), R(1, 2, 4, 16).half(), R(1, 2, 4, 16), backend="tileflow"), "float16"),
 }  # fmt: skip
@@ -109,6 +117,25 @@ def test_a_call_that_does_not_fit_is_refused(name: str) -> None:
 def test_torch_serves_attention_of_matrices() -> None:
     q = R(2, 4, 16)
     torch.testing.assert_close(ours.attention(q, q, q), F.scaled_dot_product_attention(q, q, q))
+
+
+def test_torch_serves_attention_of_no_keys() -> None:
+    """It is 0: no weights to add up."""
+    q, none = R(1, 2, 4, 16, requires_grad=True), R(1, 2, 0, 16)
+    out = ours.attention(q, none, none)
+    assert out.shape == q.shape and not out.any() and ours.attention(R(1, 0, 4, 16), *[R(1, 0, 4, 16)] * 2).numel() == 0
+
+
+@pytest.mark.parametrize("backend", ["tileflow", "torch"])
+def test_attention_under_autocast_has_its_dtype(backend: str) -> None:
+    """By either: which runs a call says nothing of its result's dtype."""
+    q, k, v = (R(1, 2, 4, 16, requires_grad=True) for _ in range(3))
+    with torch.autocast("cpu", torch.bfloat16):
+        out = ours.attention(q, k.half(), v, backend=backend)
+        wide = ours.attention(q.double(), k.double(), v.double(), backend=backend)
+    assert out.dtype == torch.bfloat16 and wide.dtype == torch.float64
+    torch.testing.assert_close(out.float(), wide.float(), rtol=2e-2, atol=2e-2)
+    assert {grad.dtype for grad in torch.autograd.grad(out.sum(), (q, k, v))} == {torch.float32}
 
 
 @pytest.mark.parametrize("shape", [(2, 0), (0,), (0, 8), (3, 0, 8)])
