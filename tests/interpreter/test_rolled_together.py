@@ -61,6 +61,9 @@ SQUARE = [(2, 160, 160), (2, 160, 160)]
         ("normed_with_its_rows", [(20, 200), (200, 200)], BF16, 1),
         ("highway", [(20, 200), (200, 200)], ("float32",), 1),
         ("quadratic_form", [(20, 200), (200, 200)], BF16, 1),
+        ("attended_in_a_grid", [(2, 20, 64), (2, 300, 64), (2, 300, 64)], BF16, 1),
+        ("projected_in_a_grid", [(2, 20, 300), (300, 300)], BF16, 2),
+        ("projected_around_a_range", [(9, 20, 300), (300, 300)], BF16, 2),
     ],
 )
 def test_products_and_places_are_right_in_blocks(

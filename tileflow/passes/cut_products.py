@@ -21,9 +21,7 @@ from ..ir.op_table import effects_of
 from ..ir.types import Dim
 from .dead_code import remove_dead_code
 from .rewrite import with_body
-from .roll import LEAST, PRODUCT, ROW, Naming, least_of_product, roll, rollable
-
-OPERAND = 256  # elements of an inner dimension up to which it stays whole beside other products, which take it again
+from .roll import LEAST, OPERAND, PRODUCT, ROW, Naming, least_of_product, roll, rollable
 
 
 def cut_products(ir: KernelIR) -> KernelIR:

@@ -5,6 +5,9 @@ pipeline and is copied once a turn; before the loop, it has one place. The sched
 such operands from before the loop, too. What no product reads stays where the author has it: before the loop it would
 only fill registers.
 
+A matrix that is taken whole, and that is longer than what stays whole beside other products, stays too. In its turn a
+loop may go over it block by block; before it, all of it would be held.
+
 A loop of no turns reads nothing. So the places of what is moved follow from sizes and tiles alone, whose lanes outside
 the tensor are masked, and not from numbers in memory, which may name no element when there is no turn.
 """
@@ -21,6 +24,7 @@ from ..ir.op_table import OPS, effects_of
 from ..ir.opdef import Trait
 from ..ir.types import Value
 from .rewrite import with_body
+from .roll import OPERAND, is_whole
 
 _MOVED = frozenset({OpKind.LOAD, OpKind.PERMUTE, OpKind.BITCAST, OpKind.SCALAR, OpKind.TILE_ID})
 
@@ -28,15 +32,15 @@ _MOVED = frozenset({OpKind.LOAD, OpKind.PERMUTE, OpKind.BITCAST, OpKind.SCALAR, 
 def hoist_operands(ir: KernelIR) -> KernelIR:
     """Move loads of tensors that the region only reads, and what products take of them, out of ``for`` loops."""
     written = {shared for op in ir.walk() for path in effects_of(op).writes for shared in ir.sharing(path)}
-    return with_body(ir, _hoisted(ir.body, _Region(frozenset(written), ir.definitions)))
+    return with_body(ir, _hoisted(ir.body, _Region(ir, frozenset(written))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """``written``: paths of the tensors that the region may write. ``makers``: the op behind each value."""
+    """``written``: paths of the tensors that the region may write."""
 
+    ir: KernelIR
     written: frozenset[str]
-    makers: Mapping[Value, Op]
 
 
 def _hoisted(block: Block, region: _Region) -> Block:
@@ -87,12 +91,18 @@ def _may_move(op: Op, tile: str, region: _Region) -> bool:
 
 def _is_fixed(load: Op, tile: str, region: _Region) -> bool:
     attrs = AccessAttrs.of(load)
-    if attrs.tensor in region.written or attrs.has_mask:
+    if attrs.tensor in region.written or attrs.has_mask or _is_large(load, region.ir):
         return False
     if any(isinstance(item, TileIndex) and item.tile == tile for item in attrs.index):
         return False
     places = [load.inputs[item.input] for item in attrs.index if isinstance(item, ValueIndex)]
-    return not any(isinstance(place, Value) and _from_memory(place, region.makers) for place in places)
+    return not any(isinstance(place, Value) and _from_memory(place, region.ir.definitions) for place in places)
+
+
+def _is_large(load: Op, ir: KernelIR) -> bool:
+    """Whether a load takes whole dimensions alone, one of them longer than what a product beside others has at once."""
+    dims = load.output.dims
+    return all(is_whole(d) for d in dims) and any(ir.hint(d.extent) > OPERAND for d in dims)
 
 
 def _from_memory(value: Value, makers: Mapping[Value, Op]) -> bool:

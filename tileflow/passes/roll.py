@@ -31,6 +31,7 @@ _BROADCASTS = having(Trait.BROADCASTS)
 ROW = "row:"
 PRODUCT = "reduce:"  # before the site of a product, whose inner dimension it sums over
 LEAST = 128  # elements above which the dimensions of products and consecutive ints may be loops
+OPERAND = 256  # of an inner dimension, up to which it stays whole beside other products, which take it again
 LEAST_PRECISE = 32  # of products in full precision: the matrix units take operands of more elements in no parts
 
 
@@ -55,11 +56,11 @@ def _rolled_by(ops: Iterable[Op]) -> Iterator[tuple[str, Dim]]:
     ``ops`` are over, with the sites that name them."""
     for op in ops:
         dim = folded(op)
-        if dim is not None and _is_whole(dim):
+        if dim is not None and is_whole(dim):
             yield f"{PRODUCT if op.kind is OpKind.DOT else ''}{site_of(op)}", dim
         elif op.kind is OpKind.STORE and isinstance(op.inputs[0], Value):
             dims = op.inputs[0].dims
-            yield from ((row_site(site_of(op), axis), dim) for axis, dim in enumerate(dims) if _is_whole(dim))
+            yield from ((row_site(site_of(op), axis), dim) for axis, dim in enumerate(dims) if is_whole(dim))
 
 
 def row_site(store: str, axis: int) -> str:
@@ -150,7 +151,7 @@ def _blocks(block: Block) -> list[Block]:
     return [block, *(b for op in block.ops for r in op.regions for b in _blocks(r))]
 
 
-def _is_whole(dim: Dim) -> bool:
+def is_whole(dim: Dim) -> bool:
     """A size of the problem, not a block size and not 1."""
     return dim.tile is None and dim.extent.constant != 1 and not any(map(is_knob, dim.extent.symbols()))
 

@@ -330,3 +330,34 @@ def changed_in_place(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         rows = x[t, :]
         x[t, :] = rows + torch.relu(rows @ w[:, :])
     return x
+
+
+@tileflow.kernel
+def attended_in_a_grid(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention of each head by a program, which goes along its queries."""
+    out = torch.empty_like(q)
+    for h in tfl.grid(q.size(0)):
+        for t in tfl.tile(q.size(1)):
+            scores = (q[h, t, :] @ k[h, :, :].T).float() * 0.3
+            out[h, t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[h, :, :]
+    return out
+
+
+@tileflow.kernel
+def projected_in_a_grid(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """One matrix for all tiles of a program's rows."""
+    out = torch.empty_like(x)
+    for i in tfl.grid(x.size(0)):
+        for t in tfl.tile(x.size(1)):
+            out[i, t, :] = torch.relu(x[i, t, :] @ w[:, :])
+    return out
+
+
+@tileflow.kernel
+def projected_around_a_range(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """The same with a tile of rows of all matrices a program."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(1)):
+        for i in range(x.size(0)):
+            out[i, t, :] = torch.relu(x[i, t, :] @ w[:, :])
+    return out

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels.rolled_kernels import attended_in_a_grid, projected_around_a_range, projected_in_a_grid
 from tile_testing.strangers import ALL
 
 import tileflow
@@ -100,6 +101,30 @@ def test_values_are_the_text_s(case: str) -> None:
     kernel = tileflow.kernel(function)
     wanted = kernel.run_eagerly(*(a.clone() for a in args))
     torch.testing.assert_close(kernel(*(a.clone() for a in args)), wanted)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shapes", "stays"),
+    [
+        (attended_in_a_grid, [(64, 4096, 128), (64, 512, 128), (64, 512, 128)], True),
+        (attended_in_a_grid, [(64, 4096, 128), (64, 4096, 128), (64, 4096, 128)], True),
+        (attended_in_a_grid, [(64, 4096, 64), (64, 256, 64), (64, 256, 64)], False),
+        (projected_in_a_grid, [(24, 2048, 384), (384, 384)], True),
+        (projected_in_a_grid, [(24, 2048, 4096), (4096, 4096)], True),
+        (projected_around_a_range, [(24, 2048, 512), (512, 512)], True),
+        (projected_in_a_grid, [(24, 2048, 128), (128, 128)], False),
+    ],
+)
+def test_a_large_matrix_is_read_in_the_loop_block_by_block(
+    kernel: Any, shapes: list[tuple[int, ...]], stays: bool
+) -> None:
+    """In front of the loop all of it was held: no config fitted from 384 columns, or 512 keys, on."""
+    args = tuple(torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in shapes)
+    lowered = kernel.lower(args, H200)
+    (ir,) = lowered.regions
+    outside = {AccessAttrs.of(op).tensor for op in ir.body.ops if op.kind is OpKind.LOAD}
+    assert outside.isdisjoint({"k", "v", "w"}) is stays
+    assert lowered.space.is_valid(lowered.default) and lowered.emit(lowered.default)
 
 
 def test_queries_that_are_read_in_the_loop_have_a_schedule() -> None:
