@@ -21,7 +21,8 @@ from typing import Any
 
 from tileflow.errors import SpecError, TileflowError
 
-from .records import StudyKey, TrialRecord
+from . import fields
+from .records import RECORD_KINDS, StudyKey, TrialRecord
 
 log = logging.getLogger(__name__)
 
@@ -383,24 +384,6 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-# What the folds read of an event; an event that is not here may have anything.
-EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "opened": ("epoch",),
-    "closed": ("epoch", "reason"),
-    "study": ("study", "semantic_hash", "space_fingerprint", "mode"),
-    "study_stopped": ("study", "reason"),
-    "study_postponed": ("study", "reason"),
-    "clock": ("spent_s",),
-    "contest": ("study", "places", "device_s"),
-    "interpreted": ("study", "role", "config", "status", "error"),
-    "known": ("study", "trial_id", "config"),
-    "counters": (
-        "epoch", "elapsed_s", "considered", "considered_per_s", "measured", "measured_per_s", "modelled", "duplicates",
-        "retried", "cancelled", "device_idle",
-    ),
-}  # fmt: skip
-
-
 def read_line(content: bytes) -> tuple[Line, TrialRecord | None]:
     """Return one line and its record, None where it has none.
 
@@ -418,12 +401,18 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, 
 def _line(content: bytes) -> tuple[Line, TrialRecord | None]:
     line: Line = _decode(content.decode())
     kind, record = line["kind"], None
-    if kind in ("trial", "remeasure"):
+    if kind in RECORD_KINDS:
+        _require(line, fields.wrong_in_trial(line))
         record = TrialRecord.from_json(line)
     elif kind == "event":
-        for field in EVENT_FIELDS.get(line["event"], ()):
-            line[field]
+        _require(line, fields.wrong_in_event(line))
     return {"kind": kind} | line, record
+
+
+def _require(line: Line, wrong: str) -> None:
+    """Raise ValueError for the field ``wrong`` of a line; nothing for an empty one."""
+    if wrong:
+        raise ValueError(f"{wrong} cannot be {line.get(wrong, 'missing')!r}")
 
 
 def _refuse(constant: str) -> float:
@@ -449,7 +438,27 @@ def header(lines: Iterable[Line]) -> Line:
         raise JournalError(
             f"the journal's schema must be at most {SCHEMA_VERSION}", got=version, hint="upgrade tileflow"
         )
+    for name, holds in fields.HEADER.items():
+        if name in first and not holds(first[name]):
+            raise _unsaid(f"{name}={first[name]!r}"[:200])
     return first
+
+
+def whole_header(lines: Iterable[Line]) -> Line:
+    """Return the header line, which says all that reports do. Raises JournalError as :func:`header`, and where it lacks
+    some."""
+    found = header(lines)
+    if lacking := [name for name in fields.HEADER if name not in found]:
+        raise _unsaid(f"none of {', '.join(lacking)}")
+    return found
+
+
+def _unsaid(got: str) -> JournalError:
+    return JournalError(
+        "a journal's header must say which sweep it is of, and when it began",
+        got=got,
+        hint="it was changed since it was written",
+    )
 
 
 def attempts(lines: Iterable[Line], kind: str = "trial") -> Iterator[TrialRecord]:

@@ -9,29 +9,8 @@ from typing import Any
 
 from tileflow.runtime.table import write_atomically
 
+from . import fields
 from .records import COLUMNS, TrialRecord
-
-_INTEGERS = {
-    "attempt",
-    "lease_epoch",
-    "registers",
-    "spills",
-    "shared_bytes",
-    "traffic_bytes",
-    "flops",
-    "sm_clock_mhz",
-    "temp_c",
-    "mem_clock_mhz",
-    "foreign_processes",
-    "noise_retries",
-}
-_FLAGS = {"measured", "retried", "throttled"}
-_TEXTS = {
-    "kind", "sweep_id", "trial_id", "seed_source", "kernel", "semantic_hash", "source_hash", "problem", "device_class",
-    "mode", "config", "status", "gpu_uuid", "host", "compiled_by", "launched_by", "error_class", "error_digest",
-    "blocklisted", "reference",
-}  # fmt: skip
-
 
 _encode = json.JSONEncoder(sort_keys=True).encode
 _MAPPINGS = ("problem", "config", "compiled_by", "launched_by")
@@ -51,15 +30,15 @@ def write(records: Iterable[TrialRecord], path: Path) -> int:
 
 
 def _type(pa: Any, name: str) -> Any:
-    if name == "samples_us":
-        return pa.list_(pa.float64())
-    if name == "throttle_reasons":
-        return pa.list_(pa.string())
-    if name in _INTEGERS:
-        return pa.int64()
-    if name in _FLAGS:
-        return pa.bool_()
-    return pa.string() if name in _TEXTS else pa.float64()
+    types: dict[fields.Holds, Any] = {
+        fields.numbers: pa.list_(pa.float64()),
+        fields.texts: pa.list_(pa.string()),
+        fields.whole: pa.int64(),
+        fields.flag: pa.bool_(),
+        fields.number: pa.float64(),
+        fields.moment: pa.float64(),
+    }
+    return types.get(fields.TRIAL[name], pa.string())
 
 
 def _columns(records: Iterable[TrialRecord]) -> dict[str, list[Any]]:
@@ -69,8 +48,9 @@ def _columns(records: Iterable[TrialRecord]) -> dict[str, list[Any]]:
         columns[name] = list(column)
     for name in _MAPPINGS:
         columns[name] = [_encode(value) if value else "{}" for value in columns[name]]
-    for name in _TEXTS:
-        columns[name] = [_text(value) for value in columns[name]]
+    for name, holds in fields.TRIAL.items():
+        if holds is fields.text:
+            columns[name] = [_text(value) for value in columns[name]]
     return columns
 
 

@@ -205,7 +205,7 @@ def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfol
 
 def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
     """Return the spec of a journal. Raises SpecError for one of calls whose arguments were gone with their process."""
-    header = journals.header(lines)
+    header = journals.whole_header(lines)
     if header.get("shared"):
         raise SpecError(
             "a search over a program's own calls ends with the program",

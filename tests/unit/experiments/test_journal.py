@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileflow_cluster.trial import Build, Phases, TrialResult
+from tileflow_experiments import fields
 from tileflow_experiments import journal as journals
 from tileflow_experiments.journal import Journal, JournalError, parse
-from tileflow_experiments.records import StudyKey, TrialRecord
+from tileflow_experiments.records import COLUMNS, StudyKey, TrialRecord
 
 from tileflow.config import Config
 from tileflow.cost import Launch
@@ -257,3 +258,56 @@ def test_the_state_of_a_trial_is_its_first_verdict_else_its_latest_attempt() -> 
     assert state(lost, again, good, later) == good
     poisoned = tried(Status.WORKER_LOST, blocklisted="killed two workers")
     assert poisoned.completed and state(poisoned, again) == poisoned
+
+
+PLACE = {"config": {"x": 1}, "tied": True, "ratio": 1.0, "low": 1.0, "high": 1.0}
+EVENTS: list[dict[str, Any]] = [
+    {"event": "opened", "epoch": 1, "at": 1.5},
+    {"event": "closed", "epoch": 1, "reason": ""},
+    {"event": "study", "study": "s", "semantic_hash": "h", "space_fingerprint": "f", "mode": "static"},
+    {"event": "study_stopped", "study": "s", "reason": "r"},
+    {"event": "clock", "spent_s": {"s": 1.5}},
+    {"event": "contest", "study": "s", "places": [PLACE, {"config": {}, "tied": False}], "device_s": 0.5},
+    {"event": "interpreted", "study": "s", "role": "r", "config": {"x": 1}, "status": "ok", "error": ""},
+    {"event": "known", "study": "s", "trial_id": "t", "config": {"x": 1}},
+    {"event": "salvaged", "lines": 3, "kept": "file"},
+]
+
+
+@pytest.mark.parametrize("value", [{"x": [1]}, [[]], 10**30])
+def test_a_field_that_holds_something_else_damages_its_line_alone(value: Any) -> None:
+    """It was found out by what was made of it: a report, Parquet, a page."""
+    card = DeviceFacts("", 1980, 45, 350.5, False, 1, ("power cap",), 0, 1.25, 2)
+    outcome = Outcome(Status.OK, Measurement((1.0, 2.0), 1.0, 1.0, 1.0, 0.0), "", "", 0.5, device=card)
+    whole = {"kind": "trial"} | replace(BASE, result=replace(RESULT, outcome=outcome)).to_json()
+    lines = [whole, *({"kind": "event"} | event for event in EVENTS)]
+    assert not parse(b"".join(json.dumps(line).encode() + b"\n" for line in lines)).damaged
+    for line in lines:
+        for name in line.keys() - {"kind", "event"}:
+            found = parse(b"".join(json.dumps(one).encode() + b"\n" for one in (line | {name: value}, line)))
+            assert (len(found.damaged), len(found.lines)) == (1, 1), (line.get("event"), name)
+
+
+@pytest.mark.parametrize("change", [{"config": 3}, {"tied": 1}, {"low": None}, {"high": "x"}])
+def test_a_place_of_a_race_that_holds_something_else_damages_its_line(change: dict[str, Any]) -> None:
+    event = {"kind": "event", "event": "contest", "study": "s", "device_s": 0.5}
+    lines = [event | {"places": [PLACE]}, event | {"places": [PLACE, PLACE | change]}]
+    found = parse(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    assert (len(found.damaged), len(found.lines)) == (1, 1)
+
+
+def test_every_column_of_a_trial_is_looked_at() -> None:
+    assert fields.TRIAL.keys() == {*COLUMNS}
+
+
+@pytest.mark.parametrize(
+    "change", [{"created_at": 10**30}, {"spec": "x"}, {"sweep_id": None}, {"tileflow": []}, {"created_at": True}]
+)
+def test_a_header_that_does_not_say_its_sweep_is_refused(change: dict[str, Any]) -> None:
+    header = {"kind": "header", "schema_version": 1, "sweep_id": "s", "spec": {}, "created_at": 1.5, "tileflow": "0"}
+    assert journals.whole_header([header]) == header
+    with pytest.raises(JournalError, match="which sweep it is of"):
+        journals.header([header | change])
+    (name,) = change
+    with pytest.raises(JournalError, match=f"none of {name}"):
+        journals.whole_header([{n: v for n, v in header.items() if n != name}])
