@@ -218,7 +218,7 @@ def test_helions_autotune_needs_nothing_else() -> None:
     assert found(halved.__tileflow_kernel__, x).step == "exact"
 
 
-def test_what_cannot_be_tuned_is_said() -> None:
+def test_what_cannot_be_tuned_is_said(tmp_path: Path) -> None:
     kernel, x = scaling(2.0), torch.randn(4, 8)
     with pytest.raises(CallError, match=r"on the GPU that holds its arguments(.|\n)*device_class"):
         kernel.tune(x)
@@ -230,6 +230,9 @@ def test_what_cannot_be_tuned_is_said() -> None:
         tileflow.tune([(kernel, x)], **QUICK)
     with pytest.raises(SpecError, match="a device class"):
         kernel.tune(x, device_class="gpu")
+    (file := tmp_path / "file").touch()
+    with pytest.raises(SpecError, match=r"written to a folder.*\n.*at out"):
+        kernel.tune(x, **QUICK, out=file)
     assert tileflow.tune([], **QUICK) == []
 
 
