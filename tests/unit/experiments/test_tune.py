@@ -232,7 +232,7 @@ def test_what_cannot_be_tuned_is_said(tmp_path: Path) -> None:
         kernel.tune(x, device_class="gpu")
     (file := tmp_path / "file").touch()
     with pytest.raises(SpecError, match=r"written to a folder.*\n.*at out"):
-        kernel.tune(x, **QUICK, out=file)
+        tileflow.tune([(kernel, (x,))], **QUICK, out=file)
     assert tileflow.tune([], **QUICK) == []
 
 
