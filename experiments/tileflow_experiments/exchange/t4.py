@@ -62,16 +62,16 @@ def export(folded: Folded, folder: Path) -> list[Path]:
     searches = {key: records for key, records in searches.items() if records}
     if not searches:
         raise SpecError("a sweep must have trials to export", got="none that ended", where=folded.header["sweep_id"])
-    require_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    contents: dict[Path, str] = {}
     for key, records in searches.items():
         name = file_name(key)
         for kind, data in (("results", results(records)), ("metadata", metadata(key, records, folded.header))):
-            path = folder / f"{name}-{kind}.json"
-            write_atomically(path, (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
-        written.append(folder / f"{name}-results.json")
-    return written
+            contents[folder / f"{name}-{kind}.json"] = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    require_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in contents.items():
+        write_atomically(path, content.encode())
+    return [path for path in contents if path.name.endswith("-results.json")]
 
 
 def file_name(key: StudyKey) -> str:

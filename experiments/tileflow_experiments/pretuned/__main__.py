@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=(run.__doc__ or "").splitlines()[0])
         command.set_defaults(run=run)
         command.add_argument("--only", default="", help="kernels whose name holds one of these words, by commas")
-        command.add_argument("--processes", type=int, default=0, help="that compile; 0: one a core")
+        command.add_argument("--processes", type=_count, default=0, help="that compile; 0: one a core")
         match name:
             case "tune":
                 command.add_argument("out", type=Path, help="the sweep's folder")
@@ -65,8 +65,19 @@ def _parser() -> argparse.ArgumentParser:
             case "dispatch":
                 command.add_argument("wheels", type=Path, nargs="+", help="of tileflow-runtime and tileflow-pretuned")
                 command.add_argument("--out", type=Path, help="a file for the calls, JSON")
-                command.add_argument("--most", type=int, default=0, help="problems of each kernel; 0: all")
+                command.add_argument("--most", type=_count, default=0, help="problems of each kernel; 0: all")
     return parser
+
+
+def _count(text: str) -> int:
+    """Return a number of things. Raises ArgumentTypeError below 0, which would leave some out at the end."""
+    try:
+        found = int(text)
+    except ValueError:
+        found = -1
+    if found < 0:
+        raise argparse.ArgumentTypeError(f"a count must be a number from 0, but got {text!r}")
+    return found
 
 
 def tune(options: argparse.Namespace) -> int:

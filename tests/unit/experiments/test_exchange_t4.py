@@ -135,3 +135,13 @@ def test_a_sweep_without_trials_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="trials to export"):
         t4.export(journals.fold(lines), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_written_where_a_search_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The searches before it were."""
+    folded = journals.fold(journals.read(JOURNAL))
+    made = iter([{}, {"of": float("nan")}])
+    monkeypatch.setattr(t4, "metadata", lambda *_: next(made))
+    with pytest.raises(ValueError, match="JSON"):
+        t4.export(folded, tmp_path / "t4")
+    assert not (tmp_path / "t4").exists()

@@ -274,3 +274,11 @@ def test_a_row_that_is_older_than_a_knob_is_built() -> None:
     wanted = [o for o in package.orders([Table.of(whole.kernel, [older])]) if o.kind == "static"]
     (built,) = require_built(build_rows(wanted, processes=1))
     assert built.config == Config.of({**knobs, "maxnreg": 0})
+
+
+@pytest.mark.parametrize("options", [["wheel", "dest", "--processes", "-1"], ["dispatch", "a.whl", "--most", "-1"]])
+def test_a_count_below_0_is_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """One would leave out the last problem of each kernel, and say that all calls were right."""
+    with pytest.raises(SystemExit) as ending:
+        command.main(options)
+    assert ending.value.code == command.BAD_INPUT and "a count must be a number from 0" in capsys.readouterr().err
