@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from math import prod
 
 from ..config import Choice, Config
-from ..expr import Expr
 from ..ir.analysis import tile_length
-from ..ir.attributes import AccessAttrs, TileAttrs, site_of
+from ..ir.attributes import AccessAttrs, site_of
 from ..ir.graph import KernelIR, Op, ValueIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import itemsize
-from ..passes.cluster_sums import summing_loop
+from ..passes.cluster_sums import summing
 from ..space.knobs import NUM_WARPS, PRECISION, SCHEDULE, SUM_CTAS
 from ..space.names import loop_site
 from ..target import Target
 from .operands import comes_by_element
-from .sizes import programs
+from .sizes import known_ends, programs
 
 # Fitted by hand to 60 products of 15 sizes and 11 loops without any (H100, 2026-11-27), in microseconds. A turn is what
 # a program waits for that has a multiprocessor for itself, or with one other, not what it computes.
@@ -38,23 +37,20 @@ _ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there ar
 
 def cluster_sum_config(ir: KernelIR, config: Config, target: Target) -> dict[str, Choice]:
     """So many blocks for each program as end the launch soonest, all at once. ``config``: the rest of the choices."""
-    tile = summing_loop(ir) if target.has_clusters else ""
-    name = SUM_CTAS.name(loop_site(ir, tile)) if tile else ""
+    found = summing(ir) if target.has_clusters else None
+    name = SUM_CTAS.name(loop_site(ir, found.tile)) if found is not None else ""
+    if found is None or (found.rolled and config[found.rolled] == 0):
+        return {}
     if name not in config.to_dict() or SCHEDULE.chosen(config, ir) != SCHEDULE.default:
         return {}
-    if any(not isinstance(end := ir.tiles[n].end, Expr) or not end.symbols() <= ir.hints.keys() for n in ir.grid):
+    if not known_ends(found.region, found.tile, *ir.grid):
         return {}  # the author has a number of parts, or only the device knows how many programs have anything to do
-    turn = tuple(_turn(ir, tile))
+    turn = tuple(walk(found.loop.regions[0]))
     if sum(op.kind in PRODUCTS for op in turn) > 1:
         return {}  # not measured
-    launch = _Launch(ir, tile, turn, config, target)
+    launch = _Launch(found.region, found.tile, turn, config, target)
     blocks = min(_JOINED_US, key=launch.takes_us)
     return {name: blocks} if blocks > 1 else {}
-
-
-def _turn(ir: KernelIR, tile: str) -> list[Op]:
-    loop = next(op for op in ir.walk() if op.kind is OpKind.FOR and TileAttrs.of(op).tile == tile)
-    return list(walk(loop.regions[0]))
 
 
 def _gathers(op: Op) -> bool:

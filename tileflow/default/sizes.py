@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from ..config import Choice
+from ..expr import Expr
 from ..ir.analysis import tile_length
 from ..ir.graph import KernelIR
 from ..ir.types import Dim, Value
@@ -30,6 +31,12 @@ def block_symbols(ir: KernelIR, value: Value) -> frozenset[str]:
 def times(dim: Dim) -> int:
     """The constant that goes with the block symbol of a dimension: 2 where two halves were joined."""
     return max(dim.extent.evaluate({symbol(dim): 1}), 1) if symbol(dim) else 1
+
+
+def known_ends(ir: KernelIR, *tiles: str) -> bool:
+    """Whether the sizes of the call say where the loops over these tiles end, neither the config nor the device."""
+    ends = [ir.tiles[name].end for name in tiles]
+    return all(isinstance(end, Expr) and end.symbols() <= ir.hints.keys() for end in ends)
 
 
 def programs(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:

@@ -12,7 +12,7 @@ in memory: "Stream-K", Osama et al., 2023, arXiv:2301.03598.)
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..errors import InternalError
 from ..expr import Expr
@@ -23,16 +23,41 @@ from ..ir.op_table import effects_of
 from ..ir.types import TileType, Value, is_float
 from .makers import function_of
 from .rewrite import Fresh
+from .roll import ROW, roll, rollable
 
 SUMMED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one adds
 _LOOPS = (OpKind.FOR, OpKind.WHILE)
 
 
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """A loop whose turns the blocks of a cluster may share. ``region``: which has the loop: the author's, or the one in
+    which the reduction ``rolled`` is a loop, which it is not else."""
+
+    region: KernelIR
+    loop: Op
+    rolled: str = ""
+
+    @property
+    def tile(self) -> str:
+        """The loop's tile."""
+        return TileAttrs.of(self.loop).tile
+
+
 @once
-def summing_loop(ir: KernelIR) -> str:
-    """The tile of the loop whose turns the blocks of a cluster may share; empty where there is none."""
-    found = _loop(ir)
-    return "" if found is None or refusal(ir, found) else TileAttrs.of(found).tile
+def summing(ir: KernelIR) -> Summing | None:
+    """The loop of a region whose turns the blocks of a cluster may share: its only one, or that of its only reduction,
+    if that is rolled into one loop."""
+    rolled = [site for site in rollable(ir) if not site.startswith(ROW)]
+    loop = _loop(ir)
+    if loop is not None:
+        return None if refusal(ir, loop) else Summing(ir, loop)
+    if len(rolled) != 1:
+        return None
+    (site,) = rolled
+    region = roll(ir, site)
+    loop = _loop(region)
+    return None if loop is None or refusal(region, loop) else Summing(region, loop, site)
 
 
 def sum_in_clusters(ir: KernelIR, name: str, blocks: int) -> KernelIR:

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr, all_of
 from ..ir.analysis import tile_length
-from ..ir.attributes import TileAttrs
-from ..ir.graph import KernelIR, Op
-from ..ir.kinds import OpKind
+from ..ir.graph import KernelIR
 from ..ir.types import itemsize
-from ..passes.cluster_sums import summing_loop
+from ..passes.cluster_sums import Summing, summing
 from ..passes.roll import rollable
 from ..target import Target
 from .extents import Extents
@@ -25,26 +23,26 @@ _REGISTER = 4  # bytes
 
 def cluster_sum_knob(ir: KernelIR, target: Target, known: Mapping[str, Knob]) -> Iterator[Knob]:
     """How many blocks of a cluster share the turns of a region's loop. Each reduction around it is in one piece, for
-    the loop is to be the only one; a program has one tile, since a box in shared memory is not used again; and turns
-    are neither unrolled nor written out, for a block may have none."""
-    tile = _tile(ir, target)
-    if not tile:
+    the loop is to be the only one, or is the loop itself; a program has one tile, since a box in shared memory is not
+    used again; and turns are neither unrolled nor written out, for a block may have none."""
+    found = _found(ir, target)
+    if found is None:
         return
-    site = loop_site(ir, tile)
-    alone = [PERSISTENT.symbol(ir).eq(0), *(Expr.sym(reduction).eq(0) for reduction in rollable(ir))]
+    site = loop_site(ir, found.tile)
+    alone = [PERSISTENT.symbol(ir).eq(0)]
+    alone += [Expr.sym(r).ne(0) if r == found.rolled else Expr.sym(r).eq(0) for r in rollable(ir)]
     alone += [k.symbol(site).eq(int(k.default)) for k in (STATIC, UNROLL) if k.name(site) in known]
     yield SUM_CTAS.at(site, all_of(alone))
 
 
 def cluster_sum_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterator[Constraint]:
     """What a loop carries is few enough registers for a text that names each."""
-    tile = _tile(ir, target)
-    if not tile:
+    found = _found(ir, target)
+    if found is None:
         return
-    site = loop_site(ir, tile)
-    name, down = SUM_CTAS.name(site), list[tuple[str, Direction]]()
-    down.append((name, "down"))
-    for value in _loop(ir, tile).outputs:
+    site, down = loop_site(ir, found.tile), list[tuple[str, Direction]]()
+    down.append((SUM_CTAS.name(site), "down"))
+    for value in found.loop.outputs:
         words = extents.elements(value.dims) * itemsize(value.type.dtype)
         threads = NUM_WARPS.symbol(ir) * target.warp_size
         yield Constraint(
@@ -57,15 +55,12 @@ def cluster_sum_constraints(ir: KernelIR, extents: Extents, target: Target) -> I
 
 def boxes(ir: KernelIR, knobs: Mapping[str, Knob]) -> Expr:
     """Bytes of shared memory that blocks hand sums on by, beside all else."""
-    names = [name for name in map(SUM_CTAS.name, (loop_site(ir, t) for t in (summing_loop(ir),) if t)) if name in knobs]
-    return sum((Expr.sym(name).ne(1) * BOXES for name in names), Expr.of(0))
+    found = summing(ir)
+    name = SUM_CTAS.name(loop_site(ir, found.tile)) if found is not None else ""
+    return Expr.sym(name).ne(1) * BOXES if name in knobs else Expr.of(0)
 
 
-def _tile(ir: KernelIR, target: Target) -> str:
-    """The tile of the loop that has the knob; empty where none has, as one of a single turn."""
-    tile = summing_loop(ir) if target.has_clusters else ""
-    return tile if tile and tile_length(ir, tile) > 1 else ""
-
-
-def _loop(ir: KernelIR, tile: str) -> Op:
-    return next(op for op in ir.walk() if op.kind is OpKind.FOR and TileAttrs.of(op).tile == tile)
+def _found(ir: KernelIR, target: Target) -> Summing | None:
+    """The loop that has the knob; None where none has, as one of a single turn."""
+    found = summing(ir) if target.has_clusters else None
+    return found if found is not None and tile_length(found.region, found.tile) > 1 else None

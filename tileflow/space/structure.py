@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..config import Config
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
-from ..passes.cluster_sums import summing_loop
+from ..passes.cluster_sums import summing
 from ..passes.roll import rollable
 from ..passes.spread import spreadable
 from ..passes.structural_choice import StructuralChoice
@@ -41,8 +41,8 @@ def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
             (tile, n) for tile in spreadable(ir) if (n := SPREAD.chosen(config, loop_site(ir, tile))) > 1
         ),
         cluster_sums=tuple(
-            (tile, n)
-            for tile in (summing_loop(ir),)
-            if tile and (n := SUM_CTAS.chosen(config, loop_site(ir, tile))) > 1
+            (found.tile, n)
+            for found in (summing(ir),)
+            if found is not None and (n := SUM_CTAS.chosen(config, loop_site(ir, found.tile))) > 1
         ),
     )

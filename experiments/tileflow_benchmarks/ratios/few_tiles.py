@@ -63,6 +63,24 @@ def column_sums(x):  # type: ignore[no-untyped-def]
     return out
 
 
+@tileflow.kernel
+def whole_row_sums(x):  # type: ignore[no-untyped-def]
+    """The same of rows, without a loop."""
+    out = torch.empty(x.size(0), device=x.device)
+    for rows in tfl.tile(x.size(0)):
+        out[rows] = x[rows, :].float().sum(1)
+    return out
+
+
+@tileflow.kernel
+def whole_column_sums(x):  # type: ignore[no-untyped-def]
+    """The same of columns, without a loop."""
+    out = torch.empty(x.size(1), device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        out[columns] = x[:, columns].float().sum(0)
+    return out
+
+
 @dataclass(frozen=True, slots=True)
 class FewTiles:
     """One call. ``sizes``: rows, columns and what a product sums over. ``layout``: of a product's operands, as in
@@ -112,10 +130,10 @@ _PRODUCTS = (
     *((96, 1536, 6144), (384, 384, 6000), (48, 2048, 4096), (300, 300, 30000), (512, 64, 16384), (2048, 32, 2048)),
     *((200, 1001, 2049), (641, 640, 5001), (33, 333, 3333), (130, 1030, 4100), (500, 777, 3001)),
 )
-_SUMS = (
-    *(("row_sums", size) for size in ((8, 1 << 22), (32, 100003), (64, 1 << 16))),
-    *(("column_sums", size) for size in ((1 << 20, 32), (100000, 256), (8192, 1024), (4096, 3000))),
-)
+_LONG = ((8, 1 << 22), (32, 100003), (64, 1 << 16))
+_TALL = ((1 << 20, 32), (100000, 256), (8192, 1024), (4096, 3000), (32768, 768), (60000, 10))
+_SUMS = [(f"{whole}row_sums", size) for whole in ("", "whole_") for size in _LONG]
+_SUMS += [(f"{whole}column_sums", size) for whole in ("", "whole_") for size in _TALL]
 CASES = (
     *(FewTiles(_PRODUCT, dtype, s, layout) for dtype in _WORST for s in _PRODUCTS for layout in ("NN", "NT", "TN")),
     *(FewTiles(f"{_HERE}{name}", dtype, size) for dtype in _WORST for name, size in _SUMS),

@@ -35,6 +35,34 @@ def column_sums(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
+def whole_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two numbers of each row, without a loop."""
+    mean, square = (torch.empty(x.size(0), dtype=x.dtype, device=x.device) for _ in range(2))
+    for tile_m in tfl.tile(x.size(0)):
+        mean[tile_m] = x[tile_m, :].mean(1)
+        square[tile_m] = (x[tile_m, :] * x[tile_m, :]).sum(1)
+    return mean, square
+
+
+@tileflow.kernel
+def whole_columns(x: Tensor) -> Tensor:
+    """Each column's sum, without a loop."""
+    out = torch.empty(x.size(1), dtype=x.dtype, device=x.device)
+    for tile_n in tfl.tile(x.size(1)):
+        out[tile_n] = x[:, tile_n].sum(0)
+    return out
+
+
+@tileflow.kernel
+def whole_softmax(x: Tensor) -> Tensor:
+    """Rows that are read again after their sum."""
+    out = torch.empty_like(x)
+    for tile_m in tfl.tile(x.size(0)):
+        out[tile_m, :] = torch.softmax(x[tile_m, :], 1)
+    return out
+
+
+@tileflow.kernel
 def continued(x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     """Sums that begin with a number of each row, one of them with what is taken from it."""
     up, down = torch.empty_like(start), torch.empty_like(start)

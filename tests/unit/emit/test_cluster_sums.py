@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.fakes import cluster_emulation, ptx_blocks
-from tile_testing.kernels.summing_kernels import column_sums, continued, row_sums
+from tile_testing.kernels.summing_kernels import column_sums, continued, row_sums, whole_columns, whole_rows
 
 from examples.matmul import matmul
 from tileflow.api import Kernel
@@ -25,12 +25,15 @@ from tileflow.space.cluster_sums import BOXES
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
-KNOB = "loop:tile_k.ctas"
 
 
-def shared(lowered: Lowered, ctas: int, **changes: Any) -> Config:
-    config = lowered.space.repair(lowered.default.with_({KNOB: ctas, **changes}))
-    assert config[KNOB] == ctas
+def shared(lowered: Lowered, ctas: int) -> Config:
+    """The default with turns of 64, or of 1 where there is not one of 64, dealt to ``ctas`` blocks."""
+    (knob,) = (k.name for k in lowered.space.knobs if k.name.startswith("loop:") and k.name.endswith(".ctas"))
+    turns = {k.name: 64 for k in lowered.space.knobs if k.name in ("block:tile_k", "reduce:sum#0") and k.allows(64)}
+    rolled = {k.name: k.choices[-1] for k in lowered.space.knobs if k.role == "reduction"}
+    config = lowered.space.repair(lowered.default.with_({**rolled, **turns, knob: ctas}))
+    assert config[knob] == ctas
     return config
 
 
@@ -78,6 +81,8 @@ CASES = [
     pytest.param(row_sums, {"x": LONG.double()}, {"out": LONG.double().sum(1)}, id="float64"),
     pytest.param(row_sums, {"x": LONG[:, :3].contiguous()}, {"out": LONG[:, :3].sum(1)}, id="fewer turns than blocks"),
     pytest.param(column_sums, {"x": LONG.T.contiguous()}, {"out": LONG.sum(1)}, id="columns"),
+    pytest.param(whole_rows, {"x": LONG}, {"mean": LONG.mean(1), "square": LONG.square().sum(1)}, id="whole rows"),
+    pytest.param(whole_columns, {"x": LONG.T.contiguous()}, {"out": LONG.sum(1)}, id="whole columns"),
     pytest.param(
         continued,
         {"x": LONG, "start": LONG[:, 7]},
@@ -93,8 +98,7 @@ CASES = [
 def test_values(kernel: Kernel, args: dict[str, torch.Tensor], wanted: dict[str, Any], mode: str, ctas: int) -> None:
     """The emitted text as torch on a CPU, a thread for each block."""
     lowered = kernel.lower(tuple(x.to("meta") for x in args.values()), H200, mode=mode)
-    length = 64 if args["x"].size(1) != 3 else 1
-    source, *_ = lowered.emit(shared(lowered, ctas, **{"block:tile_k": length}))
+    source, *_ = lowered.emit(shared(lowered, ctas))
     outputs = {name: torch.full_like(want, -1, dtype=args["x"].dtype) for name, want in wanted.items()}
     hints = lowered.regions[0].hints
     given = cluster_emulation.bound(source, {**args, **outputs}, hints)

@@ -13,7 +13,7 @@ from tileflow.ir.attributes import TileAttrs
 from tileflow.ir.graph import KernelIR, Op
 from tileflow.ir.kinds import OpKind
 from tileflow.ir.verify import verify
-from tileflow.passes.cluster_sums import refusal, sum_in_clusters, summing_loop
+from tileflow.passes.cluster_sums import refusal, sum_in_clusters, summing
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -42,7 +42,8 @@ def loop_of(ir: KernelIR) -> Op:
 )
 def test_sums_are_shared(kernel: Kernel, args: tuple[torch.Tensor, ...]) -> None:
     ir = region(kernel, *args)
-    assert summing_loop(ir) == "tile_k"
+    found = summing(ir)
+    assert found is not None and found.tile == "tile_k" and not found.rolled
     shared = sum_in_clusters(ir, "tile_k", 4)
     verify(shared)
     *_, last = shared.body.ops
@@ -52,6 +53,15 @@ def test_sums_are_shared(kernel: Kernel, args: tuple[torch.Tensor, ...]) -> None
     outside = [op.kind for op in shared.body.ops]
     assert outside.count(OpKind.CLUSTER_SUM) == len(loop_of(ir).outputs) and OpKind.STORE not in outside
     assert any(op.kind is OpKind.STORE for op in last.regions[0].ops)
+
+
+def test_what_is_written_whole_is_shared_where_it_is_a_loop() -> None:
+    for kernel in (kernels.whole_rows, kernels.whole_columns):
+        ir = region(kernel, X)
+        found = summing(ir)
+        assert found is not None and found.rolled == "reduce:sum#0" and found.region is not ir
+        verify(sum_in_clusters(found.region, found.tile, 8))
+    assert summing(region(kernels.whole_softmax, X)) is None
 
 
 def test_what_a_sum_begins_with_is_added_once() -> None:
@@ -76,6 +86,6 @@ def test_what_a_sum_begins_with_is_added_once() -> None:
 def test_refusals_say_why(kernel: Kernel, reason: str) -> None:
     ir = region(kernel, X)
     assert reason in refusal(ir, loop_of(ir))
-    assert not summing_loop(ir)
+    assert summing(ir) is None
     with pytest.raises(InternalError, match=reason):
         sum_in_clusters(ir, TileAttrs.of(loop_of(ir)).tile, 2)

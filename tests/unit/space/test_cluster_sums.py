@@ -107,6 +107,18 @@ def test_loops_without_products_do_so_too(rows: int, columns: int, blocks: int) 
     assert kernels.row_sums.lower((torch.empty(rows, columns, device="meta"),), H200).default[KNOB] == blocks
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "block", "blocks"),
+    [(1 << 20, 32, 4, 8), (100_000, 256, 16, 8), (8192, 1024, 32, 4), (4096, 3000, 32, 2), (2048, 4096, 32, 1)],
+)
+def test_programs_sum_neighbouring_columns(rows: int, columns: int, block: int, blocks: int) -> None:
+    """As many as leave programs for clusters to fill the multiprocessors with; a column alone reads whole sectors."""
+    x = torch.empty(rows, columns, device="meta")
+    whole, looped = (kernel.lower((x,), H200).default for kernel in (kernels.whole_columns, kernels.column_sums))
+    assert (whole["block:tile_n"], whole["loop:sum#0.ctas"]) == (block, blocks)
+    assert (looped["block:tile_n"], looped[KNOB]) == (block, blocks)
+
+
 def test_parts_of_the_authors_own_are_enough() -> None:
     lowered = int4_matmul.lower(int4_matmul.inputs(m=64, n=8192, k=7168, device="meta"), H200)
     assert all(choice == 1 for name, choice in lowered.default.items if name.endswith(".ctas"))
