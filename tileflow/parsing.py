@@ -1,7 +1,7 @@
 """Python's text as a tree: ``ast.parse`` for one thread at a time.
 
-CPython, 3.11 for one, counts the depth of the tree that is made in one place for all threads. Where another thread parses
-between two nodes, ``ast.parse`` raises SystemError.
+CPython, 3.11 for one, counts the depth of the tree that is made in one place for all threads. Where another thread
+parses between two nodes, ``ast.parse`` raises SystemError.
 """
 
 from __future__ import annotations
