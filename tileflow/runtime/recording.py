@@ -74,6 +74,12 @@ class Recorder:
         with self._lock:
             self._found.setdefault(key, _Recorded(problem, values)).count()
 
+    @property
+    def calls(self) -> int:
+        """How many were counted since the last writing."""
+        with self._lock:
+            return sum(found.calls for found in self._found.values())
+
     def write(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Append what was called since the last time to its file, or to that of another ``path``; the file.
 
@@ -169,7 +175,8 @@ def _write_or_say(recorder: Recorder) -> None:
 
 def _write_at_end() -> None:
     for recorder in tuple(recorders):
-        _write_or_say(recorder)
+        if recorder.calls:  # a worker that called nothing has no file
+            _write_or_say(recorder)
 
 
 def _after_fork() -> None:
