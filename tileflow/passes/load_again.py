@@ -36,15 +36,52 @@ def is_long(ir: KernelIR, dim: Dim) -> bool:
     return dim.tile is None and not any(map(is_knob, dim.extent.symbols())) and ir.hint(dim.extent) > LEAST_PRECISE
 
 
+def taken_by_products(ir: KernelIR) -> set[Value]:
+    """What products take, and what that follows from."""
+    found: set[Value] = set()
+    waiting = [v for op in ir.walk() if op.kind is OpKind.DOT for v in op.values[:2]]
+    while waiting:
+        value = waiting.pop()
+        op = ir.definitions.get(value)
+        if op is not None and op.kind in _TAKEN and value not in found:
+            found.update(op.outputs)
+            waiting += op.values
+    return found
+
+
+def read_elsewhere(ir: KernelIR, taken: set[Value]) -> set[Value]:
+    """Those with a long dimension that something else reads, and what they follow from; reductions are left out."""
+    found: set[Value] = set()
+    waiting = list(_read_by_others(ir.body, taken))
+    while waiting:
+        value = waiting.pop()
+        op = ir.definitions[value]
+        if value in found or op.kind is OpKind.REDUCE or not any(is_long(ir, d) for d in value.dims):
+            continue
+        found.update(op.outputs)
+        waiting += [v for v in op.values if v in taken]
+    return found
+
+
+def _read_by_others(block: Block, taken: set[Value]) -> set[Value]:
+    read = {v for v in block.results if isinstance(v, Value)}
+    for op in block.ops:
+        if taken.isdisjoint(op.outputs):
+            read.update(op.values[2:] if op.kind is OpKind.DOT else op.values)
+        for inner in op.regions:
+            read |= _read_by_others(inner, taken)
+    return read & taken
+
+
 class _Again:
     """``wanted``: the values that are made again, for all but products."""
 
     def __init__(self, ir: KernelIR) -> None:
         self._ir, self._fresh = ir, Fresh(ir)
-        self._taken = self._on_the_way()
+        self._taken = taken_by_products(ir)
         self._made: dict[Value, Operand] = {}
         self._sites = {LoadAttrs.of(op).site for op in ir.walk() if op.kind is OpKind.LOAD}
-        self.wanted = self._all_before(self._read_elsewhere(ir.body))
+        self.wanted = read_elsewhere(ir, self._taken)
 
     def block(self, block: Block) -> Block:
         """A block with such values made again behind where they are made, and read by all but products."""
@@ -55,42 +92,6 @@ class _Again:
             if not self.wanted.isdisjoint(op.outputs):
                 ops.append(self._copy(op))
         return Block(block.params, tuple(ops), tuple(self._named(v) for v in block.results))
-
-    def _on_the_way(self) -> set[Value]:
-        """What products take, and what that follows from."""
-        found: set[Value] = set()
-        waiting = [v for op in self._ir.walk() if op.kind is OpKind.DOT for v in op.values[:2]]
-        while waiting:
-            value = waiting.pop()
-            op = self._ir.definitions.get(value)
-            if op is not None and op.kind in _TAKEN and value not in found:
-                found.update(op.outputs)
-                waiting += op.values
-        return found
-
-    def _read_elsewhere(self, block: Block) -> set[Value]:
-        """Those of them that something else reads."""
-        read = {v for v in block.results if isinstance(v, Value)}
-        for op in block.ops:
-            if set(op.outputs).isdisjoint(self._taken):
-                read.update(op.values[2:] if op.kind is OpKind.DOT else op.values)
-            for inner in op.regions:
-                read |= self._read_elsewhere(inner)
-        return read & self._taken
-
-    def _all_before(self, values: set[Value]) -> set[Value]:
-        """The values that are made again, with what they follow from; reductions, and what has no long dimension, are
-        read as they are."""
-        found: set[Value] = set()
-        waiting = list(values)
-        while waiting:
-            value = waiting.pop()
-            op = self._ir.definitions[value]
-            if value in found or op.kind is OpKind.REDUCE or not any(is_long(self._ir, d) for d in value.dims):
-                continue
-            found.update(op.outputs)
-            waiting += [v for v in op.values if v in self._taken]
-        return found
 
     def _elsewhere(self, op: Op) -> Op:
         kept = op.inputs[:2] if op.kind is OpKind.DOT else ()

@@ -22,6 +22,7 @@ from ..ir.types import Dim, Value
 from .load_again import is_long, load_again
 from .rewrite import Redimension, with_body
 from .roll import rollable
+from .share_loads import share_loads
 
 _BROADCASTS = having(Trait.BROADCASTS)
 Place = tuple[int, int]  # a value's id and one of its axes
@@ -29,13 +30,14 @@ Pairs = Iterator[tuple[Place, Place]]
 
 
 def tell_apart(ir: KernelIR) -> KernelIR:
-    """Number the dimensions of each length, where a tile or a product has several that no op connects. What a product
-    and something else read is loaded for each, where more of the dimensions can be loops then."""
-    as_it_is, again = _numbered(ir), load_again(ir)
-    if again is ir:
-        return as_it_is
-    apart = _numbered(again)
-    return apart if len(rollable(apart)) > len(rollable(as_it_is)) else as_it_is
+    """Number the dimensions of each length, where a tile or a product has several that no op connects. What products
+    load several times is loaded once, where as many of the dimensions can be loops; what a product and something else
+    read is loaded for each, where more of them can be."""
+    shared = share_loads(ir)
+    texts = [shared, ir, load_again(shared), load_again(ir)]
+    different = [text for n, text in enumerate(texts) if all(text is not other for other in texts[:n])]
+    numbered = [_numbered(text) for text in different]
+    return numbered[0] if len(numbered) == 1 else max(numbered, key=lambda found: len(rollable(found)))
 
 
 def _numbered(ir: KernelIR) -> KernelIR:
