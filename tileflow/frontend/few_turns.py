@@ -14,6 +14,7 @@ from ..errors import InternalError
 from ..ir.attributes import LoopAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, Op, walk
 from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, is_float
 from .carried_pytrees import flatten_all, tree_spec
 from .changed_containers import ChangedContainers
@@ -22,9 +23,10 @@ from .trace import Tracer
 from .values import TileValue
 
 LONG = 1500  # of what all turns cost, in plain operations
-# What compiles for longer than an addition: range reductions of circular functions, exchanges between lanes
+# What compiles for longer than an addition: range reductions of circular functions, exchanges between lanes, products,
+# of which 64 in one text took a minute and 32 a quarter of one
 _COSTS = {"sin": 20, "cos": 20, "tan": 40, "erf": 5, "pow": 10}
-_COSTS_OF_KINDS = {OpKind.GATHER: 8, OpKind.SORT: 40, OpKind.SCAN: 8}
+_COSTS_OF_KINDS = {OpKind.GATHER: 8, OpKind.SORT: 40, OpKind.SCAN: 8, **dict.fromkeys(PRODUCTS, 40)}
 _OF_COUNTERS = frozenset({
     "add", "sub", "mul", "floordiv", "remainder", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
     "logical_not", "minimum", "maximum", "where", "neg",
