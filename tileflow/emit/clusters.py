@@ -26,6 +26,7 @@ REGISTERS = {
 # Bytes of a box, and what it begins at a multiple of. Triton's own shared memory begins behind all boxes, and the copy
 # engine's tiles in it lie at multiples of 1024.
 BOX = 1024
+MOST_AT_ONCE = 2  # blocks of a multiprocessor, up to which those of a cluster share a loop's turns
 # memory of a block that has not begun may not be written
 _BEGIN = 'tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")'
 _TWO = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "tl.maximum({0}, {1})", "min": "tl.minimum({0}, {1})"}

@@ -49,13 +49,15 @@ def total(e: Context) -> Expr:
 
 def launch_grid(e: Context) -> tuple[Expr, Expr, Expr]:
     """The grid of the launch."""
+    programs = total(e)
+    if e.plan.ir.cluster:  # a launch that fills the device without them is for another variant
+        e.plan.guard((programs * e.plan.cluster).le(clusters.MOST_AT_ONCE * e.target.sm_count))
     if _has_axes(e):
         counts = [tile_count(e, name) for name in reversed(axes(e))]
         for count in counts[1:]:
             e.plan.guard(count.le(MOST_PROGRAMS))
         x, y, z = (*counts, *[Expr.of(1)] * (3 - len(counts)))
         return x, y, z
-    programs = total(e)
     per_sm = e.plan.launch(PERSISTENT)
     if per_sm:
         programs = programs.min(per_sm * e.target.sm_count)

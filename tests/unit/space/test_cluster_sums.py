@@ -70,12 +70,23 @@ def test_what_launches_through_triton_has_none() -> None:
     assert all(source.cluster == 1 for source in lowered.emit(lowered.default_pipelined))
 
 
-def test_variants_for_any_size_have_none() -> None:
-    """Their programs are many or few as the call is."""
+@pytest.mark.parametrize("group", [8, 4])
+def test_variants_with_clusters_are_for_few_programs(group: int) -> None:
+    """The first variant whose guards a call meets serves it: that of clusters where their blocks all run at once. Under
+    the default, and under a config that a tuning found."""
     args = torch.empty(128, 4096, device="meta"), torch.empty(4096, 512, device="meta")
     lowered = matmul.lower(args, H200, mode="dynamic")
     assert lowered.default[KNOB] == 8
-    assert {source.cluster for source in portable_sources(lowered)} == {1}
+    sources = portable_sources(lowered, lowered.default.with_({"group": group}))
+    shared = [source for source in sources if source.cluster > 1]
+    assert shared and sources[0] is shared[0] and not any(source.cluster > 1 for source in sources[len(shared) :])
+    (ir,) = lowered.regions
+
+    def serves(rows: int) -> bool:
+        sizes = {name: rows if size == 128 else size for name, size in ir.hints.items()}
+        return all(bool(source.guards.evaluate(sizes)) for source in shared[:1])
+
+    assert serves(128) and serves(256) and not serves(1 << 14)
 
 
 @pytest.mark.parametrize(
