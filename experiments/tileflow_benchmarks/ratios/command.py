@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
+from tileflow.api import Kernel
 from tileflow.build.compile import build
 from tileflow.config import Config
 from tileflow.errors import TileflowError
@@ -97,6 +98,61 @@ class Comparison:
         if options.out is None and not options.measure:
             parser.error("--out is needed")
         return options
+
+
+class KernelCase(NamedCase, Protocol):
+    """A case of one kernel's call."""
+
+    @property
+    def loaded(self) -> Kernel:
+        """The kernel, imported."""
+
+    def args(self, device: str) -> tuple[Any, ...]:
+        """The call's arguments on ``device``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultsBeside:
+    """The parts of a command that times the default configs of calls beside torch's, case after case in one process.
+
+    ``configs``: of a call, by name, the default among them. ``built``, ``result``: as :class:`Comparison` has them.
+    ``measured``: a case's row on a device class. ``say``: prints what the rows come to.
+    """
+
+    description: str | None
+    cases: Sequence[KernelCase]
+    configs: Callable[[Lowered], Iterable[str]]
+    built: Callable[[int, str, str], dict[str, Any]]
+    measured: Callable[[Any, str], dict[str, Any]]
+    result: str
+    say: Callable[[list[dict[str, Any]]], None]
+
+    def main(self) -> int:
+        """Run the command. Exit code 1 where a result was wrong."""
+        parser = argparse.ArgumentParser(
+            description=self.description, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument("--out", type=Path, required=True, help=f"folder for {self.result}")
+        parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
+        parser.add_argument("--dry-run", action="store_true", help="builds only; needs no GPU")
+        options = parser.parse_args()
+        device = device_of(options.dry_run)
+        numbers = chosen(self.cases, options.only)
+        jobs = [(n, name) for n in numbers for name in self.configs(_lowered(self.cases[n], device))]
+        rows = list(build_ahead(self.built, jobs, device.name).values())
+        if not options.dry_run:
+            rows = []
+            for case in (self.cases[n] for n in numbers):
+                rows.append(self.measured(case, device.name))
+                print(case.name, {k: v for k, v in rows[-1].items() if k not in ("case", "config")}, flush=True)
+            self.say([row for row in rows if row["status"] == "ok"])
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / self.result).write_text(json.dumps({"device": device.name, "rows": rows}, indent=1))
+        return int(any(row["status"] not in ("ok", "built") for row in rows))
+
+
+def _lowered(case: KernelCase, device: Target) -> Lowered:
+    return case.loaded.lower(case.args("meta"), device)
 
 
 def device_of(is_dry: bool) -> Target:

@@ -10,12 +10,9 @@ cluster of several (:mod:`tileflow.passes.cluster_sums`), and torch's call are t
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
@@ -31,7 +28,7 @@ from tileflow.measure.timing import DeviceSampler
 from tileflow.space.knobs import SUM_CTAS
 from tileflow.target import target
 
-from .command import build_ahead, chosen, device_of
+from .command import DefaultsBeside
 from .in_turns import medians
 
 _ROUNDS = 12
@@ -119,7 +116,8 @@ class FewTiles:
             return made.t() if turned else made
 
         if not self.layout:
-            return (matrix(*self.sizes),)
+            rows, columns = self.sizes
+            return (matrix(rows, columns),)
         m, n, k = self.sizes
         return matrix(m, k, self.layout[0] == "T"), matrix(k, n, self.layout[1] == "T")
 
@@ -167,41 +165,25 @@ def measured(case: FewTiles, device: str) -> dict[str, Any]:
         error = float((call(*args).double() - wanted).abs().max() / wanted.abs().max())
         if not error <= _WORST[case.dtype]:
             return {"case": case.name, "config": name, "status": "incorrect", "error": error}
-    us = medians({name: DeviceSampler(run, args) for name, run in {**calls, "torch": case.peer}.items()}, _ROUNDS)
+    contenders: dict[str, Callable[..., Any]] = {**calls, "torch": case.peer}
+    us = medians({name: DeviceSampler(run, args) for name, run in contenders.items()}, _ROUNDS)
     found = {"us": us, "of_torch": round(us["torch"] / us[_DEFAULT], 3)}
     return {"case": case.name, "status": "ok", "config": str(lowered.default)} | found
 
 
+def _say(right: list[dict[str, Any]]) -> None:
+    for dtype in (str(dtype).removeprefix("torch.") for dtype in _WORST):
+        of_dtype = [row for row in right if f" {dtype} " in row["case"]]
+        if of_dtype:
+            alone = [row["us"]["torch"] / row["us"].get(_ALONE, row["us"][_DEFAULT]) for row in of_dtype]
+            now = [row["of_torch"] for row in of_dtype]
+            mean = f"{geometric_mean(now):.3f}x of torch's speed in the mean of {len(now)}, at least {min(now)}x"
+            print(f"{dtype}: {mean}; by one block each {geometric_mean(alone):.3f}x")
+
+
 def main() -> int:
     """Run the comparison. Exit code 1 where a result was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder for few_tiles.json")
-    parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
-    parser.add_argument("--dry-run", action="store_true", help="builds only; needs no GPU")
-    options = parser.parse_args()
-    device = device_of(options.dry_run)
-    numbers = chosen(CASES, options.only)
-    jobs = [(n, name) for n in numbers for name in configs(CASES[n].loaded.lower(CASES[n].args("meta"), device))]
-    rows = list(build_ahead(built, jobs, device.name).values())
-    if not options.dry_run:
-        rows = []
-        for case in (CASES[n] for n in numbers):
-            rows.append(measured(case, device.name))
-            print(case.name, {k: v for k, v in rows[-1].items() if k not in ("case", "config")}, flush=True)
-        for group in dict.fromkeys(str(case.dtype) for case in CASES):
-            _say_mean(group.removeprefix("torch."), rows)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "few_tiles.json").write_text(json.dumps({"device": device.name, "rows": rows}, indent=1))
-    return int(any(row["status"] not in ("ok", "built") for row in rows))
-
-
-def _say_mean(dtype: str, rows: list[dict[str, Any]]) -> None:
-    right = [row for row in rows if row["status"] == "ok" and f" {dtype} " in row["case"]]
-    if right:
-        alone = [row["us"]["torch"] / row["us"].get(_ALONE, row["us"][_DEFAULT]) for row in right]
-        now = [row["of_torch"] for row in right]
-        print(f"{dtype}: {geometric_mean(now):.3f}x of torch's speed in the mean of {len(now)}, at least {min(now)}x; "
-              f"by one block each {geometric_mean(alone):.3f}x")  # fmt: skip
+    return DefaultsBeside(__doc__, CASES, configs, built, measured, "few_tiles.json", _say).main()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,8 @@ and torch's call are timed in turns in one process.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
@@ -24,7 +21,7 @@ from tileflow.measure.timing import DeviceSampler
 from tileflow.target import target
 
 from .attention import AttentionCase, built, checked, sdpa
-from .command import build_ahead, chosen, device_of
+from .command import DefaultsBeside
 from .in_turns import medians
 from .written import WrittenCase
 
@@ -93,28 +90,15 @@ def measured(case: AttentionCase, device: str) -> dict[str, Any]:
     return {"case": case.name, "status": "ok", "config": str(lowered.default)} | said
 
 
+def _say(right: list[dict[str, Any]]) -> None:
+    if ratios := [row["of_sdpa"] for row in right]:
+        mean = geometric_mean(ratios)
+        print(f"{len(ratios)} right: {mean:.3f}x of torch's speed in the mean, at least {min(ratios)}x")
+
+
 def main() -> int:
     """Run the comparison. Exit code 1 where a result was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder for lengths_ratio.json")
-    parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
-    parser.add_argument("--dry-run", action="store_true", help="builds only; needs no GPU")
-    options = parser.parse_args()
-    device = device_of(options.dry_run)
-    numbers = chosen(CASES, options.only)
-    jobs = [(n, name) for n in numbers for name in configs(CASES[n].loaded.lower(CASES[n].args("meta"), device))]
-    rows = list(build_ahead(built_ahead, jobs, device.name).values())
-    if not options.dry_run:
-        rows = []
-        for case in (CASES[n] for n in numbers):
-            rows.append(measured(case, device.name))
-            print(case.name, {k: v for k, v in rows[-1].items() if k not in ("case", "config")}, flush=True)
-        if ratios := [row["of_sdpa"] for row in rows if row["status"] == "ok"]:
-            mean = geometric_mean(ratios)
-            print(f"{len(ratios)} right: {mean:.3f}x of torch's speed in the mean, at least {min(ratios)}x")
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "lengths_ratio.json").write_text(json.dumps({"device": device.name, "rows": rows}, indent=1))
-    return int(any(row["status"] not in ("ok", "built") for row in rows))
+    return DefaultsBeside(__doc__, CASES, configs, built_ahead, measured, "lengths_ratio.json", _say).main()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tileflow_benchmarks.ratios import attention, derived, gradients, products, whole
+from tileflow_benchmarks.ratios import attention, derived, few_tiles, gradients, products, whole
 
 from tileflow.config import Config
 from tileflow.measure.check import check_call, reference_of
@@ -41,6 +41,13 @@ def test_each_case_compares_several_configs(case: Any, configs: Any) -> None:
     others = {name: config for name, config in compared.items() if name != "default"}
     assert len(set(others.values())) == len(others) >= 2
     assert any(map(is_specialised, others.values()))
+
+
+def test_cases_of_few_tiles_have_clusters_or_say_why_not() -> None:
+    """Most have another config to be compared with; the others have programs enough, or turns too few."""
+    both = [few_tiles.configs(case.loaded.lower(case.args("meta"), H200)) for case in few_tiles.CASES]
+    assert sum(len(found) == 2 for found in both) >= 0.8 * len(both)
+    assert all(found["default"] != found.get("one block") for found in both)
 
 
 def smaller(case: derived.DerivedCase) -> derived.DerivedCase:
