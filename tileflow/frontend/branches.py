@@ -58,7 +58,8 @@ def branch(
 
 def both(t: Tracer, fn: str, a: Any, b: Any) -> Any:
     """``a and b``, ``a or b`` with an open ``a``: of questions about block sizes another one, of conditions one, of
-    numbers one of the two, as in Python. Raises TraceError for tiles of numbers."""
+    numbers one of the two, as in Python. Raises TraceError for tiles, which have no truth as a whole."""
+    _check_truth(t, a)
     if isinstance(b, bool) and b == (fn == "logical_or"):
         return b  # whatever ``a`` is, so that the other branch need not be there
     if isinstance(a, SymInt) and isinstance(b, (SymInt, bool)):
@@ -66,13 +67,8 @@ def both(t: Tracer, fn: str, a: Any, b: Any) -> Any:
         return t.condition(a.expr.and_(other) if fn == "logical_and" else a.expr.or_(other))
     if _is_condition(a) and _is_condition(b):
         return t.pointwise(fn, a, b)
-    if any(isinstance(x, TileValue) and x.value.dims for x in (a, b)):
-        raise TraceError(
-            "and, or and chained comparisons are of scalars and of conditions",
-            got=f"{a!r} and {b!r}"[:200],
-            where=t.location(),
-            hint="per element: torch.where(a != 0, b, a) is `a and b`, torch.where(a != 0, a, b) is `a or b`",
-        )
+    if isinstance(b, TileValue) and b.value.dims:
+        raise _of_tiles(t, b)
     return t.pointwise("where", t.pointwise("ne", a, 0), *((b, a) if fn == "logical_and" else (a, b)))
 
 
@@ -81,8 +77,26 @@ def _is_condition(x: Any) -> bool:
 
 
 def opposite(t: Tracer, a: Any) -> Any:
-    """``not a`` of an open ``a``."""
+    """``not a`` of an open ``a``. Raises TraceError for tiles."""
+    _check_truth(t, a)
     return t.condition(a.expr.not_()) if isinstance(a, SymInt) else t.pointwise("logical_not", a)
+
+
+def _check_truth(t: Tracer, a: Any) -> None:
+    if isinstance(a, TileValue) and any(d.extent.constant != 1 for d in a.value.dims):
+        raise _of_tiles(t, a)
+
+
+def _of_tiles(t: Tracer, tile: TileValue) -> TraceError:
+    hint = "choose per element with torch.where(condition, a, b); conditions are (a) & (b), (a) | (b), ~a"
+    if not _is_condition(tile):
+        hint = "per element: torch.where(a != 0, b, a) is `a and b`, torch.where(a != 0, a, b) is `a or b`"
+    return TraceError(
+        "an if, and, or, not, while and a chained comparison in device code take scalars",
+        got=repr(tile),
+        where=t.location(),
+        hint=hint,
+    )
 
 
 def _scalar(t: Tracer, test: TileValue) -> Any:

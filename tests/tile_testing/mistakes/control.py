@@ -467,7 +467,7 @@ def barrier_inside(x):
 @mistake(
     TraceError,
     (
-        "and, or and chained comparisons are of scalars and",
+        "an if, and, or, not, while and a chained comparison in device code take scalars",
         "but got tile float32[tile, 96]",
         "torch.where(a != 0, a, b)",
     ),
@@ -476,6 +476,31 @@ def barrier_inside(x):
 def or_of_numbers(x):
     for tile in tfl.tile(64):
         x[tile, :] = x[tile, :] or 1.0  # <-
+
+
+OF_CONDITIONS = (
+    "an if, and, or, not, while and a chained comparison in device code take scalars",
+    "but got tile bool[tile, 96]",
+    "conditions are (a) & (b), (a) | (b), ~a",
+)
+
+
+@mistake(TraceError, OF_CONDITIONS, "-0.5 < x[tile, :] < 0.5")
+def chain_of_tiles(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.where(-0.5 < x[tile, :] < 0.5, 1.0, 0.0)  # <-
+
+
+@mistake(TraceError, OF_CONDITIONS, "(x[tile, :] > 0) and (x[tile, :] < 1)")
+def and_of_tiles(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.where((x[tile, :] > 0) and (x[tile, :] < 1), 1.0, 0.0)  # <-
+
+
+@mistake(TraceError, OF_CONDITIONS, "not x[tile, :] > 0")
+def not_of_a_tile(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.where(not x[tile, :] > 0, 1.0, 0.0)  # <-
 
 
 @mistake(TraceError, ("a tile has no Python truth value while the", "(x == 2) | (x == 3)"), "x[0, 0].int() in")
