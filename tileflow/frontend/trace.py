@@ -203,6 +203,8 @@ class Tracer:
             hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
         if isinstance(x, (list, tuple)) or type(x).__module__ == "numpy":
             hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
+        if isinstance(x, complex):
+            hint = "tiles are real: keep the real and the imaginary parts in tiles of their own"
         if isinstance(x, torch.nn.Parameter):
             hint = "a module's weights too: pass the module or them to the kernel, weight=ln.weight, and load weight[:]"
         got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"

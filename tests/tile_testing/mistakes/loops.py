@@ -407,7 +407,9 @@ def scalar_in_a_list(x):
             x[tile, 0] = 1
 
 
-@mistake(TraceError, ("an operand must be a tile, a size or a number", "but got complex"), "x[tile, 0]")
+@mistake(
+    TraceError, ("an operand must be a tile, a size or a number", "but got complex", "tiles are real"), "x[tile, 0]"
+)
 def complex_number(x):
     for tile in tfl.tile(64):
         x[tile, 0] = complex(1, 2)  # <-

@@ -252,7 +252,11 @@ def sum_dim_tile(x):
 
 @mistake(
     TraceError,
-    ("an operand must be a tile, a size or", "but got complex 1j", "combine tiles with tiles, sizes and"),
+    (
+        "an operand must be a tile, a size or",
+        "but got complex 1j",
+        "tiles are real: keep the real and the imaginary parts",
+    ),
     "x[tile, :] * 1j",
 )
 def complex_const(x):
