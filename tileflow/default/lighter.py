@@ -7,16 +7,18 @@ from collections.abc import Iterator, Mapping
 
 from ..config import Choice, Config, ConfigSpace, Knob
 from ..errors import ConfigError
-from ..space.knobs import NUM_WARPS
+from ..space.knobs import MAXNREG, NUM_WARPS, PRECISION
 from ..space.names import region_of
 
 MANY_WARPS = 16  # from which on a thread has at most 128 registers
 _HALVINGS = 2  # of a block
+_PARTS = "bf16x6"  # of a sum of any length
 
 
 def lighter_configs(config: Config, space: ConfigSpace, region: int) -> Iterator[Config]:
-    """Valid configs in the order in which they are worth a build: the largest block of the region halved, and halved
-    again; twice and four times the warps, or half of many; a reduction over a whole dimension in blocks."""
+    """Valid configs in the order in which they are worth a build: products by the matrix units, in parts, where they
+    are multiply-adds of each thread, as they are and with the largest block of the region halved, and halved again;
+    that alone; twice and four times the warps, or half of many; a reduction over a whole dimension in blocks."""
     seen = {config}
     for change in _changes(config, space, region):
         try:
@@ -31,9 +33,12 @@ def lighter_configs(config: Config, space: ConfigSpace, region: int) -> Iterator
 def _changes(config: Config, space: ConfigSpace, region: int) -> Iterator[Mapping[str, Choice]]:
     own = [k for k in space.knobs if region_of(k.name) == region]
     sized = [k for k in own if k.role in ("block", "reduction") and _number(config, k) > 1]
-    if sized:
-        largest = max(sized, key=lambda k: _number(config, k))
-        yield from ({largest.name: size} for size in _below(largest, _number(config, largest))[:_HALVINGS])
+    largest = max(sized, key=lambda k: _number(config, k), default=None)
+    halved = _below(largest, _number(config, largest))[:_HALVINGS] if largest is not None else []
+    smaller: list[dict[str, Choice]] = [{largest.name: size} for size in halved if largest is not None]
+    if parts := _in_parts(config, own):
+        yield from ({**parts, **change} for change in ({}, *smaller))
+    yield from smaller
     warps = next((k for k in own if NUM_WARPS.matches(k.name)), None)
     if warps is not None:
         now = _number(config, warps)
@@ -42,6 +47,16 @@ def _changes(config: Config, space: ConfigSpace, region: int) -> Iterator[Mappin
     for knob in own:
         if knob.role == "reduction" and config[knob.name] == 0:
             yield from ({knob.name: size} for size in _below(knob, math.inf)[:1] if size > 1)
+
+
+def _in_parts(config: Config, own: list[Knob]) -> dict[str, Choice]:
+    """The choices by which all products of a region are in parts, without the limit of registers that multiply-adds
+    have; empty where none is made of these, or one has no parts."""
+    written_out = [k for k in own if PRECISION.matches(k.name) and config[k.name] == PRECISION.default]
+    if not written_out or not all(_PARTS in k.choices for k in written_out):
+        return {}
+    limits = [k.name for k in own if MAXNREG.matches(k.name)]
+    return dict.fromkeys((k.name for k in written_out), _PARTS) | dict.fromkeys(limits, MAXNREG.default)
 
 
 def _number(config: Config, knob: Knob) -> int:
