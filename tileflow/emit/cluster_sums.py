@@ -11,19 +11,17 @@ from __future__ import annotations
 
 from math import prod
 
+from ..expr import Expr
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
-from ..space.cluster_sums import BOXES
+from ..space.cluster_sums import BOXES, FEW, LEAST_BOX, texts
 from ..space.knobs import NUM_WARPS
-from .clusters import BOX, REGISTERS
+from .clusters import REGISTERS
 from .context import Context
 from .dtypes import compute_dtype, triton_dtype
 from .table import TRITON
 
-# Registers at once of a tile of fewer elements than threads, several of which hold each: a vector's, as its layout was
-# a loaded tile's. Triton pads what is less, and repeats the text, box and all, for what is more.
-_FEW = 8
 _VECTOR = 16  # bytes that an instruction stores
 
 
@@ -36,8 +34,9 @@ def cluster_sum(e: Context, op: Op) -> None:
     letter = REGISTERS[held][0]
     threads = e.plan.launch(NUM_WARPS) * e.target.warp_size
     elements = prod(e.plan.extent(d.extent) for d in value.dims)
-    count = max(elements // threads, min(elements, _FEW))
-    room = BOXES // sum(other.kind is OpKind.CLUSTER_SUM for other in e.plan.ir.walk())
+    # Triton pads what is less, and repeats the text, boxes and all, for what is more
+    count = max(elements // threads, min(elements, FEW))
+    room = BOXES // sum(_texts(e, other, threads) for other in e.plan.ir.walk() if other.kind is OpKind.CLUSTER_SUM)
     text = sum_text(e.plan.cluster, held, count, threads, room)
     ptx = e.module.constant(f"_SUM_OF_{count}_{held.upper()}", f'tl.constexpr("""{text}""")')
     constraints = ",".join([f"={letter}"] * count + [str(n) for n in range(count)])
@@ -49,18 +48,24 @@ def cluster_sum(e: Context, op: Op) -> None:
     e.bind(op.output, name, held)
 
 
+def _texts(e: Context, op: Op, threads: int) -> int:
+    dims = op.output.dims
+    elements = prod(e.plan.extent(d.extent) for d in dims)
+    return texts(Expr.of(elements), Expr.of(threads), len(dims)).evaluate({})
+
+
 def sum_text(parts: int, dtype: str, count: int, threads: int, room: int = BOXES) -> str:
     """The PTX by which each of so many threads of a cluster's first block gets the sum of its ``count`` registers and
     those of the same thread of all ``parts`` blocks. The operands are the registers, which it leaves changed. ``room``:
     bytes for its boxes."""
     _, kind, size = REGISTERS[dtype]
     piece = min(count, max(room // (2 * size * threads), 1))
-    box = -(-piece * size * threads // BOX) * BOX
+    box = -(-piece * size * threads // LEAST_BOX) * LEAST_BOX
     steps = parts.bit_length() - 1
     boxes = min(2, steps * -(-count // piece))
     lines = [f".reg .pred gives<{steps}>, takes<{steps}>;", f".reg .b32 rank, peer, own, thread, there<{steps}>;"]
     width = max(n for n in (1, 2, 4) if n * size <= _VECTOR and piece % n == 0 and count % piece % n == 0)
-    lines += [f".reg .{kind} got<{width}>;", f".shared .align {BOX} .b8 box[{boxes * box}];"]
+    lines += [f".reg .{kind} got<{width}>;", f".shared .align {LEAST_BOX} .b8 box[{boxes * box}];"]
     lines += ["mov.u32 rank, %cluster_ctarank;", "mov.u32 thread, %tid.x;", "mov.u32 own, box;"]
     lines.append(f"mad.lo.u32 own, thread, {width * size}, own;")
     for step in range(steps):

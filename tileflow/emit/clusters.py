@@ -9,6 +9,7 @@ after its last exchange. A box is used once: nothing waits before it is written 
 
 from __future__ import annotations
 
+from ..expr import Expr
 from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.types import Value
@@ -26,7 +27,8 @@ REGISTERS = {
 # Bytes of a box, and what it begins at a multiple of. Triton's own shared memory begins behind all boxes, and the copy
 # engine's tiles in it lie at multiples of 1024.
 BOX = 1024
-MOST_AT_ONCE = 2  # blocks of a multiprocessor, up to which those of a cluster share a loop's turns
+# Of a variant for any size whose loop clusters share: most blocks of a multiprocessor, and least turns of a block.
+MOST_AT_ONCE, LEAST_TURNS = 2, 4
 # memory of a block that has not begun may not be written
 _BEGIN = 'tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")'
 _TWO = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "tl.maximum({0}, {1})", "min": "tl.minimum({0}, {1})"}
@@ -42,6 +44,17 @@ def emit_program(e: Context) -> None:
     e.writer.line(f"{PART} = tl.program_id(0) % {parts}")
     for name in e.plan.ir.cluster:
         e.writer.line(f"{e.tile(name)}_begin = {PART}")
+
+
+def guard_few(e: Context, programs: Expr) -> None:
+    """Guard that a launch whose loop clusters share has few programs of many turns: others are for other variants."""
+    if not e.plan.ir.cluster:
+        return
+    e.plan.guard((programs * e.plan.cluster).le(MOST_AT_ONCE * e.target.sm_count))
+    for tile in e.plan.ir.tiles.values():
+        if tile.dealt in e.plan.ir.cluster and isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+            turns = LEAST_TURNS * e.plan.cluster * e.plan.block(tile.block)
+            e.plan.guard(Expr.of(turns).le(tile.end - tile.begin))
 
 
 def program_id(e: Context, axis: int) -> str:

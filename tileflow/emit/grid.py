@@ -50,8 +50,7 @@ def total(e: Context) -> Expr:
 def launch_grid(e: Context) -> tuple[Expr, Expr, Expr]:
     """The grid of the launch."""
     programs = total(e)
-    if e.plan.ir.cluster:  # a launch that fills the device without them is for another variant
-        e.plan.guard((programs * e.plan.cluster).le(clusters.MOST_AT_ONCE * e.target.sm_count))
+    clusters.guard_few(e, programs)
     if _has_axes(e):
         counts = [tile_count(e, name) for name in reversed(axes(e))]
         for count in counts[1:]:

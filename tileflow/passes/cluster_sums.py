@@ -78,7 +78,8 @@ def refusal(ir: KernelIR, loop: Op) -> str:
         return "it is a jagged loop"
     if any(op.kind in _LOOPS for op in ir.walk() if op is not loop):
         return "it is not the launch's only loop"
-    for op in (*ir.body.ops[: ir.body.ops.index(loop)], *walk(loop.regions[0])):
+    before = Block((), ir.body.ops[: ir.body.ops.index(loop)], ())
+    for op in (*walk(before), *walk(loop.regions[0])):
         effects = effects_of(op)
         if effects.writes or effects.is_seen:
             return f"{op.kind} before its end would be done by every block"

@@ -8,7 +8,7 @@ from ..config import Constraint, Direction, Knob
 from ..expr import Expr, all_of
 from ..ir.analysis import tile_length
 from ..ir.graph import KernelIR
-from ..ir.types import itemsize
+from ..ir.types import Value, itemsize
 from ..passes.cluster_sums import Summing, summing
 from ..passes.roll import rollable
 from ..target import Target
@@ -17,6 +17,8 @@ from .knobs import NUM_WARPS, PERSISTENT, STATIC, SUM_CTAS, UNROLL
 from .names import loop_site
 
 BOXES = 1 << 15  # bytes of a block's shared memory, at most (:mod:`tileflow.emit.cluster_sums`)
+LEAST_BOX = 1 << 10  # what a box begins at a multiple of, and is made of
+FEW = 8  # registers at once of a tile of fewer elements than threads, several of which hold each
 MOST_REGISTERS = 64  # of a thread's sums, each an operand of one assembly text, which then has as many results
 _REGISTER = 4  # bytes
 
@@ -42,7 +44,9 @@ def cluster_sum_constraints(ir: KernelIR, extents: Extents, target: Target) -> I
         return
     site, down = loop_site(ir, found.tile), list[tuple[str, Direction]]()
     down.append((SUM_CTAS.name(site), "down"))
+    declared = Expr.of(0)
     for value in found.loop.outputs:
+        declared = declared + least_declared(ir, extents, value, target)
         words = extents.elements(value.dims) * itemsize(value.type.dtype)
         threads = NUM_WARPS.symbol(ir) * target.warp_size
         yield Constraint(
@@ -51,6 +55,25 @@ def cluster_sum_constraints(ir: KernelIR, extents: Extents, target: Target) -> I
             tuple(down),
             f"blocks of a cluster add up at most {MOST_REGISTERS} registers of each thread",
         )
+    yield Constraint(
+        f"boxes for the sums of {site}",
+        SUM_CTAS.symbol(site).eq(1).or_(declared.le(BOXES)),
+        tuple(down),
+        f"the boxes for all sums, two for each text that adds some up, are {BOXES} bytes of shared memory at most",
+    )
+
+
+def least_declared(ir: KernelIR, extents: Extents, value: Value, target: Target) -> Expr:
+    """Bytes of shared memory that the texts of a sum declare where each hands on one register a thread at a time."""
+    threads = NUM_WARPS.symbol(ir) * target.warp_size
+    box = (threads * itemsize(value.type.dtype)).max(LEAST_BOX)
+    return texts(extents.elements(value.dims), threads, len(value.dims)) * box * 2
+
+
+def texts(elements: Expr, threads: Expr, axes: int) -> Expr:
+    """How many assembly texts the sum of a tile may be: Triton repeats one where a thread has more registers than it
+    names, of elements that several threads hold. A vector's may all be one thread's."""
+    return elements.cdiv(FEW) if axes == 1 else elements.lt(threads * FEW) * 3 + 1
 
 
 def boxes(ir: KernelIR, knobs: Mapping[str, Knob]) -> Expr:

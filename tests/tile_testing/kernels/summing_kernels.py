@@ -90,6 +90,18 @@ def largest(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
+def peaks(x: Tensor) -> Tensor:
+    """Sums of what each turn reduces: each thread has several of a vector's numbers, and others have them too."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].amax(1)
+        out[tile_m] = total
+    return out
+
+
+@tileflow.kernel
 def decayed(x: Tensor) -> Tensor:
     """A sum that each turn scales."""
     out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
@@ -137,6 +149,31 @@ def stored_before(x: Tensor) -> Tensor:
         for tile_k in tfl.tile(x.size(1)):
             total += x[tile_m, tile_k].sum(1)
         tfl.atomic_add(out, [tile_m], total)
+    return out
+
+
+@tileflow.kernel
+def stored_in_a_branch_before(x: Tensor, y: Tensor) -> Tensor:
+    """Some programs change something before the loop."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        if tile_m.begin == 0:
+            y[tile_m] = y[tile_m] + 1
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].sum(1)
+        out[tile_m] = total
+    return out
+
+
+@tileflow.kernel
+def whole_with_a_branch_behind(x: Tensor, y: Tensor) -> Tensor:
+    """The same behind a sum, in front of which it stands where that is a loop."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        out[tile_m] = x[tile_m, :].sum(1)
+        if tile_m.begin == 0:
+            tfl.atomic_add(y, [tile_m], 1.0)
     return out
 
 

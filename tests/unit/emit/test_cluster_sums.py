@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.fakes import cluster_emulation, ptx_blocks
-from tile_testing.kernels.summing_kernels import column_sums, continued, row_sums, whole_columns, whole_rows
+from tile_testing.kernels.summing_kernels import column_sums, continued, peaks, row_sums, whole_columns, whole_rows
 
 from examples.matmul import matmul
 from tileflow.api import Kernel
@@ -118,6 +118,24 @@ def test_products_build(sizes: tuple[int, int, int], dtype: torch.dtype) -> None
     binary = build(source, H200)
     assert binary.abi.cluster == (4, 1, 1) and binary.resources.spills == 0
     assert source.text.count("gives0, peer") == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "length", "warps"),
+    [(torch.float32, 64, 1024, 16), (torch.float32, 1024, 64, 16), (torch.float32, 16, 4096, 32),
+     (torch.float64, 1024, 16, 4), (torch.float64, 256, 64, 4), (torch.float32, 32, 128, 4)],
+)  # fmt: skip
+def test_numbers_that_several_threads_hold_have_boxes_enough(
+    dtype: torch.dtype, rows: int, length: int, warps: int
+) -> None:
+    """Triton repeats the text for each of a thread's registers that it does not name: ptxas refused 64 KiB and more."""
+    lowered = peaks.lower((torch.empty(4096, 65536, dtype=dtype, device="meta"),), H200)
+    sizes = {"block:tile_m": rows, "block:tile_k": length, "num_warps": warps, "num_stages": 1}
+    config = lowered.space.normalise(lowered.default.with_({**sizes, "loop:tile_k.ctas": 4, "persistent": 0}))
+    if lowered.space.is_valid(config):
+        assert build(lowered.emit(config)[0], H200).abi.cluster == (4, 1, 1)
+    else:
+        assert rows > 32  # of which several threads hold all
 
 
 def test_the_boxes_of_several_sums_are_no_more_than_those_of_one() -> None:

@@ -64,6 +64,12 @@ def test_what_is_written_whole_is_shared_where_it_is_a_loop() -> None:
     assert summing(region(kernels.whole_softmax, X)) is None
 
 
+def test_what_a_branch_does_before_the_loop_would_be_done_by_every_block() -> None:
+    """8 of them added 8 where the author adds 1."""
+    for kernel in (kernels.stored_in_a_branch_before, kernels.whole_with_a_branch_behind):
+        assert summing(region(kernel, X, X[:, 0])) is None
+
+
 def test_what_a_sum_begins_with_is_added_once() -> None:
     """Every block begins with zero; the first one adds the author's number behind the loop."""
     shared = sum_in_clusters(region(kernels.continued, X, X[:, 0]), "tile_k", 2)

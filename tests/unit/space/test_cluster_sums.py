@@ -82,11 +82,13 @@ def test_variants_with_clusters_are_for_few_programs(group: int) -> None:
     assert shared and sources[0] is shared[0] and not any(source.cluster > 1 for source in sources[len(shared) :])
     (ir,) = lowered.regions
 
-    def serves(rows: int) -> bool:
-        sizes = {name: rows if size == 128 else size for name, size in ir.hints.items()}
-        return all(bool(source.guards.evaluate(sizes)) for source in shared[:1])
+    def serves(**of: int) -> bool:
+        now = {128: of.get("rows", 128), 4096: of.get("inner", 4096)}
+        sizes = {name: now.get(size, size) for name, size in ir.hints.items()}
+        return bool(shared[0].guards.evaluate(sizes))
 
-    assert serves(128) and serves(256) and not serves(1 << 14)
+    assert serves() and serves(rows=256) and not serves(rows=1 << 14)
+    assert serves(inner=2048) and not serves(inner=512)  # with two turns for each block
 
 
 @pytest.mark.parametrize(
