@@ -47,7 +47,7 @@ REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0
 LOOP = 1 << 10  # what blocks are chosen for where the example's sizes say nothing, not even that they are small
 # What only some sizes or strides allow, left at its default: loops that may be empty, a launch's long axes, boxes.
 PLAIN = (GRID, FLATTEN, UNROLL, STATIC, WARP_SPECIALIZE, SCHEDULE)
-SPECIAL = (SCHEDULE, CTAS, SUM_CTAS)  # what launches of the example's sizes alone have
+SPECIAL = (SCHEDULE, CTAS)  # what launches of the example's sizes alone have
 _log = logging.getLogger("tileflow")
 
 
@@ -99,6 +99,9 @@ def _pipelined_config(lowered: Lowered, config: Config) -> Config:
     """``config``, its warp-specialised launches pipelined, and none with clusters: what they leave open says nothing of
     boxes and warps, so that they have the default, or where host code's choices do not allow that, their own blocks
     and the default for what they leave open."""
+    shared = [name for name, choice in config.items if SUM_CTAS.matches(name) and choice != SUM_CTAS.default]
+    if shared:
+        config = lowered.space.adapt(config.with_(dict.fromkeys(shared, SUM_CTAS.default)).to_dict())
     regions = _specialised_regions(config)
     if not regions:
         return config

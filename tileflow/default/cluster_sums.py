@@ -31,6 +31,7 @@ _JOINED_US = {1: 0.0, 2: 2.8, 4: 4.0, 8: 11.0}  # what blocks of a cluster take 
 # places a cluster in one group of 16 or 18 multiprocessors. Where operands are slow there are two.
 _AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.9, 8: 0.85}
 _SLOW_AT_ONCE = {1: 2.0, 2: 2.0, 4: 1.6, 8: 1.6}
+_WORTH = 0.9  # of the time without clusters
 _MOST_WARPS = 8  # of a block of which there are two
 _ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there are more at once
 
@@ -50,7 +51,7 @@ def cluster_sum_config(ir: KernelIR, config: Config, target: Target) -> dict[str
         return {}  # not measured
     launch = _Launch(found.region, found.tile, turn, config, target)
     blocks = min(_JOINED_US, key=launch.takes_us)
-    return {name: blocks} if blocks > 1 else {}
+    return {name: blocks} if launch.takes_us(blocks) < _WORTH * launch.takes_us(1) else {}
 
 
 def _gathers(op: Op) -> bool:

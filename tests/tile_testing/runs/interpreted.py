@@ -89,7 +89,7 @@ def check(case: Case) -> list[str]:
     reference = make_reference(subject.reference, args)
     lowered = subject.lower(args, target("nvidia-h200"), mode=case.mode)
     wrong = []
-    for config in (lowered.default, *(cheap_sample(lowered, seed) for seed in case.seeds)):
+    for config in (lowered.interpretable(lowered.default), *(cheap_sample(lowered, seed) for seed in case.seeds)):
         try:
             verdict = check_call(subject.compile(lowered, config, "cpu"), args, reference)
         except TileflowError:
@@ -115,7 +115,7 @@ def check_problems(name: str, problems: Sequence[dict[str, Any]]) -> list[str]:
         args = subject.inputs(**given)
         reference = reference_of(subject, args)
         lowered = subject.lower(args, target("nvidia-h200"), mode=("static", "dynamic")[number % 2])
-        for config in (lowered.default, cheap_sample(lowered, number)):
+        for config in (lowered.interpretable(lowered.default), cheap_sample(lowered, number)):
             verdict = check_call(subject.compile(lowered, config, "cpu"), args, reference)
             wrong += [] if verdict.ok else [f"{given} under {config}: {verdict.reason}"]
     return wrong
@@ -127,7 +127,7 @@ def check_elsewhere(lowered_for: Case, called_with: Case) -> str:
     lowered = subject.lower(arguments(lowered_for), target("nvidia-h200"), mode="dynamic")
     args = arguments(called_with)
     reference = make_reference(subject.reference, args)
-    return check_call(subject.compile(lowered, lowered.default, "cpu"), args, reference).reason
+    return check_call(subject.compile(lowered, lowered.interpretable(lowered.default), "cpu"), args, reference).reason
 
 
 def load_module(path: str) -> Any:
@@ -157,7 +157,7 @@ def run(call: Call) -> Any:
     subject = getattr(load_module(call.path), call.name)
     assert isinstance(subject, Kernel)
     lowered = subject.lower(call.args, target("nvidia-h200"), mode=call.mode)
-    config = lowered.space.repair(lowered.default.with_(dict(call.config)))
+    config = lowered.interpretable(lowered.space.repair(lowered.default.with_(dict(call.config))))
     return subject.compile(lowered, config, "cpu")(*call.args)
 
 

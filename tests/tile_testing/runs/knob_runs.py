@@ -43,5 +43,5 @@ def check_first(name: str, device: str, sizes: dict[str, int]) -> str:
     args = subject.inputs(device="cpu", dtype=torch.float32, **sizes)
     reference = make_reference(subject.reference, args)
     lowered = subject.lower(args, target(device))
-    verdict = check_call(subject.compile(lowered, lowered.default, "cpu"), args, reference)
+    verdict = check_call(subject.compile(lowered, lowered.interpretable(lowered.default), "cpu"), args, reference)
     return "" if verdict.ok else verdict.reason

@@ -52,7 +52,9 @@ def other_sizes(keys: int) -> str:
     )
     lowered = kernel.lower(tuple(made), target("nvidia-h200"), mode="dynamic")
     args = made[0], made[1][:keys].contiguous(), made[2][:keys].contiguous()
-    return check_call(kernel.compile(lowered, lowered.default, "cpu"), args, make_reference(kernel, args)).reason
+    return check_call(
+        kernel.compile(lowered, lowered.interpretable(lowered.default), "cpu"), args, make_reference(kernel, args)
+    ).reason
 
 
 def check_places(dtype: str) -> dict[tuple[int, ...], str]:
@@ -84,9 +86,8 @@ def _under_each(kernel: Any, args: tuple[Any, ...]) -> dict[tuple[int, ...], str
         if not {c for c in wanted if isinstance(c, int)} <= SIZES:
             continue
         try:
-            config = lowered.space.adapt(
-                lowered.default.to_dict() | dict(zip((k.name for k in knobs), wanted, strict=True))
-            )
+            sizes = dict(zip((k.name for k in knobs), wanted, strict=True))
+            config = lowered.interpretable(lowered.space.adapt(lowered.default.to_dict() | sizes))
         except ConfigError:
             continue  # too much at once for any choice of the others
         chosen = tuple(int(config[k.name]) for k in knobs)
