@@ -53,8 +53,8 @@ def _is_whole(ir: KernelIR, dim: Dim) -> bool:
 def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """Sums of columns, of which nothing else becomes: as many neighbours of a row as leave enough programs of which
     clusters share the turns (:mod:`cluster_sums`), and long pieces. Sums of 1048576 x 32 numbers took 1674 us a column
-    at a time, 493 with clusters, and 95 by 4 columns, of 100000 x 256 253 and 53, of 4096 x 3000 98 and 23 (float32,
-    H100, by hand, 2026-11-27)."""
+    at a time, 493 with clusters, and 95 by 4 columns, of 100000 x 256 253 and 53 by 32, of 4096 x 3000 98 and 23
+    (float32, H100, by hand, 2026-11-27)."""
     found = summing(ir) if target.has_clusters else None
     column = _column_block(found.region, found.tile) if found is not None else ""
     if found is None or not column or not known_ends(found.region, found.tile, *ir.grid):

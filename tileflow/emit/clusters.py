@@ -13,6 +13,7 @@ from ..expr import Expr
 from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.types import Value
+from ..space.cluster_sums import LEAST_BOX
 from .context import Context
 from .dtypes import triton_dtype
 from .plan import PART
@@ -24,9 +25,6 @@ REGISTERS = {
     "int32": ("r", "b32", 4),
     "int64": ("l", "b64", 8),
 }
-# Bytes of a box, and what it begins at a multiple of. Triton's own shared memory begins behind all boxes, and the copy
-# engine's tiles in it lie at multiples of 1024.
-BOX = 1024
 # Of a variant for any size whose loop clusters share: most blocks of a multiprocessor, and least turns of a block.
 MOST_AT_ONCE, LEAST_TURNS = 2, 4
 # memory of a block that has not begun may not be written
@@ -96,7 +94,7 @@ def exchange_text(parts: int, dtype: str) -> str:
     return f"""{{
     .reg .pred is_peer;
     .reg .b32 rank, own, there, thread;
-    .shared .align {BOX} .b8 box[{BOX}];
+    .shared .align {LEAST_BOX} .b8 box[{LEAST_BOX}];
     mov.u32 rank, %cluster_ctarank;
     mov.u32 thread, %tid.x;
     setp.lt.u32 is_peer, thread, {parts};

@@ -17,7 +17,9 @@ from .knobs import NUM_WARPS, PERSISTENT, STATIC, SUM_CTAS, UNROLL
 from .names import loop_site
 
 BOXES = 1 << 15  # bytes of a block's shared memory, at most (:mod:`tileflow.emit.cluster_sums`)
-LEAST_BOX = 1 << 10  # what a box begins at a multiple of, and is made of
+# Bytes of a box, at least, and what it begins at a multiple of. Triton's own shared memory begins behind all boxes,
+# and the copy engine's tiles in it lie at multiples of 1024.
+LEAST_BOX = 1 << 10
 FEW = 8  # registers at once of a tile of fewer elements than threads, several of which hold each
 MOST_REGISTERS = 64  # of a thread's sums, each an operand of one assembly text, which then has as many results
 _REGISTER = 4  # bytes
