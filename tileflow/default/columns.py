@@ -1,4 +1,5 @@
-"""Columns of matrices that lie by rows: in pieces, so that a program has neighbours of each row."""
+"""Columns of matrices that lie by rows: in pieces, so that a program has neighbours of each row, and by few warps where
+these meet in each piece."""
 
 from __future__ import annotations
 
@@ -6,15 +7,17 @@ from math import prod
 
 from ..config import Choice
 from ..ir.analysis import tile_length
-from ..ir.attributes import AccessAttrs
-from ..ir.graph import KernelIR, TileIndex
+from ..ir.attributes import AccessAttrs, AxisAttrs, TileAttrs
+from ..ir.graph import KernelIR, Op, TileIndex, walk
 from ..ir.kinds import OpKind
+from ..ir.op_table import OPS
+from ..ir.opdef import Trait
 from ..ir.pressure import live_tiles
 from ..ir.types import Dim, itemsize
 from ..passes.cluster_sums import summing
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
-from .sizes import block_symbols, known_ends, pow2
+from .sizes import block_symbols, known_ends, pow2, programs
 
 SECTOR = 32  # bytes that memory moves at least
 PIECE = 4096  # elements of a turn of summed columns, by so many warps, with so many turns under way
@@ -22,6 +25,9 @@ WARPS, STAGES = 4, 3
 NEIGHBOURS, FEWEST_NEIGHBOURS = 32, 4  # of a row
 MOST_BLOCKS = 8  # of a cluster, which share a program's turns
 BUSY = 0.75  # of the multiprocessors, from which on a program has all neighbours
+LONE_NEIGHBOURS, LONE_STAGES = 64, 4  # of a row, and turns under way, of a program that is one warp
+LONE_BUSY = 12  # such programs of a multiprocessor, from which on each has all neighbours
+LANE_ELEMENTS, LANE_REGISTERS = 64, 256  # of a turn
 
 
 def tall_dims(ir: KernelIR, live: int, most: int) -> set[Dim]:
@@ -74,6 +80,50 @@ def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         NUM_WARPS.name(ir): WARPS,
         NUM_STAGES.name(ir): STAGES,
     }
+
+
+def reduced_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """One warp, where each turn of a loop reduces rows of a matrix for each of its columns, and hands on what no
+    clusters sum up (:func:`summed_column_config`): several would meet in each turn. The largest and the sum of what
+    12288 x 12288 halves lead to took 2045 us by eight warps over 16 rows of 128 columns, 409 by eight over 128 of 32,
+    202 by one over 32 of 32, and 139 by one over 128 of 16, a sector of memory (H200, 81 configs that a search tried,
+    2026-11-27). Empty for others, and where it was not measured."""
+    loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
+    if target.vendor != "nvidia" or not loops or summing(ir) is not None:
+        return {}
+    tiles = {TileAttrs.of(loop).tile for loop in loops}
+    columns = {_column_block(ir, tile) for tile in tiles}
+    if len(columns) != 1 or "" in columns or not all(_reduces_rows(loop) for loop in loops):
+        return {}
+    (column,) = columns
+    rows = [ir.tiles[t].block.args[0] for t in tiles if ir.tiles[t].block.op == "sym"]
+    if column in rows or len(rows) < len(tiles) or not known_ends(ir, *tiles, *ir.grid):
+        return {}
+    least = max(SECTOR // _narrowest(ir), 1)
+    (along,) = (name for name in ir.grid if ir.tiles[name].block.args[0] == column)
+    block = min(LONE_NEIGHBOURS, pow2(tile_length(ir, along)))
+    while block > least and programs(ir, {column: block}) < LONE_BUSY * target.sm_count:
+        block //= 2
+    of_a_lane = min(LANE_ELEMENTS, pow2(LANE_REGISTERS // live_tiles(ir) + 1) // 2)
+    turn = max(of_a_lane * target.warp_size // block, 1)
+    sizes = {ir.tiles[t].block.args[0]: min(turn, pow2(tile_length(ir, t))) for t in tiles}
+    return {column: block, **sizes, NUM_WARPS.name(ir): 1, NUM_STAGES.name(ir): LONE_STAGES}
+
+
+def _reduces_rows(loop: Op) -> bool:
+    """Whether each turn of a loop reduces its rows for what lies beside them, and exchanges nothing else."""
+    tile = TileAttrs.of(loop).tile
+    reduced = [op for op in walk(loop.regions[0]) if OPS[op.kind].traits & Trait.COLLECTIVE]
+    if any(op.kind is not OpKind.REDUCE for op in reduced):
+        return False
+    axes = [(op.values[0].dims, AxisAttrs.of(op).axis) for op in reduced]
+    return bool(axes) and all(axis < len(dims) - 1 and dims[axis].tile == tile for dims, axis in axes)
+
+
+def _narrowest(ir: KernelIR) -> int:
+    """The bytes of an element of the matrix that has the shortest ones."""
+    loads = [op for op in ir.walk() if op.kind is OpKind.LOAD and len(op.output.dims) > 1]
+    return min(itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) for op in loads)
 
 
 def _column_block(ir: KernelIR, tile: str) -> str:

@@ -21,7 +21,7 @@ from ..passes.folds import folded
 from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
-from .columns import summed_column_config, tall_dims
+from .columns import reduced_column_config, summed_column_config, tall_dims
 from .exchanges import column_config, exchange_config, lone_warp_config, row_warp_config
 from .gathers import gather_config
 from .lanes import crossing_config, own_rows_config
@@ -144,6 +144,7 @@ def _of_a_kind(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[s
     """The knobs of the first kind of kernel with rules of its own that the region is of; empty for others."""
     return (
         ragged_config(ir, sizes, target)
+        or reduced_column_config(ir, target)
         or pair_config(ir, target)
         or step_sum_config(ir, sizes, target)
         or crossing_config(ir, sizes, target)
