@@ -8,8 +8,8 @@ from math import prod
 
 from ..config import Choice, Config
 from ..ir.analysis import tile_length
-from ..ir.attributes import AccessAttrs, site_of
-from ..ir.graph import KernelIR, Op, ValueIndex, walk
+from ..ir.attributes import site_of
+from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import itemsize
@@ -17,7 +17,7 @@ from ..passes.cluster_sums import summing
 from ..space.knobs import NUM_WARPS, PRECISION, SCHEDULE, SUM_CTAS
 from ..space.names import loop_site
 from ..target import Target
-from .operands import comes_by_element
+from .operands import comes_by_element, gathers
 from .sizes import known_ends, programs
 
 # Fitted by hand to 60 products of 15 sizes and 11 loops without any (H100, 2026-11-27), in microseconds. A turn is what
@@ -52,11 +52,6 @@ def cluster_sum_config(ir: KernelIR, config: Config, target: Target) -> dict[str
     launch = _Launch(found.region, found.tile, turn, config, target)
     blocks = min(_JOINED_US, key=launch.takes_us)
     return {name: blocks} if launch.takes_us(blocks) < _WORTH * launch.takes_us(1) else {}
-
-
-def _gathers(op: Op) -> bool:
-    """Whether an op loads what a tile of ints names."""
-    return op.kind is OpKind.LOAD and any(isinstance(i, ValueIndex) and i.axes for i in AccessAttrs.of(op).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +107,7 @@ class _Launch:
         """How many blocks the device has at once, of clusters of so many. Those that gather want the first-level cache
         for what they gather."""
         if not self._dots:
-            at_once = _AT_ONCE if any(_gathers(op) for op in self.turn) else _SLOW_AT_ONCE
+            at_once = _AT_ONCE if any(gathers(op, 1) for op in self.turn) else _SLOW_AT_ONCE
             return self.target.sm_count * at_once[blocks]
         if self._is_in_parts:
             sums = max(prod(d.extent.evaluate(self._sizes) for d in op.output.dims) for op in self._dots)

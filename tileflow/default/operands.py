@@ -12,16 +12,26 @@ from __future__ import annotations
 
 from math import gcd
 
+from ..config import Choice
 from ..expr import Expr
 from ..ir.access import box_order
 from ..ir.attributes import AccessAttrs
-from ..ir.graph import KernelIR, Op, SliceIndex, TileIndex
+from ..ir.graph import KernelIR, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Value, itemsize
+from ..space.access import access_knobs
+from ..space.knobs import LOAD_ACCESS, STORE_ACCESS, definition
 from ..target import Target
 
 LEAST_COPIED = 4  # bytes that an asynchronous copy moves
 _LONGEST = 16  # bytes of a vector
+
+
+def operands_of(op: Op) -> tuple[Value, Value]:
+    """The left and the right operand of a product."""
+    a, b = op.inputs[:2]
+    assert isinstance(a, Value) and isinstance(b, Value)
+    return a, b
 
 
 def comes_by_element(ir: KernelIR, operand: Value, target: Target, unaligned: bool = False) -> bool:
@@ -94,3 +104,23 @@ def _run(ir: KernelIR, load: Op) -> int:
 def _known(ir: KernelIR, bound: object) -> int:
     """The value of a bound in the example; 0, a multiple of everything, where only the device knows."""
     return ir.hint(bound) if isinstance(bound, Expr) and bound.symbols() <= ir.hints.keys() else 0
+
+
+def boxes_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """Descriptors wherever the target has a copy engine."""
+    return {k.name: "descriptor" for k in access_knobs(ir, target) if definition(k.name) in (LOAD_ACCESS, STORE_ACCESS)}
+
+
+def loaded_operands(ir: KernelIR) -> set[Value]:
+    """What products take as a load brought it, perhaps permuted."""
+    makers = ir.definitions
+    operands = {v for op in ir.walk() if op.kind is OpKind.DOT for v in operands_of(op)}
+    sources = {makers[v].values[0] if v in makers and makers[v].kind is OpKind.PERMUTE else v for v in operands}
+    return {v for v in sources if v in makers and makers[v].kind is OpKind.LOAD}
+
+
+def gathers(op: Op, axes: int) -> bool:
+    """Whether an op loads what a tile of ints of so many dimensions names."""
+    if op.kind is not OpKind.LOAD:
+        return False
+    return any(isinstance(item, ValueIndex) and len(item.axes) >= axes for item in AccessAttrs.of(op).index)

@@ -51,3 +51,8 @@ def tiles_of_axes(ir: KernelIR, wanted: Mapping[str, Choice]) -> tuple[int, ...]
     return tuple(
         -(-length // (block.evaluate(sizes) if block.symbols() <= sizes.keys() else 1)) for length, block in blocks
     )
+
+
+def register_elements(value: Value, sizes: Mapping[str, int]) -> int:
+    """Elements of a tile in registers, where each dimension is a power of two."""
+    return prod(pow2(d.extent.evaluate(sizes)) for d in value.dims)

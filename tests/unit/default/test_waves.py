@@ -12,7 +12,7 @@ import tileflow
 import tileflow.language as tfl
 from examples.matmul import matmul
 from tileflow.default import default_config
-from tileflow.default.products import DIRECT
+from tileflow.default.single_products import DIRECT
 from tileflow.target import Target, target
 
 H200, H20 = target("nvidia-h200"), target("nvidia-h20")

@@ -1,0 +1,83 @@
+"""First blocks of products in full precision: by multiply-adds, or in parts by the matrix units."""
+
+from __future__ import annotations
+
+from ..config import Choice
+from ..ir.attributes import site_of
+from ..ir.graph import KernelIR, Op
+from ..ir.kinds import OpKind
+from ..space.knobs import GROUP, MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION
+from ..space.precisions import parts_of_product
+from ..target import Target
+from .by_element import FEW_TURNS, deep_by_element
+from .operands import boxes_config, comes_by_element, contiguous_along, needs_box, operands_of
+from .output_blocks import HALF_OF_REGISTERS, MOST_SUMS, Shapes, in_registers, output_block, sides_of
+from .sizes import symbol, times
+
+# by multiply-adds: where the inner dimension is cut into blocks, and where it is whole
+PRECISE: Shapes = ((128, 128, 8), (128, 64, 8), (64, 64, 4))
+PRECISE_WHOLE: Shapes = ((64, 64, 8),)
+PRECISE_INNER = 16
+# in parts, by the matrix units
+TF32_PARTS: Shapes = ((128, 64, 4), (64, 64, 4))
+BF16_PARTS: Shapes = ((128, 128, 8), (128, 64, 4), (64, 64, 4))
+PARTS_INNER = 32
+# where a program holds more sums than those have registers for: other products', or whole rows of the result
+MANY_SUMS_IN_PARTS: Shapes = ((64, 64, 8), (32, 64, 8), (16, 64, 8))
+MOST_SUMS_IN_PARTS = 96  # registers of a thread: beside 64, operands that are split take another 146
+PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)  # where the right operand comes an element at a time
+
+
+def precise_config(
+    ir: KernelIR, op: Op, lengths: list[int], batch: int, target: Target, unaligned: bool
+) -> dict[str, Choice]:
+    """A product in full precision. By multiply-adds of each thread it is written out for the whole inner block, so that
+    this one is short, or the others are; the matrix units take it in parts."""
+    a, b = operands_of(op)
+    is_whole = not symbol(a.dims[-1])
+    parts = "" if is_whole else _parts(ir, op, target)
+    shapes = PRECISE_WHOLE if is_whole else PRECISE if not parts else TF32_PARTS if parts == "tf32x3" else BF16_PARTS
+    # split in registers on their way to the matrix units: elements that come one at a time need no copy before
+    by_element = bool(parts) and comes_by_element(ir, b, target, unaligned)
+    shapes = PARTS_BY_ELEMENT if by_element else shapes
+    fitting = in_registers(ir, op, shapes, target, MOST_SUMS_IN_PARTS if parts else MOST_SUMS)
+    inner = PARTS_INNER if parts else PRECISE_INNER
+    if parts and not fitting:
+        inner = PRECISE_INNER
+        wide = in_registers(ir, op, MANY_SUMS_IN_PARTS, target, MOST_SUMS_IN_PARTS) or MANY_SUMS_IN_PARTS[-1:]
+        m, n, warps = wide[0]
+    else:
+        m, n, warps = output_block(sides_of(ir, (a.dims[-2], b.dims[-1]), lengths), batch, fitting, target)
+    wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
+    if by_element and fitting and not unaligned and lengths[2] >= FEW_TURNS * inner:
+        tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
+        (m, n, warps), inner, limit = deep_by_element(ir, op, (m, n, warps), inner, tiles <= 2 * target.sm_count)
+        wanted[MAXNREG.name(ir)] = limit
+    dims = a.dims[-2], b.dims[-1], a.dims[-1]
+    wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, inner), strict=True)}
+    wanted[NUM_WARPS.name(ir)] = warps
+    wanted[NUM_STAGES.name(ir)] = 1 if by_element else 3
+    wanted[GROUP.name(ir)] = 8
+    if is_whole:  # else the assembler may load all operands at once, and then gives up
+        wanted[MAXNREG.name(ir)] = HALF_OF_REGISTERS
+    if parts:  # of each product: multiply-adds beside the matrix units would be as long as without them
+        wanted |= _all_in_parts(ir, target)
+    boxes = parts == "tf32x3" or (parts and any(needs_box(ir, v, target) for v in (a, b)))
+    return wanted | (boxes_config(ir, target) if boxes and not by_element else {})
+
+
+def _all_in_parts(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """Every product that the matrix units may take in parts: multiply-adds beside others' would be as long as without
+    them."""
+    chosen = {PRECISION.name(site_of(op)): _parts(ir, op, target) for op in ir.walk() if op.kind is OpKind.DOT}
+    return {name: parts for name, parts in chosen.items() if parts}
+
+
+def _parts(ir: KernelIR, op: Op, target: Target) -> str:
+    """The parts that the matrix units take operands in; empty where they take none. They take tf32 along the inner
+    dimension only, so that a right operand which lies otherwise is turned in registers: bfloat16 is faster then
+    (measured on an H200), and the only choice for short sums."""
+    offered = parts_of_product(ir, op, target)
+    if "tf32x3" not in offered:
+        return offered[0] if offered else ""
+    return "tf32x3" if contiguous_along(ir, operands_of(op)[1], -2) else "bf16x6"

@@ -1,0 +1,155 @@
+"""First blocks of a product that none is chained to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ..config import Choice
+from ..ir.analysis import in_full_precision
+from ..ir.attributes import AccessAttrs, site_of
+from ..ir.graph import KernelIR, Op
+from ..ir.kinds import OpKind
+from ..ir.pressure import beside_products
+from ..ir.types import Value, itemsize
+from ..passes.subtile import epilogue, subtilable
+from ..passes.transpose import is_loaded, transposable
+from ..space.knobs import FLATTEN, GROUP, NUM_STAGES, NUM_WARPS, ORDER, PERSISTENT, SUBTILE, TRANSPOSED
+from ..space.warp_groups import LEAST_COLUMNS, ROWS_OF_A_WARP
+from ..target import Target
+from .by_element import by_element_config
+from .few_rows import FEWEST_ROWS, LONG, few_rows_config
+from .full_precision import precise_config
+from .operands import boxes_config, comes_by_element, gathers, loaded_operands, operands_of
+from .output_blocks import HALF_OF_REGISTERS, MOST_WARPS, Shapes, in_registers, output_block, sides_of
+from .sizes import pow2, programs, register_elements, symbol, times
+from .streaming import extent_length
+
+FEW_ROWS = 64  # of a product that only streams its right operand (:mod:`few_rows`)
+DIRECT: Shapes = ((128, 256, 8), (128, 128, 8), (64, 256, 4), (64, 128, 4), (64, 64, 4))
+# tall where the right operand is made in registers, which each program does anew
+COMPUTED: Shapes = ((256, 64, 4), (128, 64, 4))
+# small enough for two blocks a multiprocessor: one unpacks while the other multiplies
+TURNED: Shapes = ((128, 128, 8), (128, 64, 4))
+LEAST_STAGES = 3  # of operands, for a program to walk over tiles
+
+
+def lone_config(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, Choice]:
+    """A region whose first product none takes columns of."""
+    return _single(ir, op, target, unaligned) | _plane(ir, op)
+
+
+def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, Choice]:
+    """One product: an output block as large as leaves every multiprocessor a program. A multiprocessor with one small
+    block waits for memory, so that its turns are twice as long: at 1.3 to 1.4 times the speed for 128 x 4096 x 4096 and
+    128 x 8192 x 8192 in bfloat16."""
+    a, b = operands_of(op)
+    dims = a.dims[-2], b.dims[-1], a.dims[-1]
+    lengths = [extent_length(ir, d.tile, d.extent) for d in dims]
+    batch = 1
+    for d in a.dims[:-2]:
+        batch *= extent_length(ir, d.tile, d.extent)
+    for name in ir.grid:
+        if ir.tiles[name].block.constant == 1:
+            batch *= extent_length(ir, name, ir.tiles[name].block)
+    direct = is_loaded(b, ir.definitions)
+    turned = site_of(op) in transposable(ir) and target.has_wgmma
+    if target.vendor == "nvidia" and in_full_precision(op):
+        return precise_config(ir, op, lengths, batch, target, unaligned)
+    if pow2(lengths[0]) <= FEW_ROWS:
+        return few_rows_config(ir, op, lengths, direct, turned, target)
+    by_element = [comes_by_element(ir, v, target, unaligned) for v in (a, b)]
+    if direct and target.has_wgmma and any(by_element):
+        return by_element_config(ir, op, lengths, batch, target, by_element, unaligned)
+    together = beside_products(ir)
+    shapes = in_registers(ir, op, DIRECT if direct else TURNED if turned else COMPUTED, target)
+    shapes = in_registers(ir, op, _rows_beside_few_columns(ir, target), target) or shapes
+    m, n, warps = output_block(sides_of(ir, dims, lengths), batch, shapes, target)
+    k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
+    tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
+    has_blocks = symbol(dims[1]) in {block.name for block in ir.blocks}
+    is_lone = tiles <= target.sm_count and has_blocks and lengths[2] >= LONG * k
+    if direct and target.has_wgmma and m == FEWEST_ROWS and is_lone:
+        k *= 2
+    wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
+    sizes = m, n, min(k, max(pow2(lengths[2]), 16))
+    wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, sizes, strict=True)}
+    wanted[TRANSPOSED.name(site_of(op))] = turned
+    wanted[NUM_WARPS.name(ir)] = warps
+    wanted[NUM_STAGES.name(ir)] = (4 if direct or turned else 3) if target.vendor == "nvidia" else 2
+    wanted[GROUP.name(ir)] = 8
+    if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
+        wanted |= _halves(ir)
+    walks = programs(ir, wanted) > target.sm_count and not turned  # transposed products are slower so
+    if walks and boxes_config(ir, target) and _has_stages_beside_stores(ir, wanted, target):
+        wanted |= _persistent(ir)
+        # one loop has the sums of a tile and of the next, which leaves no registers for other products or for addresses
+        gathered = any(gathers(ir.definitions[v], 1) for v in (a, b) if v in ir.definitions)
+        wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1 and not gathered
+    return wanted | boxes_config(ir, target)
+
+
+def _rows_beside_few_columns(ir: KernelIR, target: Target) -> Shapes:
+    """Rows enough for two warp groups to share a product of fewer columns than an instruction has, as a network's last
+    layer is: with 64 rows such a launch has two warps, and none of its products a warp group (1048576 positions through
+    layers of 64, four columns last: 313 us so, 101 by 256 rows in eight warps; H100, by hand, 2026-11-26)."""
+    dots = [op for op in ir.walk() if op.kind is OpKind.DOT] if target.has_warp_groups else []
+    lengths = {d.extent: extent_length(ir, d.tile, d.extent) for op in dots for d in op.output.dims[-1:]}
+    columns, widest = pow2(min(lengths.values(), default=LEAST_COLUMNS)), pow2(max(lengths.values(), default=0))
+    rows = MOST_WARPS * ROWS_OF_A_WARP * LEAST_COLUMNS // columns
+    return ((rows, widest, MOST_WARPS),) if columns < LEAST_COLUMNS else ()
+
+
+def _plane(ir: KernelIR, op: Op) -> dict[str, Choice]:
+    """Rows and columns of the result as the two fastest axes, wherever the author has others: bands of tiles are of
+    these two. Those of columns and parts of the inner dimension shared no rows in the second-level cache."""
+    a, b = operands_of(op)
+    own = [n for n, name in enumerate(ir.grid) if name in (a.dims[-2].tile, b.dims[-1].tile)]
+    others = [n for n in range(len(ir.grid)) if n not in own]
+    if len(own) < 2 or not others:
+        return {}
+    return {ORDER.name(ir): ",".join(map(str, (*others, *own)))}
+
+
+def _persistent(ir: KernelIR) -> dict[str, Choice]:
+    """A program a multiprocessor. One loop over tiles and their steps keeps the pipeline full from tile to tile, and a
+    block stored by halves leaves shared memory for another stage of it."""
+    wanted: dict[str, Choice] = {
+        PERSISTENT.name(ir): 1,
+        FLATTEN.name(ir): True,
+        GROUP.name(ir): 16,
+    }
+    return wanted | {SUBTILE.name(site): 2 for site in subtilable(ir)}
+
+
+def _has_stages_beside_stores(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> bool:
+    """Whether a program that walks over tiles has shared memory for three stages of operands beside the blocks that it
+    loads and stores behind the products meanwhile: loads take it for their boxes, or to get into a product's layout.
+    Tiles of 64 rows and of 512 columns, the group of a norm, have two stages so, and three where each program has one
+    tile: 177 and 113 us for 1024 x 8192 x 4096 in bfloat16 (H100, 2026-11-24)."""
+    sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
+    sizes |= {name: choice for name, choice in wanted.items() if name in sizes and isinstance(choice, int)}
+    halved = subtilable(ir)
+    stored = sum(
+        register_elements(value, sizes)
+        * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype)
+        // (2 if site_of(op) in halved else 1)
+        for op in ir.body.ops
+        if op.kind is OpKind.STORE and isinstance(value := op.inputs[0], Value)
+    )
+    operands = loaded_operands(ir)
+    loaded = [op.output for op in ir.body.ops if op.kind is OpKind.LOAD and op.output not in operands]
+    beside = max((register_elements(v, sizes) * itemsize(v.type.dtype) for v in loaded), default=0)
+    staged = sum(register_elements(v, sizes) * itemsize(v.type.dtype) for v in operands)
+    return LEAST_STAGES * staged + stored + beside <= target.smem_per_block
+
+
+def _halves(ir: KernelIR) -> dict[str, Choice]:
+    """The choice to compute by halves where an epilogue needs a value twice: two tiles are alive at a time then, and an
+    accumulator alone fills half a thread's registers."""
+    wanted: dict[str, Choice] = {}
+    for site, store in subtilable(ir).items():
+        reads = Counter(v for op in epilogue(ir, store) or () for v in op.values if len(v.dims) > 1)
+        if any(count > 1 for count in reads.values()):
+            wanted[SUBTILE.name(site)] = 2
+    return wanted
