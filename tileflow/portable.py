@@ -39,7 +39,7 @@ from .emit.source import TritonSource
 from .errors import ConfigError, KernelError, TraceError
 from .lowered import DIVISIBLE, Lowered
 from .passes.lengthen import Reach, never_looped
-from .space.knobs import CTAS, FLATTEN, GRID, SCHEDULE, STATIC, SUM_CTAS, UNROLL, WARP_SPECIALIZE, definition
+from .space.knobs import CTAS, FLATTEN, GRID, LOOP_CTAS, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
 from .space.names import region_of
 
 # Tried in turn: the first whose config fits the target. By the last one only reductions are longer.
@@ -99,9 +99,9 @@ def _pipelined_config(lowered: Lowered, config: Config) -> Config:
     """``config``, its warp-specialised launches pipelined, and none with clusters: what they leave open says nothing of
     boxes and warps, so that they have the default, or where host code's choices do not allow that, their own blocks
     and the default for what they leave open."""
-    shared = [name for name, choice in config.items if SUM_CTAS.matches(name) and choice != SUM_CTAS.default]
+    shared = [name for name, choice in config.items if LOOP_CTAS.matches(name) and choice != LOOP_CTAS.default]
     if shared:
-        config = lowered.space.adapt(config.with_(dict.fromkeys(shared, SUM_CTAS.default)).to_dict())
+        config = lowered.space.adapt(config.with_(dict.fromkeys(shared, LOOP_CTAS.default)).to_dict())
     regions = _specialised_regions(config)
     if not regions:
         return config

@@ -4,7 +4,7 @@ Products get the block sizes that keep the matrix units fed (:mod:`products`); e
 program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every
 multiprocessor busy (:mod:`streaming`), or the blocks of a cluster hold a row that is too long for one
 (:mod:`clusters`). Where programs are still fewer than multiprocessors, those share the turns of loops
-(:mod:`spreading`), or the blocks of clusters share them and add up their sums (:mod:`cluster_sums`).
+(:mod:`spreading`), or the blocks of clusters share them and add up their sums (:mod:`cluster_loops`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..space.knobs import NUM_STAGES
 from ..target import Target
-from .cluster_sums import cluster_sum_config
+from .cluster_loops import cluster_loop_config
 from .clusters import cluster_config
 from .full_blocks import full_blocks_config
 from .products import product_config, warps_of_products
@@ -46,7 +46,7 @@ def default_config(
         spread |= spread_config(ir, config.to_dict(), target)
     if not (pipelined or unaligned):
         for ir in regions:
-            spread |= cluster_sum_config(ir, config, target)
+            spread |= cluster_loop_config(ir, config, target)
     return space.normalise(space.repair(config.with_(spread))) if spread else config
 
 

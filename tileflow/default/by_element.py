@@ -64,7 +64,7 @@ def by_element_config(
     if is_largest and _has_masks_of_rows(ir, op, lengths, (m, n)):
         k = min(k, INNER_WITH_MASKS)
     if not is_largest and not _lie_along_inner(ir, op) and not unaligned and lengths[2] >= FEW_TURNS * k:
-        # of fewer programs of 8 warps two share each multiprocessor, as blocks of clusters (:mod:`cluster_sums`)
+        # of fewer programs of 8 warps two share each multiprocessor, as blocks of clusters (:mod:`cluster_loops`)
         alone = warps > MOST_WARPS and tiles((m, n, warps)) <= target.sm_count
         paired = warps == MOST_WARPS and target.sm_count < tiles((m, n, warps)) <= 2 * target.sm_count
         k *= 2 if alone or paired or (both and at_run_time) else 1

@@ -14,7 +14,7 @@ from ..ir.op_table import OPS
 from ..ir.opdef import Trait
 from ..ir.pressure import live_tiles
 from ..ir.types import Dim, itemsize
-from ..passes.cluster_sums import summing
+from ..passes.cluster_loops import shared_loop
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .sizes import block_symbols, known_ends, pow2, programs
@@ -58,10 +58,10 @@ def _is_whole(ir: KernelIR, dim: Dim) -> bool:
 
 def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """Sums of columns, of which nothing else becomes: as many neighbours of a row as leave enough programs of which
-    clusters share the turns (:mod:`cluster_sums`), and long pieces. Sums of 1048576 x 32 numbers took 1674 us a column
+    clusters share the turns (:mod:`cluster_loops`), and long pieces. Sums of 1048576 x 32 numbers took 1674 us a column
     at a time, 493 with clusters, and 95 by 4 columns, of 100000 x 256 253 and 53 by 32, of 4096 x 3000 98 and 23
     (float32, H100, by hand, 2026-11-27)."""
-    found = summing(ir) if target.has_clusters else None
+    found = shared_loop(ir) if target.has_clusters else None
     column = _column_block(found.region, found.tile) if found is not None else ""
     if found is None or not column or not known_ends(found.region, found.tile, *ir.grid):
         return {}
@@ -89,7 +89,7 @@ def reduced_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     202 by one over 32 of 32, and 139 by one over 128 of 16, a sector of memory (H200, 81 configs that a search tried,
     2026-11-27). Empty for others, and where it was not measured."""
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
-    if target.vendor != "nvidia" or not loops or summing(ir) is not None:
+    if target.vendor != "nvidia" or not loops or shared_loop(ir) is not None:
         return {}
     tiles = {TileAttrs.of(loop).tile for loop in loops}
     columns = {_column_block(ir, tile) for tile in tiles}

@@ -1,5 +1,5 @@
 """The Triton text of rows that the blocks of a cluster hold together: which part a block has, and how they exchange.
-(What they sum of a loop's turns: :mod:`cluster_sums`.)
+(What they sum of a loop's turns: :mod:`cluster_loops`.)
 
 Triton knows nothing of such clusters. A block stores its number into a box of every block, at its own place, and waits
 for the cluster. Its box then has all numbers, which it combines in their order, so that every block gets the same.
@@ -13,7 +13,7 @@ from ..expr import Expr
 from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.types import Value
-from ..space.cluster_sums import LEAST_BOX
+from ..space.cluster_loops import LEAST_BOX
 from .context import Context
 from .dtypes import triton_dtype
 from .plan import PART

@@ -9,7 +9,7 @@ from ..ir.types import Dim
 from ..space.knobs import CUTLASS_NAME, NUM_STAGES, NUM_WARPS, VENDOR_OPTIONS
 from ..target import Target
 from . import atomics as _atomics
-from . import cluster_sums as _cluster_sums
+from . import cluster_loops as _cluster_loops
 from . import escapes as _escapes
 from . import full_blocks as _full_blocks
 from . import grid
@@ -43,7 +43,7 @@ _FAMILIES = (
     _random_numbers,
     _reductions,
     _scans,
-    _cluster_sums,
+    _cluster_loops,
     _tiles,
     _views,
 )  # imported for their rules

@@ -41,7 +41,7 @@ class OpKind(StrEnum):
     COMBINE_SCAN = "combine_scan"
     DOT = "dot"
     AWAIT_DOT = "await_dot"
-    CLUSTER_SUM = "cluster_sum"
+    CLUSTER_REDUCE = "cluster_reduce"
     DOT_SCALED = "dot_scaled"
     WHERE_MASK = "where_mask"
     INLINE_ASM = "inline_asm"

@@ -12,7 +12,7 @@ from ..ir.verify import verify
 from .agreeing_lanes import agree
 from .along_memory import turn_along_memory
 from .await_dot import await_dots
-from .cluster_sums import sum_in_clusters
+from .cluster_loops import share_in_cluster
 from .cut_products import cut_products
 from .dead_code import remove_dead_code
 from .exponents import fuse_exponents, sink_scales
@@ -78,8 +78,8 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
         ir = _run(drop_unit_batches, ir, choice.unit_blocks)
     for tile, programs in choice.spread_loops:
         ir = _run(spread, ir, tile, programs)
-    for tile, blocks in choice.cluster_sums:
-        ir = _run(sum_in_clusters, ir, tile, blocks)
+    for tile, blocks in choice.cluster_loops:
+        ir = _run(share_in_cluster, ir, tile, blocks)
     ir = _run(agree, ir)
     for step in (place_masks, remove_dead_code) if choice.in_consumers else (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)

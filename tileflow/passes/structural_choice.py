@@ -12,8 +12,8 @@ class StructuralChoice:
     ``rolled_reductions``: these become loops over blocks of the dimension. ``subtiled_stores``: these are done in two
     halves, with what leads to them. ``transposed_products``: these are computed as the transposed product of the
     swapped operands. ``unit_blocks``: the block symbols that are 1, so that products over such batches are of matrices.
-    ``spread_loops``: tiles whose loops' turns are dealt out, and to how many programs. ``cluster_sums``: tiles of loops
-    whose turns the blocks of a cluster share, and how many blocks. ``in_consumers``: a product's left operand is
+    ``spread_loops``: tiles whose loops' turns are dealt out, and to how many programs. ``cluster_loops``: tiles of
+    loops whose turns the blocks of a cluster share, and how many blocks. ``in_consumers``: a product's left operand is
     computed by warps that await it themselves, so that transposed products leave transposed results.
     """
 
@@ -22,5 +22,5 @@ class StructuralChoice:
     transposed_products: tuple[str, ...] = ()
     unit_blocks: tuple[str, ...] = ()
     spread_loops: tuple[tuple[str, int], ...] = ()
-    cluster_sums: tuple[tuple[str, int], ...] = ()
+    cluster_loops: tuple[tuple[str, int], ...] = ()
     in_consumers: bool = False

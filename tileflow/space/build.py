@@ -14,7 +14,7 @@ from ..passes.roll import rollable
 from ..target import Target
 from .access import access_constraints, access_knobs, subtile_knobs
 from .blocks import block_knobs, reduction_knob
-from .cluster_sums import cluster_sum_constraints, cluster_sum_knob
+from .cluster_loops import cluster_loop_constraints, cluster_loop_knob
 from .clusters import cluster_constraints, cluster_parts, with_cluster_knob
 from .constraints import constraints
 from .extents import Extents
@@ -45,7 +45,7 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
         found += access_constraints(ir, extents, target)
         found += grid_constraints(ir, knobs)
         found += cluster_constraints(ir, target)
-        found += cluster_sum_constraints(ir, extents, target)
+        found += cluster_loop_constraints(ir, extents, target)
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()
     environment = tuple(sorted((n, v) for n, v in target.symbols().items() if n in symbols))
     return ConfigSpace(tuple(knobs.values()), tuple(_distinct(found)), environment)
@@ -107,7 +107,7 @@ def _region_knobs(
     own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}
     own += full_block_knobs(ir, extents, known, target)
-    own += cluster_sum_knob(ir, target, known)
+    own += cluster_loop_knob(ir, target, known)
     knobs = [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]
     schedules = list(schedule_knobs(ir, target))
     return of_each_schedule(ir, [*knobs, *schedules]) if schedules else knobs

@@ -11,7 +11,7 @@ from ..ir.graph import KernelIR
 from ..ir.types import Dim
 from ..passes.clusters import Row, Whole, clustered_row
 from ..target import Target
-from .knobs import CTAS, NUM_WARPS, PERSISTENT, SUM_CTAS
+from .knobs import CTAS, LOOP_CTAS, NUM_WARPS, PERSISTENT
 
 LEAST_ROW = 1 << 14  # of shorter ones a block holds all
 _DOWN: Direction = "down"
@@ -81,7 +81,7 @@ def without_clusters(space: ConfigSpace, config: Config) -> Config:
     """``config``, or where a launch of it has clusters, the nearest one of ``space`` in which none has: what launches
     through Triton knows of no clusters. Raises ConfigError where the rest of ``config`` is none of ``space``."""
     has_blocks = [
-        name for name, choice in config.items if choice != 1 and any(k.matches(name) for k in (CTAS, SUM_CTAS))
+        name for name, choice in config.items if choice != 1 and any(k.matches(name) for k in (CTAS, LOOP_CTAS))
     ]
     return space.repair(config.with_(dict.fromkeys(has_blocks, 1))) if has_blocks else config
 

@@ -14,7 +14,7 @@ from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from ..passes.roll import apart
 from ..target import Target
-from .cluster_sums import boxes
+from .cluster_loops import boxes
 from .dtypes import unsupported
 from .extents import Extents
 from .knobs import CTAS, MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION, STAGES, STATIC, UNROLL

@@ -162,7 +162,7 @@ SPREAD = LoopKnob(
     why="so many programs share the loop's turns, where the grid alone leaves multiprocessors idle",
 )
 
-SUM_CTAS = LoopKnob(
+LOOP_CTAS = LoopKnob(
     "ctas",
     (1, 2, 4, 8),
     default=1,
@@ -170,7 +170,7 @@ SUM_CTAS = LoopKnob(
     where="Hopper; the launch's only loop, if all that its turns hand on are sums, nothing is written before it ends, "
     "and it is neither unrolled nor written out; not persistent",
     why="blocks of a cluster share the loop's turns and add up their sums by shared memory, where the grid alone "
-    "leaves multiprocessors idle ([sums over clusters](../explanations/warp-specialisation.md#sums-over-clusters))",
+    "leaves multiprocessors idle ([sums over clusters](../explanations/warp-specialisation.md#loops-over-clusters))",
 )
 
 MULTI_BUFFER = LoopKnob(
@@ -362,7 +362,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         UNROLL,
         STATIC,
         SPREAD,
-        SUM_CTAS,
+        LOOP_CTAS,
         MULTI_BUFFER,
         WARP_SPECIALIZE,
         FULL_BLOCKS,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..config import Config
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
-from ..passes.cluster_sums import summing
+from ..passes.cluster_loops import shared_loop
 from ..passes.roll import rollable
 from ..passes.spread import spreadable
 from ..passes.structural_choice import StructuralChoice
@@ -16,7 +16,7 @@ from ..passes.transpose import transposable
 from ..passes.unit_batches import as_matrices, batch_blocks
 from ..schedule.computed import Computed
 from ..schedule.structure import find_structure
-from .knobs import SCHEDULE, SPREAD, SUBTILE, SUM_CTAS, TRANSPOSED
+from .knobs import LOOP_CTAS, SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
 from .names import loop_site
 
 
@@ -40,9 +40,9 @@ def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
         spread_loops=tuple(
             (tile, n) for tile in spreadable(ir) if (n := SPREAD.chosen(config, loop_site(ir, tile))) > 1
         ),
-        cluster_sums=tuple(
+        cluster_loops=tuple(
             (found.tile, n)
-            for found in (summing(ir),)
-            if found is not None and (n := SUM_CTAS.chosen(config, loop_site(ir, found.tile))) > 1
+            for found in (shared_loop(ir),)
+            if found is not None and (n := LOOP_CTAS.chosen(config, loop_site(ir, found.tile))) > 1
         ),
     )

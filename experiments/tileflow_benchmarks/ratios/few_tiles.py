@@ -5,7 +5,7 @@ and sums of few rows or columns.
     python -m tileflow_benchmarks.ratios.few_tiles --out DIR --dry-run        builds only, without one
 
 Results are checked against float64 first. Then the default, the same with one block for each program where it has a
-cluster of several (:mod:`tileflow.passes.cluster_sums`), and torch's call are timed in turns in one process.
+cluster of several (:mod:`tileflow.passes.cluster_loops`), and torch's call are timed in turns in one process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tileflow.build.compile import build
 from tileflow.config import Config
 from tileflow.lowered import Lowered
 from tileflow.measure.timing import DeviceSampler
-from tileflow.space.knobs import SUM_CTAS
+from tileflow.space.knobs import LOOP_CTAS
 from tileflow.target import target
 
 from .command import DefaultsBeside
@@ -141,7 +141,7 @@ CASES = (
 def configs(lowered: Lowered) -> dict[str, Config]:
     """Return the default, and the same with one block for each program where it has several."""
     default = lowered.default
-    several = {name: 1 for name, choice in default.items if SUM_CTAS.matches(name) and choice != 1}
+    several = {name: 1 for name, choice in default.items if LOOP_CTAS.matches(name) and choice != 1}
     return {_DEFAULT: default} | ({_ALONE: lowered.space.normalise(default.with_(several))} if several else {})
 
 

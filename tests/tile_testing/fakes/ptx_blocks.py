@@ -1,6 +1,6 @@
 """The PTX of sums over clusters, run on a CPU: the threads of all blocks, between barriers in any order.
 
-It knows the instructions of :mod:`tileflow.emit.cluster_sums` and no others. A word of shared memory that one thread
+It knows the instructions of :mod:`tileflow.emit.cluster_loops` and no others. A word of shared memory that one thread
 writes and another one reads or writes, with no barrier of the cluster between, is a race, which raises.
 """
 

@@ -17,11 +17,11 @@ from examples.matmul import matmul
 from tileflow.api import Kernel
 from tileflow.build.compile import build
 from tileflow.config import Config
-from tileflow.emit.cluster_sums import sum_text
+from tileflow.emit.cluster_loops import reduce_text
 from tileflow.emit.clusters import REGISTERS
 from tileflow.kernels import flash
 from tileflow.lowered import Lowered
-from tileflow.space.cluster_sums import BOXES
+from tileflow.space.cluster_loops import BOXES
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -49,7 +49,7 @@ def test_the_first_block_has_the_sum_of_each_register(
     parts: int, count: int, warps: int, dtype: str, seed: int
 ) -> None:
     """Of some of a block's threads, in any order between barriers; no two meet in a word between two barriers."""
-    text, size = sum_text(parts, dtype, count, warps * 32), REGISTERS[dtype][2]
+    text, size = reduce_text(parts, dtype, count, warps * 32), REGISTERS[dtype][2]
     (room,) = map(int, re.findall(r"box\[(\d+)\]", text))
     assert room <= BOXES or count == 1
     order = random.Random(seed)
@@ -61,13 +61,13 @@ def test_the_first_block_has_the_sum_of_each_register(
 
 def test_floats_are_added_in_pairs() -> None:
     own = {(p, 0): [v] for p, v in enumerate([1.0, 1e17, -1e17, 1.0])}
-    ptx_blocks.run(sum_text(4, "float64", 1, 32), own, 8, random.Random(0))
+    ptx_blocks.run(reduce_text(4, "float64", 1, 32), own, 8, random.Random(0))
     assert own[0, 0] == [(1.0 + 1e17) + (-1e17 + 1.0)]
 
 
 def test_a_word_that_is_read_while_another_thread_writes_it_is_found() -> None:
     """The executor itself: without its last barrier a text has a race."""
-    text = sum_text(2, "float32", 1, 32)
+    text = reduce_text(2, "float32", 1, 32)
     broken = text.replace("barrier.cluster.wait.acquire;", "", 1)
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(9):

@@ -15,7 +15,7 @@ from ..expr import Expr
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
-from ..space.cluster_sums import BOXES, FEW, LEAST_BOX, texts
+from ..space.cluster_loops import BOXES, FEW, LEAST_BOX, texts
 from ..space.knobs import NUM_WARPS
 from .clusters import REGISTERS
 from .context import Context
@@ -25,8 +25,8 @@ from .table import TRITON
 _VECTOR = 16  # bytes that an instruction stores
 
 
-@TRITON.emits(OpKind.CLUSTER_SUM)
-def cluster_sum(e: Context, op: Op) -> None:
+@TRITON.emits(OpKind.CLUSTER_REDUCE)
+def cluster_reduce(e: Context, op: Op) -> None:
     """One assembly text for all of a thread's registers."""
     (value,) = op.inputs
     assert isinstance(value, Value)
@@ -36,8 +36,8 @@ def cluster_sum(e: Context, op: Op) -> None:
     elements = prod(e.plan.extent(d.extent) for d in value.dims)
     # Triton pads what is less, and repeats the text, boxes and all, for what is more
     count = max(elements // threads, min(elements, FEW))
-    room = BOXES // sum(_texts(e, other, threads) for other in e.plan.ir.walk() if other.kind is OpKind.CLUSTER_SUM)
-    text = sum_text(e.plan.cluster, held, count, threads, room)
+    room = BOXES // sum(_texts(e, other, threads) for other in e.plan.ir.walk() if other.kind is OpKind.CLUSTER_REDUCE)
+    text = reduce_text(e.plan.cluster, held, count, threads, room)
     ptx = e.module.constant(f"_SUM_OF_{count}_{held.upper()}", f'tl.constexpr("""{text}""")')
     constraints = ",".join([f"={letter}"] * count + [str(n) for n in range(count)])
     name = e.names.of(op.output, "v")
@@ -54,7 +54,7 @@ def _texts(e: Context, op: Op, threads: int) -> int:
     return texts(Expr.of(elements), Expr.of(threads), len(dims)).evaluate({})
 
 
-def sum_text(parts: int, dtype: str, count: int, threads: int, room: int = BOXES) -> str:
+def reduce_text(parts: int, dtype: str, count: int, threads: int, room: int = BOXES) -> str:
     """The PTX by which each of so many threads of a cluster's first block gets the sum of its ``count`` registers and
     those of the same thread of all ``parts`` blocks. The operands are the registers, which it leaves changed. ``room``:
     bytes for its boxes."""

@@ -13,7 +13,7 @@ from tileflow.ir.attributes import TileAttrs
 from tileflow.ir.graph import KernelIR, Op
 from tileflow.ir.kinds import OpKind
 from tileflow.ir.verify import verify
-from tileflow.passes.cluster_sums import refusal, sum_in_clusters, summing
+from tileflow.passes.cluster_loops import refusal, share_in_cluster, shared_loop
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -42,37 +42,37 @@ def loop_of(ir: KernelIR) -> Op:
 )
 def test_sums_are_shared(kernel: Kernel, args: tuple[torch.Tensor, ...]) -> None:
     ir = region(kernel, *args)
-    found = summing(ir)
+    found = shared_loop(ir)
     assert found is not None and found.tile == "tile_k" and not found.rolled
-    shared = sum_in_clusters(ir, "tile_k", 4)
+    shared = share_in_cluster(ir, "tile_k", 4)
     verify(shared)
     *_, last = shared.body.ops
     assert last.kind is OpKind.IF and not last.regions[1].ops
     assert shared.tiles["tile_k"].dealt == "tile_k.part" and shared.cluster == ("tile_k.part",)
     assert shared.grid == ir.grid
     outside = [op.kind for op in shared.body.ops]
-    assert outside.count(OpKind.CLUSTER_SUM) == len(loop_of(ir).outputs) and OpKind.STORE not in outside
+    assert outside.count(OpKind.CLUSTER_REDUCE) == len(loop_of(ir).outputs) and OpKind.STORE not in outside
     assert any(op.kind is OpKind.STORE for op in last.regions[0].ops)
 
 
 def test_what_is_written_whole_is_shared_where_it_is_a_loop() -> None:
     for kernel in (kernels.whole_rows, kernels.whole_columns):
         ir = region(kernel, X)
-        found = summing(ir)
+        found = shared_loop(ir)
         assert found is not None and found.rolled == "reduce:sum#0" and found.region is not ir
-        verify(sum_in_clusters(found.region, found.tile, 8))
-    assert summing(region(kernels.whole_softmax, X)) is None
+        verify(share_in_cluster(found.region, found.tile, 8))
+    assert shared_loop(region(kernels.whole_softmax, X)) is None
 
 
 def test_what_a_branch_does_before_the_loop_would_be_done_by_every_block() -> None:
     """8 of them added 8 where the author adds 1."""
     for kernel in (kernels.stored_in_a_branch_before, kernels.whole_with_a_branch_behind):
-        assert summing(region(kernel, X, X[:, 0])) is None
+        assert shared_loop(region(kernel, X, X[:, 0])) is None
 
 
 def test_what_a_sum_begins_with_is_added_once() -> None:
     """Every block begins with zero; the first one adds the author's number behind the loop."""
-    shared = sum_in_clusters(region(kernels.continued, X, X[:, 0]), "tile_k", 2)
+    shared = share_in_cluster(region(kernels.continued, X, X[:, 0]), "tile_k", 2)
     started = [shared.definitions[v] for v in loop_of(shared).values]
     assert [op.kind for op in started] == [OpKind.FULL] * len(started)
     assert all(op.inputs == (0.0,) for op in started)
@@ -92,6 +92,6 @@ def test_what_a_sum_begins_with_is_added_once() -> None:
 def test_refusals_say_why(kernel: Kernel, reason: str) -> None:
     ir = region(kernel, X)
     assert reason in refusal(ir, loop_of(ir))
-    assert summing(ir) is None
+    assert shared_loop(ir) is None
     with pytest.raises(InternalError, match=reason):
-        sum_in_clusters(ir, TileAttrs.of(loop_of(ir)).tile, 2)
+        share_in_cluster(ir, TileAttrs.of(loop_of(ir)).tile, 2)

@@ -3,7 +3,7 @@
 A product of few rows and columns that sums over many has few programs, each with many turns: 200 x 1000 x 2048 fills
 half of 132 multiprocessors, and they run through 2048. Where all that a loop hands from turn to turn are sums, block
 ``p`` of ``n`` takes the turns ``p``, ``p + n``, ``p + 2n`` ..., from zero each; behind the loop the first block has the
-sum of all (:mod:`tileflow.emit.cluster_sums`), and does what is left of the program alone.
+sum of all (:mod:`tileflow.emit.cluster_loops`), and does what is left of the program alone.
 
 So nothing may be written, or seen, before the loop ends, and the loop is the only one: another one would be done by
 every block, or by one while the others are done. (Splitting a product's inner dimension, as CUTLASS does by clusters or
@@ -30,7 +30,7 @@ _LOOPS = (OpKind.FOR, OpKind.WHILE)
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
+class SharedLoop:
     """A loop whose turns the blocks of a cluster may share. ``region``: which has the loop: the author's, or the one in
     which the reduction ``rolled`` is a loop, which it is not else."""
 
@@ -45,22 +45,22 @@ class Summing:
 
 
 @once
-def summing(ir: KernelIR) -> Summing | None:
+def shared_loop(ir: KernelIR) -> SharedLoop | None:
     """The loop of a region whose turns the blocks of a cluster may share: its only one, or that of its only reduction,
     if that is rolled into one loop."""
     rolled = [site for site in rollable(ir) if not site.startswith(ROW)]
     loop = _loop(ir)
     if loop is not None:
-        return None if refusal(ir, loop) else Summing(ir, loop)
+        return None if refusal(ir, loop) else SharedLoop(ir, loop)
     if len(rolled) != 1:
         return None
     (site,) = rolled
     region = roll(ir, site)
     loop = _loop(region)
-    return None if loop is None or refusal(region, loop) else Summing(region, loop, site)
+    return None if loop is None or refusal(region, loop) else SharedLoop(region, loop, site)
 
 
-def sum_in_clusters(ir: KernelIR, name: str, blocks: int) -> KernelIR:
+def share_in_cluster(ir: KernelIR, name: str, blocks: int) -> KernelIR:
     """The region with the turns of the loop over tile ``name`` dealt to so many blocks of a cluster. Raises
     InternalError where :func:`refusal` says why not."""
     loop = _loop(ir)
@@ -140,7 +140,7 @@ class _Shared:
         rest = list[Op]()
         for entry, start, part, out in zip(entries, starts, parts, self._loop.outputs, strict=True):
             total = out if start == entry else self._again(out)
-            shared.append(self._op(OpKind.CLUSTER_SUM, (part,), total))
+            shared.append(self._op(OpKind.CLUSTER_REDUCE, (part,), total))
             if total != out:
                 attrs = PointwiseAttrs("add", out.type.dtype)
                 rest.append(Op(OpKind.POINTWISE, (total, entry), (out,), attrs, (), self._loop.loc))

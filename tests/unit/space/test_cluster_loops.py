@@ -10,7 +10,7 @@ from examples.int4_matmul import int4_matmul
 from examples.matmul import matmul
 from tileflow.lowered import Lowered
 from tileflow.portable import portable_sources
-from tileflow.space.cluster_sums import BOXES, MOST_REGISTERS
+from tileflow.space.cluster_loops import BOXES, MOST_REGISTERS
 from tileflow.space.clusters import without_clusters
 from tileflow.target import target
 

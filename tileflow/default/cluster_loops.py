@@ -13,8 +13,8 @@ from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import itemsize
-from ..passes.cluster_sums import summing
-from ..space.knobs import NUM_WARPS, PRECISION, SCHEDULE, SUM_CTAS
+from ..passes.cluster_loops import shared_loop
+from ..space.knobs import LOOP_CTAS, NUM_WARPS, PRECISION, SCHEDULE
 from ..space.names import loop_site
 from ..target import Target
 from .operands import comes_by_element, gathers
@@ -36,10 +36,10 @@ _MOST_WARPS = 8  # of a block of which there are two
 _ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there are more at once
 
 
-def cluster_sum_config(ir: KernelIR, config: Config, target: Target) -> dict[str, Choice]:
+def cluster_loop_config(ir: KernelIR, config: Config, target: Target) -> dict[str, Choice]:
     """So many blocks for each program as end the launch soonest, all at once. ``config``: the rest of the choices."""
-    found = summing(ir) if target.has_clusters else None
-    name = SUM_CTAS.name(loop_site(ir, found.tile)) if found is not None else ""
+    found = shared_loop(ir) if target.has_clusters else None
+    name = LOOP_CTAS.name(loop_site(ir, found.tile)) if found is not None else ""
     if found is None or (found.rolled and config[found.rolled] == 0):
         return {}
     if name not in config.to_dict() or SCHEDULE.chosen(config, ir) != SCHEDULE.default:
