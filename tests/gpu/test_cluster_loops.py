@@ -1,4 +1,4 @@
-"""Sums that the blocks of a cluster share, on a Hopper card: their values, by our own launcher."""
+"""Loops that the blocks of a cluster share, on a Hopper card: their values, by our own launcher."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tile_testing.kernels.summing_kernels import column_sums, continued, row_sums
+from tile_testing.kernels.summing_kernels import column_extrema, column_sums, continued, row_products, row_sums
 
 from examples.matmul import bias_gelu, matmul, matmul_epilogue
 from tileflow.api import Kernel
@@ -71,6 +71,20 @@ def test_loops_without_products(card: Target, kernel: Kernel, axis: int, dtype: 
     call = shared(kernel, (x,), card, ctas)
     torch.testing.assert_close(call(x), x.sum(axis), rtol=1e-4, atol=1e-1)
     assert torch.equal(call(x), call(x))
+
+
+@pytest.mark.parametrize("ctas", [2, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
+def test_extrema_and_products(card: Target, dtype: torch.dtype, ctas: int) -> None:
+    x = (torch.randn(4001, 300, device="cuda") * 99).to(dtype)
+    if dtype.is_floating_point:
+        x[3999, 7] = torch.nan
+    start = x.amin(0)
+    low, high = shared(column_extrema, (x, start), card, ctas)(x, start)
+    torch.testing.assert_close(high, x.amax(0), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(low, torch.minimum(x.amin(0), start * 0 + 99), rtol=0, atol=0, equal_nan=True)
+    y = (1 + torch.randn(300, 4001, device="cuda") / 100).to(dtype) if dtype.is_floating_point else x.T.contiguous() | 1
+    torch.testing.assert_close(shared(row_products, (y,), card, ctas)(y), y.prod(1).to(dtype), rtol=1e-4, atol=0)
 
 
 def test_what_sums_begin_with(card: Target) -> None:

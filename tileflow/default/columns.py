@@ -14,7 +14,7 @@ from ..ir.op_table import OPS
 from ..ir.opdef import Trait
 from ..ir.pressure import live_tiles
 from ..ir.types import Dim, itemsize
-from ..passes.cluster_loops import shared_loop
+from ..passes.cluster_loops import reductions, shared_loop
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .sizes import block_symbols, known_ends, pow2, programs
@@ -57,10 +57,10 @@ def _is_whole(ir: KernelIR, dim: Dim) -> bool:
 
 
 def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
-    """Sums of columns, of which nothing else becomes: as many neighbours of a row as leave enough programs of which
-    clusters share the turns (:mod:`cluster_loops`), and long pieces. Sums of 1048576 x 32 numbers took 1674 us a column
-    at a time, 493 with clusters, and 95 by 4 columns, of 100000 x 256 253 and 53 by 32, of 4096 x 3000 98 and 23
-    (float32, H100, by hand, 2026-11-27)."""
+    """Sums of columns, or the like, of which nothing else becomes: as many neighbours of a row as leave enough programs
+    of which clusters share the turns (:mod:`cluster_loops`), and long pieces. Sums of 1048576 x 32 numbers took 1674 us
+    a column at a time, 493 with clusters, and 95 by 4 columns, of 100000 x 256 253 and 53 by 32, of 4096 x 3000 98 and
+    23 (float32, H100, by hand, 2026-11-27); extrema were not measured."""
     found = shared_loop(ir) if target.has_clusters else None
     column = _column_block(found.region, found.tile) if found is not None else ""
     if found is None or not column or not known_ends(found.region, found.tile, *ir.grid):
@@ -83,13 +83,15 @@ def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
 
 
 def reduced_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
-    """One warp, where each turn of a loop reduces rows of a matrix for each of its columns, and hands on what no
-    clusters sum up (:func:`summed_column_config`): several would meet in each turn. The largest and the sum of what
-    12288 x 12288 halves lead to took 2045 us by eight warps over 16 rows of 128 columns, 409 by eight over 128 of 32,
-    202 by one over 32 of 32, and 139 by one over 128 of 16, a sector of memory (H200, 81 configs that a search tried,
-    2026-11-27). Empty for others, and where it was not measured."""
+    """One warp, where each turn of a loop reduces rows of a matrix for each of its columns, and hands on more than sums
+    (:func:`summed_column_config`): several would meet in each turn. Where programs are so few that multiprocessors
+    would be idle, clusters may share the turns instead. The largest and the sum of what 12288 x 12288 halves lead to
+    took 2045 us by eight warps over 16 rows of 128 columns, 409 by eight over 128 of 32, 202 by one over 32 of 32, and
+    139 by one over 128 of 16, a sector of memory (H200, 81 configs that a search tried, 2026-11-27). Empty for others,
+    and where it was not measured."""
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
-    if target.vendor != "nvidia" or not loops or shared_loop(ir) is not None:
+    shared = shared_loop(ir) if target.has_clusters else None
+    if target.vendor != "nvidia" or not loops or (shared is not None and {*reductions(shared.loop)} == {"sum"}):
         return {}
     tiles = {TileAttrs.of(loop).tile for loop in loops}
     columns = {_column_block(ir, tile) for tile in tiles}
@@ -104,6 +106,8 @@ def reduced_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     block = min(LONE_NEIGHBOURS, pow2(tile_length(ir, along)))
     while block > least and programs(ir, {column: block}) < LONE_BUSY * target.sm_count:
         block //= 2
+    if programs(ir, {column: block}) < BUSY * target.sm_count:
+        return {}
     of_a_lane = min(LANE_ELEMENTS, pow2(LANE_REGISTERS // live_tiles(ir) + 1) // 2)
     turn = max(of_a_lane * target.warp_size // block, 1)
     sizes = {ir.tiles[t].block.args[0]: min(turn, pow2(tile_length(ir, t))) for t in tiles}

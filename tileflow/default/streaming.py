@@ -62,7 +62,7 @@ LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region without products that should not have their plain defaults."""
-    if columns := summed_column_config(ir, target):
+    if columns := reduced_column_config(ir, target) or summed_column_config(ir, target):
         return columns
     wanted: dict[str, Choice] = {}
     chunked = chunks(ir)
@@ -144,7 +144,6 @@ def _of_a_kind(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[s
     """The knobs of the first kind of kernel with rules of its own that the region is of; empty for others."""
     return (
         ragged_config(ir, sizes, target)
-        or reduced_column_config(ir, target)
         or pair_config(ir, target)
         or step_sum_config(ir, sizes, target)
         or crossing_config(ir, sizes, target)

@@ -1,6 +1,7 @@
-"""The Triton text of sums that the blocks of a cluster share: how the first one gets the sum of all.
+"""The Triton text of loops that the blocks of a cluster share: how the first one puts together what all of them have.
 
-Blocks add up in pairs, then the first blocks of pairs, and so on: of 4, ``(0 + 1) + (2 + 3)``, the same in each run.
+Blocks add up, or else, in pairs, then the first blocks of pairs, and so on: of 4, ``(0 + 1) + (2 + 3)``, the same in
+each run.
 Triton's tiles lie in the registers of a block's threads alike in all blocks, since all run one program: a thread hands
 its registers to the thread of its number in another block, whatever lanes they hold. It does so in pieces, by two boxes
 in shared memory in turn. Whoever takes from a box does that before it arrives at the next barrier, and the box is not
@@ -12,9 +13,11 @@ from __future__ import annotations
 from math import prod
 
 from ..expr import Expr
+from ..ir.attributes import ClusterReduceAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
+from ..passes.cluster_loops import EXTREMA
 from ..space.cluster_loops import BOXES, FEW, LEAST_BOX, texts
 from ..space.knobs import NUM_WARPS
 from .clusters import REGISTERS
@@ -37,8 +40,9 @@ def cluster_reduce(e: Context, op: Op) -> None:
     # Triton pads what is less, and repeats the text, boxes and all, for what is more
     count = max(elements // threads, min(elements, FEW))
     room = BOXES // sum(_texts(e, other, threads) for other in e.plan.ir.walk() if other.kind is OpKind.CLUSTER_REDUCE)
-    text = reduce_text(e.plan.cluster, held, count, threads, room)
-    ptx = e.module.constant(f"_SUM_OF_{count}_{held.upper()}", f'tl.constexpr("""{text}""")')
+    fn = ClusterReduceAttrs.of(op).fn
+    text = reduce_text(e.plan.cluster, fn, held, count, threads, room)
+    ptx = e.module.constant(f"_{fn.upper()}_OF_{count}_{held.upper()}", f'tl.constexpr("""{text}""")')
     constraints = ",".join([f"={letter}"] * count + [str(n) for n in range(count)])
     name = e.names.of(op.output, "v")
     e.writer.line(
@@ -54,10 +58,10 @@ def _texts(e: Context, op: Op, threads: int) -> int:
     return texts(Expr.of(elements), Expr.of(threads), len(dims)).evaluate({})
 
 
-def reduce_text(parts: int, dtype: str, count: int, threads: int, room: int = BOXES) -> str:
-    """The PTX by which each of so many threads of a cluster's first block gets the sum of its ``count`` registers and
-    those of the same thread of all ``parts`` blocks. The operands are the registers, which it leaves changed. ``room``:
-    bytes for its boxes."""
+def reduce_text(parts: int, fn: str, dtype: str, count: int, threads: int, room: int = BOXES) -> str:
+    """The PTX by which each of so many threads of a cluster's first block gets its ``count`` registers put together, by
+    the reduction ``fn``, with those of the same thread of all ``parts`` blocks. The operands are the registers, which
+    it leaves changed. ``room``: bytes for its boxes."""
     _, kind, size = REGISTERS[dtype]
     piece = min(count, max(room // (2 * size * threads), 1))
     box = -(-piece * size * threads // LEAST_BOX) * LEAST_BOX
@@ -75,13 +79,14 @@ def reduce_text(parts: int, dtype: str, count: int, threads: int, room: int = BO
     turn = 0
     for first in range(0, count, piece):
         for step in range(steps):
-            lines += _handed_on(range(first, min(first + piece, count)), step, turn % 2 * box, width, dtype, threads)
+            registers = range(first, min(first + piece, count))
+            lines += _handed_on(registers, step, turn % 2 * box, width, fn, dtype, threads)
             turn += 1
     return "{\n" + "".join(f"    {line}\n" for line in lines) + "}"
 
 
-def _handed_on(registers: range, step: int, box: int, width: int, dtype: str, threads: int) -> list[str]:
-    """The lines by which some blocks hand registers to others, which add them to their own."""
+def _handed_on(registers: range, step: int, box: int, width: int, fn: str, dtype: str, threads: int) -> list[str]:
+    """The lines by which some blocks hand registers to others, which put them to their own."""
     _, kind, size = REGISTERS[dtype]
     vector = f".v{width}.{kind}" if width > 1 else f".{kind}"
     gives, takes = list[str](), list[str]()
@@ -90,12 +95,19 @@ def _handed_on(registers: range, step: int, box: int, width: int, dtype: str, th
         own = [f"${n}" for n in range(first, first + width)]
         got = [f"got{n}" for n in range(width)]
         gives.append(f"@gives{step} st.shared::cluster{vector} [there{step}+{at}], {_list(own)};")
-        added = [f"@takes{step} add.{_ADDED[dtype]} {a}, {a}, {b};" for a, b in zip(own, got, strict=True)]
-        takes.append(" ".join([f"@takes{step} ld.shared{vector} {_list(got)}, [own+{at}];", *added]))
+        put = [f"@takes{step} {_PUT[fn, dtype]} {a}, {a}, {b};" for a, b in zip(own, got, strict=True)]
+        takes.append(" ".join([f"@takes{step} ld.shared{vector} {_list(got)}, [own+{at}];", *put]))
     return [*gives, "barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;", *takes]
 
 
-_ADDED = {"float32": "rn.f32", "float64": "rn.f64", "int32": "s32", "int64": "s64"}
+_FLOATS, _INTS = {"float32": "f32", "float64": "f64"}, {"int32": "s32", "int64": "s64"}
+# the instruction for each reduction and dtype
+_PUT = {("sum", dtype): f"add.rn.{type_}" for dtype, type_ in _FLOATS.items()}
+_PUT |= {("prod", dtype): f"mul.rn.{type_}" for dtype, type_ in _FLOATS.items()}
+_PUT |= {(fn, "float32"): f"{fn}.NaN.f32" for fn in EXTREMA}  # float64 has none that keeps a NaN
+_PUT |= {("sum", dtype): f"add.{type_}" for dtype, type_ in _INTS.items()}
+_PUT |= {("prod", dtype): f"mul.lo.{type_}" for dtype, type_ in _INTS.items()}
+_PUT |= {(fn, dtype): f"{fn}.{type_}" for dtype, type_ in _INTS.items() for fn in EXTREMA}
 
 
 def _list(names: list[str]) -> str:

@@ -160,6 +160,13 @@ class ReduceAttrs(FoldAttrs):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterReduceAttrs(Attrs):
+    """``fn``: a row of ``NEUTRAL``, by which the blocks' values are put together."""
+
+    fn: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScanAttrs(FoldAttrs):
     """``reverse``: the scan starts at the last element of the dimension."""
 

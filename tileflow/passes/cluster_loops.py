@@ -1,9 +1,10 @@
-"""Shared sums: the turns of a loop dealt out to the blocks of a cluster, which add up what each of them summed.
+"""Shared loops: the turns of a loop dealt out to the blocks of a cluster, which put together what each of them has.
 
 A product of few rows and columns that sums over many has few programs, each with many turns: 200 x 1000 x 2048 fills
-half of 132 multiprocessors, and they run through 2048. Where all that a loop hands from turn to turn are sums, block
-``p`` of ``n`` takes the turns ``p``, ``p + n``, ``p + 2n`` ..., from zero each; behind the loop the first block has the
-sum of all (:mod:`tileflow.emit.cluster_loops`), and does what is left of the program alone.
+half of 132 multiprocessors, and they run through 2048. So have the largest numbers of a few tall columns. Where all
+that a loop hands from turn to turn are sums, products or extrema, block ``p`` of ``n`` takes the turns ``p``,
+``p + n``, ``p + 2n`` ..., from what changes nothing each; behind the loop the first block puts all together
+(:mod:`tileflow.emit.cluster_loops`), and does what is left of the program alone.
 
 So nothing may be written, or seen, before the loop ends, and the loop is the only one: another one would be done by
 every block, or by one while the others are done. (Splitting a product's inner dimension, as CUTLASS does by clusters or
@@ -16,17 +17,22 @@ from dataclasses import dataclass, replace
 
 from ..errors import InternalError
 from ..expr import Expr
-from ..ir.attributes import NO_ATTRS, IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
+from ..ir.attributes import NO_ATTRS, Attrs, ClusterReduceAttrs, IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, Tile, once, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
-from ..ir.types import TileType, Value, is_float
+from ..ir.ops import neutral
+from ..ir.types import TileType, Value
+from .folds import COMBINE
 from .makers import function_of
 from .rewrite import Fresh
 from .roll import ROW, roll, rollable
 
-SUMMED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one adds
+SHARED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one puts together
+EXTREMA = ("max", "min")  # for which float64 has no instruction that keeps a NaN
 _LOOPS = (OpKind.FOR, OpKind.WHILE)
+# what a turn puts to what the one before it left, and the reduction by which blocks put theirs together
+_REDUCED_BY = {put: fn for fn, put in COMBINE.items() if fn in ("sum", "prod", *EXTREMA)} | {"sub": "sum"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,9 @@ def share_in_cluster(ir: KernelIR, name: str, blocks: int) -> KernelIR:
     loop = _loop(ir)
     reason = "there is no such loop" if loop is None or TileAttrs.of(loop).tile != name else refusal(ir, loop)
     if loop is None or reason:
-        raise InternalError("only a loop of sums is shared by the blocks of a cluster", got=f"{name}: {reason}")
+        raise InternalError(
+            "only a loop of sums and the like is shared by the blocks of a cluster", got=f"{name}: {reason}"
+        )
     axis = Tile(f"{name}.part", Expr.of(1), Expr.of(0), Expr.of(blocks), is_grid=False, in_cluster=True)
     tiles = {**ir.tiles, name: replace(ir.tiles[name], dealt=axis.name), axis.name: axis}
     return replace(ir, tiles=tiles, body=_Shared(ir, loop, axis).body())
@@ -86,13 +94,21 @@ def refusal(ir: KernelIR, loop: Op) -> str:
     (body,) = loop.regions
     if not body.params:
         return "it carries nothing"
-    counts, readers = uses(body), {v: op for op in walk(body) for v in op.values}
-    for param, result in zip(body.params, body.results, strict=True):
-        if param.type.dtype not in SUMMED or not param.dims:
-            return f"it carries {param.type}, which is no tile of {', '.join(SUMMED)}"
-        if not _is_sum(param, result, body, counts, readers):
-            return "a turn does more than add to what the one before it left"
+    for param, fn in zip(body.params, reductions(loop), strict=True):
+        if param.type.dtype not in SHARED or not param.dims:
+            return f"it carries {param.type}, which is no tile of {', '.join(SHARED)}"
+        if not fn:
+            return "a turn does more than add to what the one before it left, or multiply or bound it"
+        if fn in EXTREMA and param.type.dtype == "float64":
+            return f"it carries a {fn} of float64, for which no instruction keeps a NaN"
     return ""
+
+
+def reductions(loop: Op) -> tuple[str, ...]:
+    """By which reduction all turns of a loop make each number that it carries; empty where by none."""
+    (body,) = loop.regions
+    counts, readers = uses(body), {v: op for op in walk(body) for v in op.values}
+    return tuple(_reduction(p, r, body, counts, readers) for p, r in zip(body.params, body.results, strict=True))
 
 
 def _loop(ir: KernelIR) -> Op | None:
@@ -100,30 +116,32 @@ def _loop(ir: KernelIR) -> Op | None:
     return next((op for op in ir.body.ops if op.kind is OpKind.FOR), None)
 
 
-def _is_sum(param: Value, result: Operand, body: Block, counts: dict[Value, int], readers: dict[Value, Op]) -> bool:
-    """Whether all that happens to a carried value in a turn is that something is added to it, or taken from it."""
-    value, own = param, {id(op) for op in body.ops}
+def _reduction(param: Value, result: Operand, body: Block, counts: dict[Value, int], readers: dict[Value, Op]) -> str:
+    """The reduction of which a turn is a step, where nothing else happens to a carried value in it: a sum where nothing
+    at all does; empty where more does."""
+    value, own, found = param, {id(op) for op in body.ops}, set[str]()
     while value != result:
         op = readers.get(value)
-        if op is None or counts.get(value) != 1 or id(op) not in own or not _adds(op, value):
-            return False
+        if op is None or counts.get(value) != 1 or id(op) not in own:
+            return ""
+        if op.kind is not OpKind.EXPAND or op.output.type.dtype != value.type.dtype:
+            found.add(_put_by(op, value))
         value = op.output
-    return counts.get(value) == 1
+    return (found or {"sum"}).pop() if len(found) <= 1 and counts.get(value) == 1 else ""
 
 
-def _adds(op: Op, value: Value) -> bool:
-    """Whether an op gives ``value`` with something added, in the same dtype, or in other dimensions of 1."""
-    if op.kind is OpKind.EXPAND:
-        return op.output.type.dtype == value.type.dtype
+def _put_by(op: Op, value: Value) -> str:
+    """The reduction by which an op gives ``value`` with something put to it, in the same dtype; empty for others."""
     if op.kind is OpKind.DOT:
-        return op.inputs[2:] == (value,) and op.output.type == value.type
-    fn, is_first = function_of(op), bool(op.inputs) and op.inputs[0] == value
-    is_same = op.output.type == value.type and isinstance(op.attrs, PointwiseAttrs)
-    return is_same and PointwiseAttrs.of(op).operand == value.type.dtype and (fn == "add" or (fn == "sub" and is_first))
+        return "sum" if op.inputs[2:] == (value,) and op.output.type == value.type else ""
+    if op.output.type != value.type or not isinstance(op.attrs, PointwiseAttrs) or op.attrs.operand != value.type.dtype:
+        return ""
+    fn = function_of(op)
+    return "" if fn == "sub" and op.inputs[0] != value else _REDUCED_BY.get(fn, "")
 
 
 class _Shared:
-    """A region's ops with the loop's sums shared by the blocks along ``axis``."""
+    """A region's ops with the loop's turns shared by the blocks along ``axis``."""
 
     def __init__(self, ir: KernelIR, loop: Op, axis: Tile) -> None:
         self._ir, self._loop, self._axis, self._fresh = ir, loop, axis, Fresh(ir)
@@ -134,31 +152,33 @@ class _Shared:
         place = ops.index(self._loop)
         shared = list(ops[:place])
         entries = self._loop.inputs[bounds:]
-        starts = tuple(self._start(shared, entry) for entry in entries)
+        functions = reductions(self._loop)
+        starts = tuple(self._start(shared, entry, fn) for entry, fn in zip(entries, functions, strict=True))
         parts = tuple(self._again(v) for v in self._loop.outputs)
         shared.append(self._loop.with_(inputs=(*self._loop.inputs[:bounds], *starts), outputs=parts))
         rest = list[Op]()
-        for entry, start, part, out in zip(entries, starts, parts, self._loop.outputs, strict=True):
+        for entry, start, part, out, fn in zip(entries, starts, parts, self._loop.outputs, functions, strict=True):
             total = out if start == entry else self._again(out)
-            shared.append(self._op(OpKind.CLUSTER_REDUCE, (part,), total))
+            shared.append(self._op(OpKind.CLUSTER_REDUCE, (part,), total, ClusterReduceAttrs(fn)))
             if total != out:
-                attrs = PointwiseAttrs("add", out.type.dtype)
+                attrs = PointwiseAttrs(COMBINE[fn], out.type.dtype)
                 rest.append(Op(OpKind.POINTWISE, (total, entry), (out,), attrs, (), self._loop.loc))
         rest += ops[place + 1 :]
         shared.append(self._in_first(shared, rest))
         return Block((), tuple(shared), ())
 
-    def _start(self, ops: list[Op], entry: Operand) -> Operand:
-        """Zero, in the place of what a loop begins with."""
+    def _start(self, ops: list[Op], entry: Operand, fn: str) -> Operand:
+        """What leaves a reduction unchanged, in the place of what a loop begins with."""
         assert isinstance(entry, Value)  # a tile, as what the loop carries is
         maker = self._ir.definitions.get(entry)
         while maker is not None and maker.kind is OpKind.EXPAND:
             maker = self._ir.definitions.get(maker.values[0])
-        if maker is not None and maker.kind is OpKind.FULL and maker.inputs[0] == 0:
+        nothing = neutral(fn, entry.type.dtype)
+        if maker is not None and maker.kind is OpKind.FULL and maker.inputs[0] == nothing:
             return entry
-        zero = self._again(entry)
-        ops.append(self._op(OpKind.FULL, (0.0 if is_float(entry.type.dtype) else 0,), zero))
-        return zero
+        start = self._again(entry)
+        ops.append(self._op(OpKind.FULL, (nothing,), start))
+        return start
 
     def _in_first(self, ops: list[Op], rest: list[Op]) -> Op:
         """The branch that a cluster's first block takes."""
@@ -169,8 +189,8 @@ class _Shared:
         sides = Block((), tuple(rest), ()), Block((), (), ())
         return Op(OpKind.IF, (is_first,), (), IfAttrs(), sides, self._loop.loc)
 
-    def _op(self, kind: OpKind, inputs: tuple[Operand, ...], out: Value) -> Op:
-        return Op(kind, inputs, (out,), NO_ATTRS, (), self._loop.loc)
+    def _op(self, kind: OpKind, inputs: tuple[Operand, ...], out: Value, attrs: Attrs = NO_ATTRS) -> Op:
+        return Op(kind, inputs, (out,), attrs, (), self._loop.loc)
 
     def _again(self, value: Value) -> Value:
         return self._fresh.value(value.type, value)

@@ -167,10 +167,11 @@ LOOP_CTAS = LoopKnob(
     (1, 2, 4, 8),
     default=1,
     role="grid",
-    where="Hopper; the launch's only loop, if all that its turns hand on are sums, nothing is written before it ends, "
-    "and it is neither unrolled nor written out; not persistent",
-    why="blocks of a cluster share the loop's turns and add up their sums by shared memory, where the grid alone "
-    "leaves multiprocessors idle ([sums over clusters](../explanations/warp-specialisation.md#loops-over-clusters))",
+    where="Hopper; the launch's only loop, if all that its turns hand on are sums, products or extrema, nothing is "
+    "written before it ends, and it is neither unrolled nor written out; not persistent",
+    why="blocks of a cluster share the loop's turns and put together what they have by shared memory, where the grid "
+    "alone leaves multiprocessors idle "
+    "([loops over clusters](../explanations/warp-specialisation.md#loops-over-clusters))",
 )
 
 MULTI_BUFFER = LoopKnob(

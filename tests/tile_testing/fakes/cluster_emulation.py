@@ -110,8 +110,8 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
             assert text.startswith("barrier.cluster") and len(waited) == 1
             return cluster.barrier.wait()
         found = cluster.exchanged(len(waited), rank, args[0])
-        if "gives0" in text:  # sums, in pairs; only the first block may look at them
-            return _summed(found) if rank == 0 else torch.full_like(args[0], -(2**20))
+        if "gives0" in text:  # put together in pairs; only the first block may look at that
+            return _put_together(found, text) if rank == 0 else torch.full_like(args[0], -(2**20))
         assert args[0].numel() == 1
         (room,) = (int(size) for size in re.findall(r"box\[(\d+)\]", text))
         assert cluster.parts * args[0].element_size() <= room and len(dtype) == constraints.count("=")
@@ -130,10 +130,15 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
     return len(waited)
 
 
-def _summed(values: list[torch.Tensor]) -> torch.Tensor:
-    """The sum of all, as their text adds them: neighbours first."""
+_TWO = {"add": torch.add, "mul": torch.mul, "max": torch.maximum, "min": torch.minimum}
+
+
+def _put_together(values: list[torch.Tensor], text: str) -> torch.Tensor:
+    """All of them in one, as the text does it: neighbours first."""
+    (instruction,) = set(re.findall(r"@takes\d+ (add|mul|max|min)\.", text))
+    two = _TWO[instruction]
     while len(values) > 1:
-        values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
+        values = [two(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
     return values[0]
 
 

@@ -1,4 +1,4 @@
-"""The PTX of sums over clusters, run on a CPU: the threads of all blocks, between barriers in any order.
+"""The PTX of loops over clusters, run on a CPU: the threads of all blocks, between barriers in any order.
 
 It knows the instructions of :mod:`tileflow.emit.cluster_loops` and no others. A word of shared memory that one thread
 writes and another one reads or writes, with no barrier of the cluster between, is a race, which raises.
@@ -89,6 +89,8 @@ def _thread(
 
 
 def _computed(name: str, given: list[Any]) -> Any:
+    if name.startswith(("max.", "min.")):
+        return _extremum(name, given)
     match name.partition(".")[0], given:
         case "mov", [a]:
             return a
@@ -102,9 +104,19 @@ def _computed(name: str, given: list[Any]) -> Any:
             return a - b
         case "add", [a, b]:
             return a + b
+        case "mul", [a, b]:
+            return a * b
         case "mapa", [(_, at), where]:
             return where, at
     raise AssertionError(f"no instruction that is known: {name} {given}")
+
+
+def _extremum(name: str, given: list[Any]) -> Any:
+    """The larger or the smaller number; of a NaN and a number the NaN, if the instruction says so, else the number."""
+    odd, even = [n for n in given if n != n], [n for n in given if n == n]
+    if odd and (".NaN." in name or not even):
+        return odd[0]
+    return (max if name.startswith("max.") else min)(even)
 
 
 def _place(text: str, value: Any) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Loops of sums that the blocks of a cluster may share, and loops that they may not."""
+"""Loops that the blocks of a cluster may share, of sums and the like, and loops that they may not."""
 
 from __future__ import annotations
 
@@ -78,13 +78,51 @@ def continued(x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @tileflow.kernel
-def largest(x: Tensor) -> Tensor:
-    """A running maximum is no sum."""
+def column_extrema(x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    """The least number of each column, and the largest one or a number of its own."""
+    low, high = torch.empty_like(start), torch.empty_like(start)
+    for tile_n in tfl.tile(x.size(1)):
+        most = start[tile_n]
+        least = most * 0 + 99
+        for tile_k in tfl.tile(x.size(0)):
+            piece = x[tile_k, tile_n]
+            least = torch.minimum(least, piece.amin(0))
+            most = torch.maximum(most, piece.amax(0))
+        low[tile_n] = least
+        high[tile_n] = most
+    return low, high
+
+
+@tileflow.kernel
+def whole_extrema(x: Tensor) -> Tensor:
+    """Each column's largest number, without a loop."""
+    out = torch.empty(x.size(1), dtype=x.dtype, device=x.device)
+    for tile_n in tfl.tile(x.size(1)):
+        out[tile_n] = x[:, tile_n].amax(0)
+    return out
+
+
+@tileflow.kernel
+def row_products(x: Tensor) -> Tensor:
+    """Each row's product."""
     out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
     for tile_m in tfl.tile(x.size(0)):
-        best = tfl.full([tile_m], float("-inf"))
+        total = tfl.full([tile_m], 1, dtype=x.dtype)
         for tile_k in tfl.tile(x.size(1)):
-            best = torch.maximum(best, x[tile_m, tile_k].amax(1))
+            total = total * x[tile_m, tile_k].prod(1)
+        out[tile_m] = total
+    return out
+
+
+@tileflow.kernel
+def bounded(x: Tensor) -> Tensor:
+    """A number that each turn bounds on both sides."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        best = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            best = torch.maximum(best, x[tile_m, tile_k].amin(1))
+            best = torch.minimum(best, x[tile_m, tile_k].amax(1))
         out[tile_m] = best
     return out
 

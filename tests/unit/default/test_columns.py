@@ -79,6 +79,11 @@ def test_short_columns_have_no_longer_turns() -> None:
     assert default(spans, 24, 12288, torch.float16)["block:tr"] == 32
 
 
+def test_few_columns_have_several_warps_and_clusters() -> None:
+    found = default(spans, 1 << 20, 32, torch.float32)
+    assert (found["num_warps"], found["loop:tr.ctas"]) == (4, 8)
+
+
 def test_sums_that_clusters_share_have_blocks_of_their_own() -> None:
     found = default(totals, 100000, 256, torch.float16)
     assert (found["num_warps"], int(found["loop:tr.ctas"]) > 1) == (4, True)

@@ -1,9 +1,11 @@
-"""The text of sums that blocks of a cluster share: its PTX and whole kernels on a CPU, and what ptxas makes of it."""
+"""The text of loops that blocks of a cluster share: its PTX and whole kernels on a CPU, and what ptxas makes of it."""
 
 from __future__ import annotations
 
+import math
 import random
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -11,7 +13,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.fakes import cluster_emulation, ptx_blocks
-from tile_testing.kernels.summing_kernels import column_sums, continued, peaks, row_sums, whole_columns, whole_rows
+from tile_testing.kernels.summing_kernels import (
+    column_extrema,
+    column_sums,
+    continued,
+    peaks,
+    row_products,
+    row_sums,
+    whole_columns,
+    whole_extrema,
+    whole_rows,
+)
 
 from examples.matmul import matmul
 from tileflow.api import Kernel
@@ -25,6 +37,8 @@ from tileflow.space.cluster_loops import BOXES
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
+TOGETHER: dict[str, Callable[[Iterable[int]], int]] = {"sum": sum, "prod": math.prod, "max": max, "min": min}
+EXACT = ("sum", "prod")  # that float64 has an instruction for
 
 
 def shared(lowered: Lowered, ctas: int) -> Config:
@@ -42,32 +56,41 @@ def shared(lowered: Lowered, ctas: int) -> Config:
     parts=st.sampled_from([2, 4, 8]),
     count=st.integers(1, 64),
     warps=st.sampled_from([1, 4, 16]),
-    dtype=st.sampled_from(sorted(REGISTERS)),
+    reduction=st.sampled_from([(fn, t) for fn in TOGETHER for t in REGISTERS if t != "float64" or fn in EXACT]),
     seed=st.integers(0, 99),
 )
-def test_the_first_block_has_the_sum_of_each_register(
-    parts: int, count: int, warps: int, dtype: str, seed: int
+def test_the_first_block_has_each_register_put_together(
+    parts: int, count: int, warps: int, reduction: tuple[str, str], seed: int
 ) -> None:
     """Of some of a block's threads, in any order between barriers; no two meet in a word between two barriers."""
-    text, size = reduce_text(parts, dtype, count, warps * 32), REGISTERS[dtype][2]
+    fn, dtype = reduction
+    text, size = reduce_text(parts, fn, dtype, count, warps * 32), REGISTERS[dtype][2]
     (room,) = map(int, re.findall(r"box\[(\d+)\]", text))
     assert room <= BOXES or count == 1
     order = random.Random(seed)
     own = {(p, t): [order.randrange(1000) for _ in range(count)] for p in range(parts) for t in (0, 1, warps * 32 - 1)}
-    wanted = {t: [sum(own[p, t][r] for p in range(parts)) for r in range(count)] for _, t in own}
+    wanted = {t: [TOGETHER[fn](own[p, t][r] for p in range(parts)) for r in range(count)] for _, t in own}
     ptx_blocks.run(text, own, size, order)
     assert {t: found for (p, t), found in own.items() if p == 0} == wanted
 
 
 def test_floats_are_added_in_pairs() -> None:
     own = {(p, 0): [v] for p, v in enumerate([1.0, 1e17, -1e17, 1.0])}
-    ptx_blocks.run(reduce_text(4, "float64", 1, 32), own, 8, random.Random(0))
+    ptx_blocks.run(reduce_text(4, "sum", "float64", 1, 32), own, 8, random.Random(0))
     assert own[0, 0] == [(1.0 + 1e17) + (-1e17 + 1.0)]
+
+
+@pytest.mark.parametrize("fn", ["max", "min"])
+@pytest.mark.parametrize("place", range(4))
+def test_extrema_keep_a_nan_of_any_block(fn: str, place: int) -> None:
+    own = {(p, 0): [math.nan if p == place else float(p)] for p in range(4)}
+    ptx_blocks.run(reduce_text(4, fn, "float32", 1, 32), own, 4, random.Random(0))
+    assert math.isnan(own[0, 0][0])
 
 
 def test_a_word_that_is_read_while_another_thread_writes_it_is_found() -> None:
     """The executor itself: without its last barrier a text has a race."""
-    text = reduce_text(2, "float32", 1, 32)
+    text = reduce_text(2, "sum", "float32", 1, 32)
     broken = text.replace("barrier.cluster.wait.acquire;", "", 1)
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(9):
@@ -75,6 +98,9 @@ def test_a_word_that_is_read_while_another_thread_writes_it_is_found() -> None:
 
 
 LONG = torch.randn(5, 1000)
+NEAR_ONE = 1 + LONG / 100
+HOLES = LONG.clone()
+HOLES[2, 777] = torch.nan
 CASES = [
     pytest.param(row_sums, {"x": LONG}, {"out": LONG.sum(1)}, id="rows"),
     pytest.param(row_sums, {"x": (LONG * 9).long()}, {"out": (LONG * 9).long().sum(1)}, id="ints"),
@@ -89,6 +115,20 @@ CASES = [
         {"up": LONG[:, 7] + LONG.sum(1), "down": 2 * LONG[:, 7] - LONG.sum(1)},
         id="continued",
     ),
+    pytest.param(
+        column_extrema,
+        {"x": LONG.T.contiguous(), "start": LONG[:, 7] * 4},
+        {"low": LONG.amin(1), "high": torch.maximum(LONG.amax(1), LONG[:, 7] * 4)},
+        id="extrema",
+    ),
+    pytest.param(
+        column_extrema,
+        {"x": (LONG.T * 9).int().contiguous(), "start": (LONG[:, 7] * 40).int()},
+        {"low": (LONG * 9).int().amin(1), "high": torch.maximum((LONG * 9).int().amax(1), (LONG[:, 7] * 40).int())},
+        id="extrema of ints",
+    ),
+    pytest.param(whole_extrema, {"x": HOLES.T.contiguous()}, {"out": HOLES.amax(1)}, id="whole extrema"),
+    pytest.param(row_products, {"x": NEAR_ONE}, {"out": NEAR_ONE.prod(1)}, id="products"),
 ]
 
 
@@ -104,7 +144,7 @@ def test_values(kernel: Kernel, args: dict[str, torch.Tensor], wanted: dict[str,
     given = cluster_emulation.bound(source, {**args, **outputs}, hints)
     cluster_emulation.run(source, given, source.grid[0].evaluate(hints))
     for name, want in wanted.items():
-        torch.testing.assert_close(outputs[name], want.to(outputs[name].dtype), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(outputs[name], want.to(outputs[name].dtype), rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -118,6 +158,16 @@ def test_products_build(sizes: tuple[int, int, int], dtype: torch.dtype) -> None
     binary = build(source, H200)
     assert binary.abi.cluster == (4, 1, 1) and binary.resources.spills == 0
     assert source.text.count("gives0, peer") == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
+@pytest.mark.parametrize("kernel", [column_extrema, row_products])
+def test_extrema_and_products_build(kernel: Kernel, dtype: torch.dtype) -> None:
+    """ptxas takes the instruction of each."""
+    args = torch.empty(4001, 300, dtype=dtype, device="meta"), torch.empty(300, dtype=dtype, device="meta")
+    lowered = kernel.lower(args[: 2 if kernel is column_extrema else 1], H200)
+    (source,) = lowered.emit(shared(lowered, 4))
+    assert build(source, H200).abi.cluster == (4, 1, 1)
 
 
 @pytest.mark.parametrize(

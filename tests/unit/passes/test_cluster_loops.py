@@ -1,4 +1,4 @@
-"""Which loops' sums the blocks of a cluster may share, why others' may not, and what becomes of the region."""
+"""Which loops the blocks of a cluster may share, why others' may not, and what becomes of the region."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tile_testing.kernels import summing_kernels as kernels
 from examples.matmul import matmul
 from tileflow.api import Kernel
 from tileflow.errors import InternalError
-from tileflow.ir.attributes import TileAttrs
+from tileflow.ir.attributes import PointwiseAttrs, TileAttrs
 from tileflow.ir.graph import KernelIR, Op
 from tileflow.ir.kinds import OpKind
 from tileflow.ir.verify import verify
@@ -37,10 +37,13 @@ def loop_of(ir: KernelIR) -> Op:
         (kernels.row_sums, (X.long(),)),
         (kernels.column_sums, (X,)),
         (kernels.continued, (X, X[:, 0])),
+        (kernels.column_extrema, (X, X[0])),
+        (kernels.column_extrema, (X.int(), X[0].int())),
+        (kernels.row_products, (X,)),
         (matmul, (X, X.T)),
     ],
 )
-def test_sums_are_shared(kernel: Kernel, args: tuple[torch.Tensor, ...]) -> None:
+def test_sums_products_and_extrema_are_shared(kernel: Kernel, args: tuple[torch.Tensor, ...]) -> None:
     ir = region(kernel, *args)
     found = shared_loop(ir)
     assert found is not None and found.tile == "tile_k" and not found.rolled
@@ -70,6 +73,21 @@ def test_what_a_branch_does_before_the_loop_would_be_done_by_every_block() -> No
         assert shared_loop(region(kernel, X, X[:, 0])) is None
 
 
+def test_extrema_of_float64_are_not_shared() -> None:
+    ir = region(kernels.column_extrema, X.double(), X[0].double())
+    assert "float64" in refusal(ir, loop_of(ir))
+
+
+def test_what_an_extremum_begins_with_is_put_to_it_once() -> None:
+    """Every block begins with what bounds nothing."""
+    shared = share_in_cluster(region(kernels.column_extrema, X.int(), X[0].int()), "tile_k", 2)
+    started = [shared.definitions[v] for v in loop_of(shared).values]
+    assert sorted(op.inputs for op in started) == [(-(2**31),), (2**31 - 1,)]
+    *_, last = shared.body.ops
+    put = [PointwiseAttrs.of(op).fn for op in last.regions[0].ops if op.kind is OpKind.POINTWISE]
+    assert sorted(put) == ["maximum", "minimum"]
+
+
 def test_what_a_sum_begins_with_is_added_once() -> None:
     """Every block begins with zero; the first one adds the author's number behind the loop."""
     shared = share_in_cluster(region(kernels.continued, X, X[:, 0]), "tile_k", 2)
@@ -81,7 +99,7 @@ def test_what_a_sum_begins_with_is_added_once() -> None:
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (kernels.largest, "more than add"),
+        (kernels.bounded, "more than add"),
         (kernels.decayed, "more than add"),
         (kernels.read_again, "more than add"),
         (kernels.stored_each_turn, "store before its end would be done by every block"),
