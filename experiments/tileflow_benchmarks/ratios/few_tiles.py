@@ -1,5 +1,5 @@
 """Launches of few tiles with long sums, under their default configs, beside torch's: products of few rows and columns,
-and sums of few rows or columns.
+and sums and largest numbers of few rows or columns.
 
     python -m tileflow_benchmarks.ratios.few_tiles --out DIR [--only WORDS]   on a GPU
     python -m tileflow_benchmarks.ratios.few_tiles --out DIR --dry-run        builds only, without one
@@ -78,6 +78,39 @@ def whole_column_sums(x):  # type: ignore[no-untyped-def]
     return out
 
 
+@tileflow.kernel
+def row_peaks(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): each row's largest number."""
+    out = torch.empty(x.size(0), device=x.device)
+    for rows in tfl.tile(x.size(0)):
+        peak = tfl.full([rows], float("-inf"))
+        for columns in tfl.tile(x.size(1)):
+            peak = torch.maximum(peak, x[rows, columns].float().amax(1))
+        out[rows] = peak
+    return out
+
+
+@tileflow.kernel
+def column_peaks(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): each column's largest number."""
+    out = torch.empty(x.size(1), device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        peak = tfl.full([columns], float("-inf"))
+        for rows in tfl.tile(x.size(0)):
+            peak = torch.maximum(peak, x[rows, columns].float().amax(0))
+        out[columns] = peak
+    return out
+
+
+@tileflow.kernel
+def whole_column_peaks(x):  # type: ignore[no-untyped-def]
+    """The same of columns, without a loop."""
+    out = torch.empty(x.size(1), device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        out[columns] = x[:, columns].float().amax(0)
+    return out
+
+
 @dataclass(frozen=True, slots=True)
 class FewTiles:
     """One call. ``sizes``: rows, columns and what a product sums over. ``layout``: of a product's operands, as in
@@ -104,7 +137,9 @@ class FewTiles:
         """Return what the kernel is timed beside."""
         if self.layout:
             return torch.matmul
-        axis = int(self.kernel.endswith("row_sums"))
+        axis = int("row_" in self.kernel.rpartition(":")[2])
+        if self.kernel.endswith("peaks"):
+            return lambda x: x.amax(axis).to(torch.float64 if x.dtype is torch.float64 else torch.float32)
         return lambda x: x.sum(axis, dtype=torch.float64 if x.dtype is torch.float64 else torch.float32)
 
     def args(self, device: str) -> tuple[torch.Tensor, ...]:
@@ -132,9 +167,11 @@ _LONG = ((8, 1 << 22), (32, 100003), (64, 1 << 16))
 _TALL = ((1 << 20, 32), (100000, 256), (8192, 1024), (4096, 3000), (32768, 768), (60000, 10))
 _SUMS = [(f"{whole}row_sums", size) for whole in ("", "whole_") for size in _LONG]
 _SUMS += [(f"{whole}column_sums", size) for whole in ("", "whole_") for size in _TALL]
+_PEAKS = [("row_peaks", size) for size in _LONG]
+_PEAKS += [(f"{whole}column_peaks", size) for whole in ("", "whole_") for size in _TALL]
 CASES = (
     *(FewTiles(_PRODUCT, dtype, s, layout) for dtype in _WORST for s in _PRODUCTS for layout in ("NN", "NT", "TN")),
-    *(FewTiles(f"{_HERE}{name}", dtype, size) for dtype in _WORST for name, size in _SUMS),
+    *(FewTiles(f"{_HERE}{name}", dtype, size) for dtype in _WORST for name, size in (*_SUMS, *_PEAKS)),
 )
 
 
