@@ -347,7 +347,9 @@ def block_sizes(
         size = min(max(max(budget, 1) // (taken * prod(kept)), 1), pow2(block.length))
         if longest <= AS_LONG * block.run and block.run:
             least = min(run, pow2(block.length))
-            size = max(size, least) if taken * least <= most else size
+            while taken * least > most and least > size:
+                least //= 2
+            size = max(size, least)
         sizes[block.symbol] = min(size, limits.get(block.symbol, size))
     return sizes
 

@@ -56,6 +56,15 @@ def last_sums(x):
     return out
 
 
+@tileflow.kernel
+def places(x):
+    """Where the largest number of each column is."""
+    out = torch.empty(x.size(1), dtype=torch.int64, device=x.device)
+    for t in tfl.tile(x.size(1)):
+        out[t] = x[:, t].argmax(0)
+    return out
+
+
 def default(kernel: tileflow.Kernel, rows: int, columns: int, dtype: torch.dtype, device: str = "h100-sxm") -> Config:
     x = torch.empty(rows, columns, dtype=dtype, device="meta")
     return kernel.lower((x,), target(f"nvidia-{device}")).default
@@ -91,3 +100,9 @@ def test_sums_that_clusters_share_have_blocks_of_their_own() -> None:
 
 def test_turns_that_exchange_more_than_sums_keep_their_warps() -> None:
     assert default(last_sums, 12288, 12288, torch.float16)["num_warps"] != 1
+
+
+@pytest.mark.parametrize("rows", [1 << 20, 100_000])
+def test_a_run_that_does_not_fit_is_shorter_and_not_one_column(rows: int) -> None:
+    """32 columns beside 4096 rows are more than shared memory holds; a column alone reads whole sectors."""
+    assert default(places, rows, 256, torch.float32)["block:t"] == 8
