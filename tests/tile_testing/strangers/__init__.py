@@ -70,6 +70,7 @@ from . import (
     survival,
     systems,
     tables,
+    terrain,
     training,
     transport,
     vision,
@@ -84,5 +85,5 @@ _FAMILIES = (
     ledgers, losses, markets, materials, medicine, mixers, models, molecules, neurons, numerics, objectives, optimisers,
     orbits, pairs, pictures, pools, products, quantisation, radar, ranking, recommenders, recurrences, robotics, segments,
     seismology, selection, sequences, series, serving, signals, sketches, sky, sparse, spatial, speech, steps,
-    survival, systems, tables, training, transport, vision,
+    survival, systems, tables, terrain, training, transport, vision,
 )  # fmt: skip

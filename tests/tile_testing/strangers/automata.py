@@ -94,7 +94,7 @@ def fuzzy_ref(text: Any, mask: Any, length: Any, errors: int) -> Any:
     make_patterns, fuzzy_ref, {"texts": 7, "n": 11, "patterns": 3}, {"texts": 16384, "n": 1000, "patterns": 64}
 )
 @tileflow.kernel
-def fuzzy_matches(text, mask, length, errors: int):
+def fuzzy_matches(text, mask, length, errors: tfl.constexpr):
     """Wu and Manber, 1992: how often each pattern is met with at most so many errors, a bit for each of its letters."""
     n, texts = text.shape
     patterns = mask.size(0)
@@ -107,7 +107,7 @@ def fuzzy_matches(text, mask, length, errors: int):
             m = mask[tp, text[i, tt]].T
             before = rows[0]
             rows[0] = ((before << 1) | 1) & m
-            for k in range(1, errors + 1):
+            for k in tfl.static_range(1, errors + 1):
                 old = rows[k]
                 rows[k] = (((old << 1) | 1) & m) | before | ((before | rows[k - 1]) << 1) | 1
                 before = old
@@ -154,7 +154,7 @@ def match_brackets(text):
         opens, closes = c == 40, c == 41
         depth = torch.cumsum(opens.int() - closes.int(), 1) + closes.int()
         inside = opens | closes
-        key = torch.where(inside, depth, n)
+        key = torch.where(inside, depth, n).int()
         order = torch.argsort(key, dim=1, stable=True)
         there = torch.gather(inside, 1, order)
         pair = order.reshape(t, n // 2, 2)

@@ -306,14 +306,14 @@ def elmore_delays(offsets, parent, r, c):
         for back in range(end - start - 1):
             at = end - 1 - back
             load[start + parent[at]] = load[start + parent[at]] + load[at]
-        longest = 0.0
+        longest = tfl.full([], 0.0)
         for at in range(start, end):
             before = parent[at]
             d = r[at] * load[at]
             if before >= 0:
                 d = d + delay[start + before]
             delay[at] = d
-            longest = torch.maximum(d, torch.full_like(d, longest)) if at == start else torch.maximum(d, longest)
+            longest = torch.maximum(d, longest)
         worst[i] = longest
     return delay, worst
 
