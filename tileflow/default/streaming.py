@@ -85,7 +85,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     run = 2 * run if scans and 2 * run * row <= SCANNED else run
     sizes = block_sizes(ir, chunked, room, run)
     ragged = ragged_limits(ir, sizes, target)
-    limits = {**_limits(ir, sizes, row, target), **pair_limits(ir, sizes), **woven_limits(ir, sizes), **ragged}
+    limits = _least(_limits(ir, sizes, row, target), pair_limits(ir, sizes), woven_limits(ir, sizes), ragged)
     if limits:
         sizes = block_sizes(ir, chunked, room, run, limits)
     wanted |= sizes
@@ -104,6 +104,14 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted |= slow_path_config(ir, wanted, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
+
+
+def _least(*limits: Mapping[str, int]) -> dict[str, int]:
+    """Limits of blocks that hold together: of a block that several limit, the least."""
+    found: dict[str, int] = {}
+    for symbol, size in (item for its in limits for item in its.items()):
+        found[symbol] = min(found.get(symbol, size), size)
+    return found
 
 
 def _of_its_loops(

@@ -80,10 +80,10 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    adapters, algebra, attention_variants, audio, automata, caches, circuits, climate, codecs, contrasts, control, databases, ecology,
-    errorcodes, evolution, fields, finance, flows, formats, games, genomes, geometry, graphs, hashing, heads, images, layers,
-    ledgers, losses, markets, materials, medicine, mixers, models, molecules, neurons, numerics, objectives, optimisers,
-    orbits, pairs, pictures, pools, products, quantisation, radar, ranking, recommenders, recurrences, robotics, segments,
-    seismology, selection, sequences, series, serving, signals, sketches, sky, sparse, spatial, speech, steps,
-    survival, systems, tables, terrain, training, transport, vision,
+    adapters, algebra, attention_variants, audio, automata, caches, circuits, climate, codecs, contrasts, control,
+    databases, ecology, errorcodes, evolution, fields, finance, flows, formats, games, genomes, geometry, graphs,
+    hashing, heads, images, layers, ledgers, losses, markets, materials, medicine, mixers, models, molecules, neurons,
+    numerics, objectives, optimisers, orbits, pairs, pictures, pools, products, quantisation, radar, ranking,
+    recommenders, recurrences, robotics, segments, seismology, selection, sequences, series, serving, signals,
+    sketches, sky, sparse, spatial, speech, steps, survival, systems, tables, terrain, training, transport, vision,
 )  # fmt: skip

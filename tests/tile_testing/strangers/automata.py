@@ -90,9 +90,7 @@ def fuzzy_ref(text: Any, mask: Any, length: Any, errors: int) -> Any:
     return count
 
 
-@stranger(
-    make_patterns, fuzzy_ref, {"texts": 7, "n": 11, "patterns": 3}, {"texts": 16384, "n": 1000, "patterns": 64}
-)
+@stranger(make_patterns, fuzzy_ref, {"texts": 7, "n": 11, "patterns": 3}, {"texts": 16384, "n": 1000, "patterns": 64})
 @tileflow.kernel
 def fuzzy_matches(text, mask, length, errors: tfl.constexpr):
     """Wu and Manber, 1992: how often each pattern is met with at most so many errors, a bit for each of its letters."""
@@ -283,7 +281,7 @@ def joined(a_scale, a, b_scale, b):
 @tileflow.kernel
 def parse_numerals(text):
     """A column of decimal numbers of one width as doubles, NaN where a field is none, and how many are none."""
-    n, width = text.shape
+    n = text.size(0)
     out = torch.empty(n, dtype=torch.float64, device=text.device)
     bad = torch.zeros((), dtype=torch.int32, device=text.device)
     for t in tfl.tile(n):
@@ -365,9 +363,7 @@ def lexicon_ref(text: Any, score: Any, most: int) -> Any:
     best = torch.zeros(b, n + 1)
     back = torch.zeros(b, n, dtype=torch.uint8)
     for end in range(n):
-        tries = torch.stack(
-            [best[:, end - k] + score[h[:, end, k]].float() for k in range(min(most, end + 1))], 1
-        )
+        tries = torch.stack([best[:, end - k] + score[h[:, end, k]].float() for k in range(min(most, end + 1))], 1)
         best[:, end + 1], at = tries.max(1)
         back[:, end] = at + 1
     return best[:, -1], back

@@ -149,8 +149,8 @@ def make_line(f: Any, sections: Any) -> Any:
 def two_ports_ref(frequency: Any, part: Any, z0: float) -> Any:
     w = 2 * math.pi * frequency
     chain = torch.eye(2, dtype=torch.complex128).expand(w.numel(), 2, 2)
-    for r, l, c in part.double().tolist():
-        z, y = torch.complex(torch.full_like(w, r), w * l), torch.complex(torch.zeros_like(w), w * c)
+    for r, henry, c in part.double().tolist():
+        z, y = torch.complex(torch.full_like(w, r), w * henry), torch.complex(torch.zeros_like(w), w * c)
         one = torch.ones_like(z)
         chain = chain @ torch.stack([torch.stack([1 + z * y, z], -1), torch.stack([y, one], -1)], -2).to(chain.dtype)
     a, b, c, d = chain[:, 0, 0], chain[:, 0, 1] / z0, chain[:, 1, 0] * z0, chain[:, 1, 1]

@@ -39,7 +39,7 @@ def follow(a_new: Any, a: Any, b_new: Any, b: Any) -> Any:
 @tileflow.kernel
 def running_balances(amount, opens, limit):
     """Cents in many branches' journals, sorted by account: the balance after each entry, and who overdraws first."""
-    branches, n = amount.shape
+    branches = amount.size(0)
     balance = torch.empty_like(amount)
     count = torch.empty(branches, dtype=torch.int64, device=amount.device)
     first = torch.empty(branches, dtype=torch.int64, device=amount.device)
@@ -117,9 +117,7 @@ def fifo_ref(bought: Any, price: Any, sold: Any) -> Any:
     return cost, left.int(), (left * price).sum(1)
 
 
-@stranger(
-    make_lots, fifo_ref, {"items": 5, "lots": 11, "sales": 13}, {"items": 65536, "lots": 32, "sales": 96}
-)
+@stranger(make_lots, fifo_ref, {"items": 5, "lots": 11, "sales": 13}, {"items": 65536, "lots": 32, "sales": 96})
 @tileflow.kernel
 def fifo_lots(bought, price, sold):
     """First in, first out: what each sale's goods had cost, what is left of each lot, and what that is worth."""
@@ -167,12 +165,10 @@ def loans_ref(debt: Any, rate: Any, term: Any, extra: Any, months: int) -> Any:
     return interest.long(), last, pay.long()
 
 
-@stranger(
-    make_loans, loans_ref, {"n": 33, "months": 19, "extra": True}, {"n": 1 << 20, "months": 360, "extra": False}
-)
+@stranger(make_loans, loans_ref, {"n": 33, "months": 19, "extra": True}, {"n": 1 << 20, "months": 360, "extra": False})
 @tileflow.kernel
 def loan_schedules(debt, rate, term, extra, months: int):
-    """Annuities in whole cents, interest rounded to even each month: all interest, and the month of the last payment."""
+    """Annuities in whole cents, interest rounded each month: all interest, and the month of the last payment."""
     n = debt.numel()
     interest = torch.empty(n, dtype=torch.int64, device=debt.device)
     last = torch.empty_like(term)
@@ -300,7 +296,7 @@ def netting_ref(owed: Any) -> Any:
 
 
 @stranger(
-    lambda days, n: (torch.rand(days, n, n) * 100, ),
+    lambda days, n: (torch.rand(days, n, n) * 100,),
     netting_ref,
     {"days": 3, "n": 13},
     {"days": 512, "n": 384},

@@ -18,9 +18,7 @@ EQUATOR, FLAT = 6378.137, 1 / 298.257223563  # km
 
 def make_elements(n: Any, times: Any) -> Any:
     u = torch.rand(6, n, dtype=torch.float64)
-    elements = torch.stack(
-        [7000 + 30000 * u[0], 0.7 * u[1], math.pi * u[2], *(2 * math.pi * u[3:])], 1
-    )
+    elements = torch.stack([7000 + 30000 * u[0], 0.7 * u[1], math.pi * u[2], *(2 * math.pi * u[3:])], 1)
     return elements, torch.arange(times, dtype=torch.float64) * 97.0
 
 
@@ -251,7 +249,11 @@ def track_ref(path: Any, when: Any, turn: float) -> Any:
 
 
 @stranger(
-    lambda n: (torch.randn(n, 3, dtype=torch.float64) * 5000 + 100, torch.rand(n, dtype=torch.float64) * 9e4, 7.292115e-5),
+    lambda n: (
+        torch.randn(n, 3, dtype=torch.float64) * 5000 + 100,
+        torch.rand(n, dtype=torch.float64) * 9e4,
+        7.292115e-5,
+    ),
     track_ref,
     {"n": 13},
     {"n": 1 << 20},
@@ -320,7 +322,7 @@ def match_ref(ra: Any, dec: Any, known_ra: Any, known_dec: Any, radius: float) -
 @tileflow.kernel
 def match_stars(ra, dec, known_ra, known_dec, radius):
     """The nearest known star of each one that was seen, among those of a catalogue, by declination, in its zone."""
-    n, known = ra.numel(), known_ra.numel()
+    n = ra.numel()
     first = torch.searchsorted(known_dec, dec - radius)
     last = torch.searchsorted(known_dec, dec + radius, right=True)
     who = torch.empty(n, dtype=torch.int32, device=ra.device)

@@ -32,9 +32,7 @@ def make_heights(h: Any, w: Any, hole: Any) -> Any:
     return z, 30.0, 2.0, 0.75, hole
 
 
-@stranger(
-    make_heights, shade_ref, {"h": 9, "w": 13, "hole": None}, {"h": 12_000, "w": 12_000, "hole": -9999.0}
-)
+@stranger(make_heights, shade_ref, {"h": 9, "w": 13, "hole": None}, {"h": 12_000, "w": 12_000, "hole": -9999.0})
 @tileflow.kernel
 def hill_shade(height, cell, azimuth, low, hole=None):
     """Horn, 1981: slopes by eight neighbours, borders repeated, and how a low sun lights them."""

@@ -209,6 +209,18 @@ def all_pairs_for_one_each(x, out):
         out[tile] = x[tile, tile.index * 0 + 1]  # <-
 
 
+@mistake(ShapeError, "one element for each lane of tile: x[tile.index[:, None], y[tile, :]]", "out[tile, :]", X, X)
+def all_pairs_for_one_each_of_rows(x, out):
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, torch.argsort(x[tile, :], 1)]  # <-
+
+
+@mistake(ShapeError, "one element for each lane of tile: out[tile.index[:, None], y[tile, :]]", "out[tile, ", X, X)
+def pairs_of_rows_stored_for_one_each(x, out):
+    for tile in tfl.tile(x.size(0)):
+        out[tile, torch.argsort(x[tile, :], 1)] = x[tile, :]  # <-
+
+
 @mistake(ShapeError, "a stored tile must broadcast to the index", "x[tile, 0]")
 def stored_rank(x):
     for tile in tfl.tile(x.size(0)):
