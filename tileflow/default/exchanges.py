@@ -25,7 +25,6 @@ MOST_LIVE_ROWS = 5  # beside which a warp is alone with its rows
 LONG_ROW = 60  # elements
 LEAST_OF_A_LANE = 16  # elements of a program that is one warp
 SHORT_COLUMN = 128  # elements
-SORTED_OF_A_LANE = 16  # elements that a lane has registers for, beside where they came from
 _COLLECTIVE = frozenset({OpKind.REDUCE, OpKind.SCAN, OpKind.COMBINE, OpKind.COMBINE_SCAN, OpKind.SORT, OpKind.GATHER})
 
 
@@ -46,8 +45,6 @@ def exchange_config(
     has_loop = any(op.kind is OpKind.FOR for op in ir.walk())
     if warps != WARPS or live > MOST_LIVE or has_loop or not _is_busy(ir, sizes, target):
         return {}
-    if _sorted(ir, sizes) > FEW * SORTED_OF_A_LANE * target.warp_size:
-        return {}
     return {NUM_WARPS.name(ir): FEW} if len(list(_exchanges(ir, sizes))) >= EXCHANGES else {}
 
 
@@ -66,10 +63,7 @@ def row_warp_config(
         return {}
     others = max(_elements(ir, sizes, v) for op in ir.walk() for v in op.outputs) // now
     least = pow2(-(-LEAST_OF_A_LANE * target.warp_size // others))
-    rows = {widest: max(now // WARPS, min(least, now))}
-    if _sorted(ir, {**sizes, **rows}) > SORTED_OF_A_LANE * target.warp_size:
-        return {}
-    return {**rows, NUM_WARPS.name(ir): 1}
+    return {widest: max(now // WARPS, min(least, now)), NUM_WARPS.name(ir): 1}
 
 
 def column_config(
@@ -114,13 +108,6 @@ def _row_blocks(ir: KernelIR) -> set[str]:
 def _is_busy(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> bool:
     """Whether the warps of one program are not all that a multiprocessor has; on the devices where it was measured."""
     return target.vendor == "nvidia" and programs(ir, sizes) >= BUSY * target.sm_count
-
-
-def _sorted(ir: KernelIR, sizes: Mapping[str, int]) -> int:
-    """Elements of the largest tile that is sorted. Each of the steps between its lanes is text of its own for each
-    element of a lane: of a row of 1024 with its places, one warp's took 255 registers, 128 spilled bytes and 16507
-    instructions, four warps' of a row 72 registers and 4214 (sm_90a, Triton 3.6)."""
-    return max((_elements(ir, sizes, op.values[0]) for op in ir.walk() if op.kind is OpKind.SORT), default=0)
 
 
 def _exchanges(ir: KernelIR, sizes: Mapping[str, int]) -> Iterator[Op]:

@@ -97,7 +97,8 @@ class _EagerMode(TorchFunctionMode):
             raise TraceError(
                 "an if, and, or, not, while and a chained comparison in device code take scalars",
                 got=f"a tile of shape {tuple(args[0].shape)}",
-                hint="choose per element with torch.where(condition, a, b); conditions are (a) & (b), (a) | (b), ~a",
+                hint="choose per element with torch.where(condition, a, b); conditions are (a) & (b), (a) | (b), ~a; "
+                "Python's max and min of tiles are torch.maximum, torch.minimum and torch.clamp",
             )
         if func in RANDOM:
             return RANDOM[func](*args, **kwargs)

@@ -121,7 +121,7 @@ def captured_tensor_as_operand(x, v):
         x[tile, :] = x[tile, :] + v  # <-
 
 
-@mistake(TraceError, "of a tile and a number: torch.clamp", "torch.maximum")
+@mistake(TraceError, "of a tile and a number: torch.clamp(x, min=0); of a scalar of the kernel: max", "torch.maximum")
 def number_for_a_tensor(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, :] = torch.maximum(x[tile, :], 0.0)  # <-

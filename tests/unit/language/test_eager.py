@@ -367,3 +367,16 @@ def test_a_comparison_of_a_scalar_of_the_kernel_is_a_bool_of_pythons_too() -> No
     facts_of.run_eagerly(torch.empty(3))
     wanted = [(b, not b, 7, str(b), False, True, 8 + b) for b in (False, False, True)]
     assert wanted == SEEN
+
+
+def test_pythons_extrema_of_tiles_are_refused_with_torchs() -> None:
+    """They ask whether one tile is the larger, as an if does; the hint was of conditions alone."""
+
+    @tileflow.kernel
+    def floored(x: torch.Tensor) -> torch.Tensor:
+        for t in tfl.tile(x.size(0)):
+            x[t] = max(x[t], 0.5)
+        return x
+
+    with pytest.raises(TraceError, match=r"max and min of tiles are torch.maximum, torch.minimum and torch.clamp"):
+        floored.run_eagerly(torch.rand(5))
