@@ -461,7 +461,7 @@ def _blocks(ir: KernelIR) -> list[_Block]:
 def _woven_bytes(ir: KernelIR) -> int:
     """Those of the largest tensor, where a block's neighbours share its sectors though they are some elements apart, as
     rows of a last dimension of few bytes are; 0 for others. A vector beside it, as of a number for each picture, has
-    next to no bytes that lie side by side: of 4096 rows of pixels of three bytes each, times such a number, a program
+    next to no bytes that lie side by side: of 4096 x 4096 pixels of three bytes, times a number for each row, a program
     took one pixel of 1024 rows, by 126 registers and 615 instructions, where it takes 1024 of one row by 48 and 396
     (sm_90a, Triton 3.6)."""
     found = [(size, ir.hint(stride) * bytes_of) for symbol, size, stride, bytes_of in _indexed(ir) if symbol]
