@@ -134,8 +134,8 @@ def _as_whole(func: Any, tensor: torch.Tensor, *sizes: Any) -> torch.Tensor | No
     there = lanes_of(tensor)
     short = [isinstance(s, EagerTile) and len(s) < s.block_size and s.lanes not in there for s in shape]
     whole = [size.block_size if cut else size for size, cut in zip(shape, short, strict=True)]
-    if not any(short) or prod(int(size.__index__()) for size in whole) != tensor.numel():
-        return None
+    if not any(short) or not tensor.numel() or prod(int(size.__index__()) for size in whole) != tensor.numel():
+        return None  # no elements are as many by either length
     own = tuple(BLOCK if cut else getattr(size, "lanes", None) for size, cut in zip(shape, short, strict=True))
     made: torch.Tensor = _call(func, (tensor, whole), {})
     return tag(made, own)

@@ -380,3 +380,24 @@ def test_pythons_extrema_of_tiles_are_refused_with_torchs() -> None:
 
     with pytest.raises(TraceError, match=r"max and min of tiles are torch.maximum, torch.minimum and torch.clamp"):
         floored.run_eagerly(torch.rand(5))
+
+
+@pytest.mark.parametrize("n", [0, 2, 6])
+def test_a_reshape_of_no_elements_has_the_tiles_lanes(n: int) -> None:
+    """As many as a whole block's none are, whose lanes no store took at a loop's end."""
+
+    @tileflow.kernel
+    def swapped(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        b, n = x.shape
+        out, sums = torch.empty_like(x), torch.empty(b)
+        for t in tfl.tile(b):
+            pairs = x[t, :].reshape(t, n // 2, 2)
+            back = pairs.flip(2).reshape(t, n)
+            tfl.store(out, [t.index[:, None], tfl.arange(n)[None, :]], back, extra_mask=x[t, :] < 99)
+            sums[t] = pairs.sum(2).sum(1)
+        return out, sums
+
+    x = torch.randn(5, n)
+    out, sums = swapped.run_eagerly(x, config={"block:t": 4})
+    assert torch.equal(out, x.view(5, -1, 2).flip(2).view(5, n) if n else x)
+    torch.testing.assert_close(sums, x.sum(1))
