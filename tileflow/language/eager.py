@@ -30,6 +30,7 @@ from .dim_identity import BLOCK, Lanes, filled, follow, lanes_of, tag
 from .eager_indexing import DeviceInt, IndexedElements, TileLike, lanes_by
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
+from .stable_sorts import is_sort, sorted_stably
 from .unsigned import computed
 
 DEFAULT_BLOCK = 32
@@ -117,6 +118,8 @@ class _EagerMode(TorchFunctionMode):
             return IndexedElements(*args[:2]).write(args[2])
         if func.__name__ in _AUGMENTED:
             return _augmented(func, *args)
+        if is_sort(func):
+            return _followed(func, args, kwargs, lambda *args: sorted_stably(computed, func, args, kwargs))
         return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
 
 

@@ -401,3 +401,25 @@ def test_a_reshape_of_no_elements_has_the_tiles_lanes(n: int) -> None:
     out, sums = swapped.run_eagerly(x, config={"block:t": 4})
     assert torch.equal(out, x.view(5, -1, 2).flip(2).view(5, n) if n else x)
     torch.testing.assert_close(sums, x.sum(1))
+
+
+def test_equal_elements_keep_their_order_as_plain_python_too() -> None:
+    """As where the kernel is compiled: torch's own sorts promise no order, and have another for one long row."""
+
+    @tileflow.kernel
+    def orders(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        b, n = x.shape
+        out = [torch.empty(b, n, dtype=torch.int64) for _ in range(4)]
+        best = torch.empty(b, 5, dtype=torch.int64)
+        for t in tfl.tile(b):
+            row = x[t, :]
+            out[0][t, :] = torch.argsort(row, dim=1, descending=True)
+            out[1][t, :] = row.sort(1)[1]
+            out[2][t, :] = torch.sort(input=row, dim=1, descending=True).indices
+            out[3][t, :] = row.argsort(-1)
+            best[t, :] = torch.topk(row, 5, dim=1).indices
+        return (*out, best)
+
+    got = orders.run_eagerly(torch.zeros(1, 64))
+    assert [list(range(64))] * 4 == [order[0].tolist() for order in got[:4]]
+    assert got[4][0].tolist() == [0, 1, 2, 3, 4]
