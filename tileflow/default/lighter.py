@@ -18,7 +18,8 @@ _PARTS = "bf16x6"  # of a sum of any length
 def lighter_configs(config: Config, space: ConfigSpace, region: int) -> Iterator[Config]:
     """Valid configs in the order in which they are worth a build: products by the matrix units, in parts, where they
     are multiply-adds of each thread, as they are and with the largest block of the region halved, and halved again;
-    that alone; twice and four times the warps, or half of many; a reduction over a whole dimension in blocks."""
+    that alone; twice and four times the warps, or half of many; a reduction over a whole dimension in blocks; the two
+    largest blocks halved."""
     seen = {config}
     for change in _changes(config, space, region):
         try:
@@ -47,6 +48,17 @@ def _changes(config: Config, space: ConfigSpace, region: int) -> Iterator[Mappin
     for knob in own:
         if knob.role == "reduction" and config[knob.name] == 0:
             yield from ({knob.name: size} for size in _below(knob, math.inf)[:1] if size > 1)
+    yield from _both_halved(config, sized)
+
+
+def _both_halved(config: Config, sized: list[Knob]) -> Iterator[Mapping[str, Choice]]:
+    """The two largest blocks halved: half a side of 32 rows has no more of a matrix unit's, and the other side's sums
+    stay. Products of bits, sixteen a turn, spill 4136 bytes at 128 x 64, 968 at 64 x 64, 304 at 32 x 64 and 72 at
+    64 x 32 (sm_90a, Triton 3.6)."""
+    two = sorted(sized, key=lambda k: -_number(config, k))[:2]
+    halves = {k.name: size for k in two for size in _below(k, _number(config, k))[:1]}
+    if len(halves) == 2:
+        yield halves
 
 
 def _in_parts(config: Config, own: list[Knob]) -> dict[str, Choice]:

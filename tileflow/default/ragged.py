@@ -16,6 +16,7 @@ from ..ir.analysis import contiguous_tiles, is_of_loaded_length, is_ragged, mean
 from ..ir.attributes import AccessAttrs, TileAttrs
 from ..ir.graph import KernelIR, ValueIndex
 from ..ir.kinds import OpKind
+from ..ir.types import Value
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .sizes import block_symbols, pow2, programs
@@ -57,8 +58,29 @@ def _numbers(
         warps *= 2
     if WARPS * count < BUSY * target.sm_count // 2:
         return {}
-    block = min(mean, LANE_RUN * warps * target.warp_size)
+    lanes = warps * target.warp_size
+    windows = [pow2(tile_length(ir, name)) for name in ir.tiles if _may_overlap(ir, name)]
+    block = min(max(mean, min(lanes, *windows) if windows else 1), LANE_RUN * lanes)
     return {**dict.fromkeys(rows, block), NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 1}
+
+
+def _may_overlap(ir: KernelIR, name: str) -> bool:
+    """Whether a loop goes over what may be a window: its bounds come of two tensors, so that rows need not share out
+    the tensor, and their mean length says nothing. A lane without an element is no faster: of a zone of stars, one by
+    one, a warp takes as long for each as for 32."""
+    tile = ir.tiles[name]
+    begin, end = _loaded_from(ir, tile.begin), _loaded_from(ir, tile.end)
+    return is_ragged(ir, name) and begin != end
+
+
+def _loaded_from(ir: KernelIR, value: object) -> set[str]:
+    """The tensors whose elements a scalar is made of."""
+    op = ir.definitions.get(value) if isinstance(value, Value) else None
+    if op is None:
+        return set()
+    if op.kind is OpKind.LOAD:
+        return {AccessAttrs.of(op).tensor}
+    return {name for operand in op.inputs for name in _loaded_from(ir, operand)}
 
 
 def _matrices(

@@ -55,6 +55,7 @@ SECTOR = 32  # bytes that memory moves at least
 WORD = 4  # bytes of a register
 TRANSACTION = 128  # bytes of a warp's narrowest whole one
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
+RARE = 256  # times as many bytes has a tensor beside which the runs of others do not count
 AS_LONG = 4  # runs count as equal up to this ratio
 SHORT_VECTOR = 64  # elements
 LEAST_WINDOW = 5  # loads of elements apart from which on they decide
@@ -85,7 +86,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     run = 2 * run if scans and 2 * run * row <= SCANNED else run
     sizes = block_sizes(ir, chunked, room, run)
     ragged = ragged_limits(ir, sizes, target)
-    limits = {**_limits(ir, sizes, row, target), **pair_limits(ir, sizes), **woven_limits(ir, sizes), **ragged}
+    limits = _least(_limits(ir, sizes, row, target), pair_limits(ir, sizes), woven_limits(ir, sizes), ragged)
     if limits:
         sizes = block_sizes(ir, chunked, room, run, limits)
     wanted |= sizes
@@ -104,6 +105,14 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted |= slow_path_config(ir, wanted, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
+
+
+def _least(*limits: Mapping[str, int]) -> dict[str, int]:
+    """Limits of blocks that hold together: of a block that several limit, the least."""
+    found: dict[str, int] = {}
+    for symbol, size in (item for its in limits for item in its.items()):
+        found[symbol] = min(found.get(symbol, size), size)
+    return found
 
 
 def _of_its_loops(
@@ -444,9 +453,22 @@ def _blocks(ir: KernelIR) -> list[_Block]:
     runs, strides = _runs(ir), dict[str, tuple[int, int]]()
     for symbol, size, stride in _accesses(ir):
         strides[symbol] = min(strides.get(symbol, (0, 0)), (-size, ir.hint(stride)))
+    longest = max((runs[symbol] for symbol in lengths), default=0)
+    if RARE * longest < _woven_bytes(ir):
+        runs, longest = Counter(), 0
     found = [_Block(s, n, runs[s], strides.get(s, (0, 0))[1]) for s, n in lengths.items()]
-    longest = max((b.run for b in found), default=0)
     return sorted(found, key=lambda b: (-b.run if AS_LONG * b.run >= longest else 0, b.stride))
+
+
+def _woven_bytes(ir: KernelIR) -> int:
+    """Those of the largest tensor, where a block's neighbours share its sectors though they are some elements apart, as
+    rows of a last dimension of few bytes are; 0 for others. A vector beside it, as of a number for each picture, has
+    next to no bytes that lie side by side: of 4096 x 4096 pixels of three bytes, times a number for each row, a program
+    took one pixel of 1024 rows, by 126 registers and 615 instructions, where it takes 1024 of one row by 48 and 396
+    (sm_90a, Triton 3.6)."""
+    found = [(size, ir.hint(stride) * bytes_of) for symbol, size, stride, bytes_of in _indexed(ir) if symbol]
+    largest = max((size for size, _ in found), default=0)
+    return largest if any(size == largest and 0 < apart < SECTOR for size, apart in found) else 0
 
 
 def _runs(ir: KernelIR) -> Counter[str]:
@@ -459,6 +481,11 @@ def _runs(ir: KernelIR) -> Counter[str]:
 
 def _accesses(ir: KernelIR) -> Iterator[tuple[str, int, Expr]]:
     """The block symbol of each dimension that a tile or a slice indexes, the tensor's bytes, the stride."""
+    return ((symbol, size, stride) for symbol, size, stride, _ in _indexed(ir))
+
+
+def _indexed(ir: KernelIR) -> Iterator[tuple[str, int, Expr, int]]:
+    """The same with the bytes of an element."""
     for op in ir.walk():
         if op.kind not in ACCESSES:
             continue
@@ -467,9 +494,9 @@ def _accesses(ir: KernelIR) -> Iterator[tuple[str, int, Expr]]:
         for item, stride in zip(AccessAttrs.of(op).index, tensor.strides, strict=True):
             block = ir.tiles[item.tile].block if isinstance(item, TileIndex) else None
             if block is not None and block.op == "sym":
-                yield block.args[0], size, stride
+                yield block.args[0], size, stride, itemsize(tensor.dtype)
             elif isinstance(item, SliceIndex):
-                yield "", size, stride
+                yield "", size, stride, itemsize(tensor.dtype)
 
 
 def extent_length(ir: KernelIR, tile: str | None, extent: Expr) -> int:

@@ -110,7 +110,10 @@ def _of_type(message: str) -> str:
     if "unpack" in message:
         return "a loop over one range has one variable, tfl.tile([m, n]) has two"
     if re.search(r"argument '\w+' \(position \d+\) must be Tensor, not (float|int)", message):
-        return "of a tile and a number: torch.clamp(x, min=0), max(x, 0); a number that a loop carries: tfl.full([], 0)"
+        return (
+            "of a tile and a number: torch.clamp(x, min=0); of a scalar of the kernel: max(x, 0); "
+            "a number that a loop carries: tfl.full([], 0)"
+        )
     if "Tensor" in message or "invalid combination of arguments" in message:
         return "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
     return "it runs as Python once, while the kernel is compiled: mend it there, kernel.run_eagerly(...) shows the same"

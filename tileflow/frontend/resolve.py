@@ -24,7 +24,7 @@ from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, Tile, 
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
 from ..ir.types import Dim, TileType, Value
-from ..language.rules import ONCE, OUTER_CONSTANTS, named_twice, once_hint
+from ..language.rules import ONCE, OUTER_CONSTANTS, lane_index, loaded_index, most_behind, named_twice, once_hint
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
 from .intervals import interval, is_of_ranges, is_of_tiles, without_lanes
 from .open_lengths import way_out
@@ -397,7 +397,8 @@ def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:
         hint = "reduce it with .sum(dim), take an element with [:, 0], or store to more"
         twice = [tile for tile in dict.fromkeys(tiles) if tiles.count(tile) > 1]
         if twice:
-            hint = _for_each_lane(twice)
+            behind = [d.tile for d in reversed(shape)].index(twice[0])
+            hint = _for_each_lane(twice, behind)
         raise ShapeError(
             "a stored tile must broadcast to the index",
             where=tracer.location(),
@@ -418,7 +419,8 @@ def check_once(tracer: Tracer, ref: TensorRef, resolved: Resolved, values: Seque
     if len(of_tiles) == tiles.count(tile) and all([d.tile for d in v.value.dims].count(tile) > 1 for v in values):
         return
     got = f"{show(values[0].value.dims)} for {show(tuple(resolved.dims))} of {ref.path}"
-    raise ShapeError(ONCE, got=got, where=tracer.location(), hint=once_hint(str(tile)))
+    behind = most_behind([_axes(item) for item in resolved.items], [own == tile for own in tiles])
+    raise ShapeError(ONCE, got=got, where=tracer.location(), hint=once_hint(str(tile), behind))
 
 
 def _axes(item: IndexItem) -> tuple[int, ...]:
@@ -427,12 +429,12 @@ def _axes(item: IndexItem) -> tuple[int, ...]:
     return (item.axis,) if isinstance(item, (TileIndex, SliceIndex)) else ()
 
 
-def _for_each_lane(tiles: list[str]) -> str:
-    """What takes one element for each lane of a tile, or of the pairs of two, where the index had all by all."""
+def _for_each_lane(tiles: list[str], behind: int) -> str:
+    """What takes one element for each lane of a tile, or of the pairs of two, where the index had all by all.
+    ``behind``: the dimensions of the index behind the first tile's own."""
     first, other = tiles[0], tiles[1] if len(tiles) > 1 else None
     if other is None:
-        return (
-            f"one element for each lane of {first}: x[{first}.index, y[{first}]]; x[{first}, y[{first}]] is all pairs"
-        )
+        rows, loaded = lane_index(first, behind), loaded_index(first, behind)
+        return f"one element for each lane of {first}: x[{rows}, {loaded}]; x[{first}, {loaded}] is all pairs"
     lanes, both = f"{first}.index[:, None], {other}.index[None, :]", f"{first}, {other}"
     return f"one element for each pair of lanes: x[{lanes}, y[{both}]]; x[{both}, y[{both}]] is all by all"

@@ -30,6 +30,7 @@ from .dim_identity import BLOCK, Lanes, filled, follow, lanes_of, tag
 from .eager_indexing import DeviceInt, IndexedElements, TileLike, lanes_by
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
+from .stable_sorts import is_sort, sorted_stably
 from .unsigned import computed
 
 DEFAULT_BLOCK = 32
@@ -97,7 +98,8 @@ class _EagerMode(TorchFunctionMode):
             raise TraceError(
                 "an if, and, or, not, while and a chained comparison in device code take scalars",
                 got=f"a tile of shape {tuple(args[0].shape)}",
-                hint="choose per element with torch.where(condition, a, b); conditions are (a) & (b), (a) | (b), ~a",
+                hint="choose per element with torch.where(condition, a, b); conditions are (a) & (b), (a) | (b), ~a; "
+                "Python's max and min of tiles are torch.maximum, torch.minimum and torch.clamp",
             )
         if func in RANDOM:
             return RANDOM[func](*args, **kwargs)
@@ -116,6 +118,8 @@ class _EagerMode(TorchFunctionMode):
             return IndexedElements(*args[:2]).write(args[2])
         if func.__name__ in _AUGMENTED:
             return _augmented(func, *args)
+        if is_sort(func):
+            return _followed(func, args, kwargs, lambda *args: sorted_stably(computed, func, args, kwargs))
         return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
 
 
@@ -133,8 +137,8 @@ def _as_whole(func: Any, tensor: torch.Tensor, *sizes: Any) -> torch.Tensor | No
     there = lanes_of(tensor)
     short = [isinstance(s, EagerTile) and len(s) < s.block_size and s.lanes not in there for s in shape]
     whole = [size.block_size if cut else size for size, cut in zip(shape, short, strict=True)]
-    if not any(short) or prod(int(size.__index__()) for size in whole) != tensor.numel():
-        return None
+    if not any(short) or not tensor.numel() or prod(int(size.__index__()) for size in whole) != tensor.numel():
+        return None  # no elements are as many by either length
     own = tuple(BLOCK if cut else getattr(size, "lanes", None) for size, cut in zip(shape, short, strict=True))
     made: torch.Tensor = _call(func, (tensor, whole), {})
     return tag(made, own)

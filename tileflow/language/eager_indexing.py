@@ -16,7 +16,7 @@ from ..errors import ShapeError, TraceError
 from ..lazy_dataclass import dataclass
 from .alignment import stood
 from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of, tag
-from .rules import ONCE, OUTER_CONSTANTS, named_twice, once_hint
+from .rules import ONCE, OUTER_CONSTANTS, lane_index, loaded_index, most_behind, named_twice, once_hint
 
 
 class DeviceBool(int):
@@ -162,10 +162,11 @@ class IndexedElements:
         self.check_once([value])
         value = self.fit(stood(value, self.lanes, self.shape))
         if value.ndim > len(self.shape):
+            rows, loaded = lane_index("tile", len(self.shape) - 1), loaded_index("tile", len(self.shape) - 1)
             raise ShapeError(
                 "a stored tile must broadcast to the index",
                 got=f"{tuple(value.shape)} for {tuple(self.shape)}",
-                hint="one element for each lane: x[tile.index, y[tile]]; x[tile, y[tile]] is all pairs",
+                hint=f"one element for each lane: x[{rows}, {loaded}]; x[tile, {loaded}] is all pairs",
             )
         if mask is None and self._is_plain():
             self.tensor[tuple(self._plain)] = value.expand(self.shape)
@@ -187,7 +188,8 @@ class IndexedElements:
         of_tiles = [a for a in self._along if a.is_tile and lanes[a.axes[0]] is own]
         have_both = all(isinstance(v, torch.Tensor) and lanes_of(v).count(own) > 1 for v in values)
         if len(of_tiles) < lanes.count(own) or not have_both:
-            raise ShapeError(ONCE, got="two dimensions of the index are of one loop", hint=once_hint("t"))
+            behind = most_behind([along.axes for along in self._along], [lane is own for lane in lanes])
+            raise ShapeError(ONCE, got="two dimensions of the index are of one loop", hint=once_hint("t", behind))
 
     def everywhere(self, mask: torch.Tensor | None = None) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
         """An index tensor for each dimension of the tensor, and which lanes count (None: all), by ``mask`` too. They

@@ -20,9 +20,25 @@ def named_twice(lanes: Sequence[object], items: Sequence[tuple[int, ...]]) -> in
     return next((a for a in alone if lanes[a] is not None and list(lanes).count(lanes[a]) > 1), None)
 
 
-def once_hint(tile: str) -> str:
-    """How to write one element for each lane, and all pairs."""
-    return (
-        f"one element for each lane of {tile}: out[{tile}.index, y[{tile}]]; "
-        f"all pairs: out[{tile}.index[:, None], y[{tile}][None, :]]"
-    )
+def most_behind(items: Sequence[tuple[int, ...]], is_own: Sequence[bool]) -> int:
+    """How many dimensions a loaded index has behind those of a loop's lanes, at most. ``items``: the dimensions that
+    each item of the index has; ``is_own``: of each dimension, whether it is of that loop."""
+    return max((len(axes) - 1 - n for axes in items for n, axis in enumerate(axes) if is_own[axis]), default=0)
+
+
+def once_hint(tile: str, behind: int = 0) -> str:
+    """How to write one element for each lane, and all pairs. ``behind``: the dimensions of the loaded index ``y``
+    behind the tile's own."""
+    rows, loaded = lane_index(tile, behind), loaded_index(tile, behind)
+    pairs = lane_index(tile, behind + 1)
+    return f"one element for each lane of {tile}: out[{rows}, {loaded}]; all pairs: out[{pairs}, {loaded}[None, :]]"
+
+
+def lane_index(tile: str, behind: int) -> str:
+    """A tile's lanes against an index that has so many dimensions ``behind`` these."""
+    return f"{tile}.index" + (f"[:{', None' * behind}]" if behind else "")
+
+
+def loaded_index(tile: str, behind: int) -> str:
+    """An index that was loaded by a tile, with so many whole dimensions ``behind`` its own."""
+    return f"y[{tile}{', :' * behind}]"

@@ -272,3 +272,32 @@ def _scaled(x: torch.Tensor) -> torch.Tensor:
 def test_a_loop_behind_a_whole_row_has_blocks_of_its_own(row: int) -> None:
     """The row is gone by then: it had left such a loop 1 to 8 elements a turn, of which 16384 took as many turns."""
     assert default(_scaled, meta(1 << 26 >> row.bit_length() - 1, row))["block:n"] == min(row, 2048)
+
+
+@tileflow.kernel
+def scaled_points(points, scale):
+    b, n, _ = points.shape
+    out = torch.empty_like(points)
+    for tb, tn in tfl.tile([b, n]):
+        out[tb, tn, :] = points[tb, tn, :] * scale[tb][:, None, None]
+    return out
+
+
+@pytest.mark.parametrize(("width", "dtype"), [(3, torch.float32), (4, torch.float32), (3, torch.uint8)])
+def test_rows_of_few_bytes_lie_along_memory_whatever_vector_is_beside(width: int, dtype: torch.dtype) -> None:
+    """A number for each picture lay side by side, so that a program had one pixel of each of 512 pictures."""
+    points = torch.empty(4096, 1200, width, dtype=dtype, device="meta")
+    for name in ("nvidia-h200", "amd-mi300x"):
+        found = scaled_points.lower((points, torch.empty(4096, device="meta")), target(name)).default
+        pictures, pixels = found["block:tb"], found["block:tn"]
+        assert isinstance(pictures, int) and isinstance(pixels, int)
+        assert pixels >= 128 > pictures
+
+
+def test_long_rows_leave_the_vector_its_run() -> None:
+    """Rows of whole transactions lie well either way."""
+    points = torch.empty(4096, 1200, 64, device="meta")
+    found = scaled_points.lower((points, torch.empty(4096, device="meta")), target("nvidia-h200")).default
+    pictures = found["block:tb"]
+    assert isinstance(pictures, int)
+    assert pictures > found["block:tn"] == 1

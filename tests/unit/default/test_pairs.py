@@ -104,3 +104,14 @@ def test_pairs_with_a_short_vector_are_in_one_piece(n: int) -> None:
     it = tileflow.kernel(products).lower(args, target("nvidia-h200"))
     assert it.default["reduce:sum#0"] == 0
     assert it.emit(it.default)
+
+
+@pytest.mark.parametrize("device", ["nvidia-h200", "amd-mi300x"])
+def test_what_shares_loads_leaves_programs_for_all_multiprocessors(device: str) -> None:
+    """Of a block that two rules limit, the less counts: rows of 512 for shared loads left 16 programs."""
+    one = ALL["close_approaches"]
+    lowered = one.kernel.lower(one.arguments("large", "meta"), target(device))
+    rows, others = lowered.default["block:ti"], lowered.default["block:tj"]
+    assert isinstance(rows, int) and isinstance(others, int)
+    assert others > 1
+    assert 2 * -(-one.large["n"] // rows) > target(device).sm_count

@@ -117,3 +117,11 @@ def test_few_gathers_go_to_many_programs(rows: int, least: int, most: int) -> No
     """One element of each of 4096 rows had few programs of 1024 and more rows, on 132 multiprocessors."""
     args = torch.empty(rows, 64, device="meta"), torch.empty(rows, dtype=torch.int64, device="meta")
     assert least <= gathered.lower(args, target("nvidia-h200")).default["block:rows"] <= most
+
+
+def test_a_block_of_windows_has_an_element_a_lane() -> None:
+    """Rows from one tensor's numbers to another's may overlap, so that their mean length says nothing: a warp went
+    through a zone of stars one by one."""
+    assert chosen("match_stars") == {"block:tk": 32, "num_warps": 1, "num_stages": 1}
+    few = chosen("match_stars", known=5)["block:tk"]  # no more than there are
+    assert isinstance(few, int) and few <= 8

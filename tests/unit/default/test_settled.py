@@ -146,3 +146,15 @@ def test_products_that_spill_as_multiply_adds_are_in_parts() -> None:
     assert {lowered.default[name] for name in precisions} == {"ieee"}
     (source,) = lowered.emit(chosen)
     assert resources_of(source).spills <= SPILLS_BESIDE_PRODUCTS
+
+
+def test_two_sides_of_products_may_be_halved() -> None:
+    """Sixteen products of bits a turn: a side of 32 rows spills 304 bytes a thread, half of each side 72."""
+    lowered = ALL["crossbar_product"].kernel.lower(ALL["crossbar_product"].arguments("large", "meta"), H200)
+    sides = lowered.default["block:tm"], lowered.default["block:tn"]
+    assert isinstance(sides[0], int) and isinstance(sides[1], int)
+    halves = {"block:tm": sides[0] // 2, "block:tn": sides[1] // 2}
+    found = list(lighter_configs(lowered.default, lowered.space, 0))[:MOST_BUILDS]
+    (near,) = (config for config in found if halves == {name: config[name] for name in halves})
+    (source,) = lowered.emit(near)
+    assert build(source, H200).resources.spills <= SPILLS_BESIDE_PRODUCTS

@@ -121,7 +121,7 @@ def captured_tensor_as_operand(x, v):
         x[tile, :] = x[tile, :] + v  # <-
 
 
-@mistake(TraceError, "of a tile and a number: torch.clamp", "torch.maximum")
+@mistake(TraceError, "of a tile and a number: torch.clamp(x, min=0); of a scalar of the kernel: max", "torch.maximum")
 def number_for_a_tensor(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, :] = torch.maximum(x[tile, :], 0.0)  # <-
@@ -207,6 +207,18 @@ def tile_past_the_end(x):
 def all_pairs_for_one_each(x, out):
     for tile in tfl.tile(x.size(0)):
         out[tile] = x[tile, tile.index * 0 + 1]  # <-
+
+
+@mistake(ShapeError, "one element for each lane of tile: x[tile.index[:, None], y[tile, :]]", "out[tile, :]", X, X)
+def all_pairs_for_one_each_of_rows(x, out):
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, torch.argsort(x[tile, :], 1)]  # <-
+
+
+@mistake(ShapeError, "one element for each lane of tile: out[tile.index[:, None], y[tile, :]]", "out[tile, ", X, X)
+def pairs_of_rows_stored_for_one_each(x, out):
+    for tile in tfl.tile(x.size(0)):
+        out[tile, torch.argsort(x[tile, :], 1)] = x[tile, :]  # <-
 
 
 @mistake(ShapeError, "a stored tile must broadcast to the index", "x[tile, 0]")

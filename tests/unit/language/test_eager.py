@@ -367,3 +367,59 @@ def test_a_comparison_of_a_scalar_of_the_kernel_is_a_bool_of_pythons_too() -> No
     facts_of.run_eagerly(torch.empty(3))
     wanted = [(b, not b, 7, str(b), False, True, 8 + b) for b in (False, False, True)]
     assert wanted == SEEN
+
+
+def test_pythons_extrema_of_tiles_are_refused_with_torchs() -> None:
+    """They ask whether one tile is the larger, as an if does; the hint was of conditions alone."""
+
+    @tileflow.kernel
+    def floored(x: torch.Tensor) -> torch.Tensor:
+        for t in tfl.tile(x.size(0)):
+            x[t] = max(x[t], 0.5)
+        return x
+
+    with pytest.raises(TraceError, match=r"max and min of tiles are torch.maximum, torch.minimum and torch.clamp"):
+        floored.run_eagerly(torch.rand(5))
+
+
+@pytest.mark.parametrize("n", [0, 2, 6])
+def test_a_reshape_of_no_elements_has_the_tiles_lanes(n: int) -> None:
+    """As many as a whole block's none are, whose lanes no store took at a loop's end."""
+
+    @tileflow.kernel
+    def swapped(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        b, n = x.shape
+        out, sums = torch.empty_like(x), torch.empty(b)
+        for t in tfl.tile(b):
+            pairs = x[t, :].reshape(t, n // 2, 2)
+            back = pairs.flip(2).reshape(t, n)
+            tfl.store(out, [t.index[:, None], tfl.arange(n)[None, :]], back, extra_mask=x[t, :] < 99)
+            sums[t] = pairs.sum(2).sum(1)
+        return out, sums
+
+    x = torch.randn(5, n)
+    out, sums = swapped.run_eagerly(x, config={"block:t": 4})
+    assert torch.equal(out, x.view(5, -1, 2).flip(2).view(5, n) if n else x)
+    torch.testing.assert_close(sums, x.sum(1))
+
+
+def test_equal_elements_keep_their_order_as_plain_python_too() -> None:
+    """As where the kernel is compiled: torch's own sorts promise no order, and have another for one long row."""
+
+    @tileflow.kernel
+    def orders(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        b, n = x.shape
+        out = [torch.empty(b, n, dtype=torch.int64) for _ in range(4)]
+        best = torch.empty(b, 5, dtype=torch.int64)
+        for t in tfl.tile(b):
+            row = x[t, :]
+            out[0][t, :] = torch.argsort(row, dim=1, descending=True)
+            out[1][t, :] = row.sort(1)[1]
+            out[2][t, :] = torch.sort(input=row, dim=1, descending=True).indices
+            out[3][t, :] = row.argsort(-1)
+            best[t, :] = torch.topk(row, 5, dim=1).indices
+        return (*out, best)
+
+    got = orders.run_eagerly(torch.zeros(1, 64))
+    assert [list(range(64))] * 4 == [order[0].tolist() for order in got[:4]]
+    assert got[4][0].tolist() == [0, 1, 2, 3, 4]
