@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ..config import Direction, Knob
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
-from ..ir.attributes import AccessAttrs, TileAttrs, site_of
+from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS, having
@@ -27,15 +27,14 @@ from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .knobs import FLATTEN, NUM_STAGES, NUM_WARPS, PERSISTENT, PRECISION, STAGES, STATIC, STORE_ACCESS, SUBTILE, TRANSPOSED, UNROLL
+from .knobs import NUM_STAGES, PERSISTENT, PRECISION, STAGES, STATIC, TRANSPOSED, UNROLL
+from .leaving import leaving, stored_beside
 from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site
 
 # what passes on a loaded tile without a copy in registers
 _VIEWS = having(Trait.STAYS_SHARED)
 _LEAST_COPIED = 4  # bytes that the copies of one thread have at least
-_ROWS_OF_A_WARP = 16
-_SUM_BYTES = 4  # of an element of a product
 _PARTS = 2  # of an operand, as much memory each as the whole; three of half of it need less
 
 
@@ -53,7 +52,7 @@ class Staging:
 def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
     """The staging of every block of ops that has products of its own."""
     makers = ir.definitions
-    stored, halved = _stored(ir, extents, knobs)
+    stored, halved = stored_beside(ir, extents, knobs)
     sizes: dict[int, Expr] = {}
     blocks = list(blocks_of(ir, ir.body))
     for block, site in reversed(blocks):  # inner ones first
@@ -130,33 +129,17 @@ class _Sizes:
             for load in staged
         }
         pipelined = sum(held.values(), Expr.of(0)) * ahead.ne(0) if ahead != Expr.of(0) else Expr.of(0)
-        turned, boxes = self._leaving()
-        total = computed.max(turned) + pipelined + boxes
+        turned, boxed = Expr.of(0), Expr.of(0)
+        if self.target.vendor == "nvidia" and ahead != FALSE:
+            found = leaving(self.ir, self.block, self.extents, self.knobs)
+            turned, boxed = (size if self.site else size * ahead.ne(0) for size in found)
+        total = computed.max(turned) + pipelined + boxed
         if self.target.vendor == "nvidia" or not self.site:
             waiting, beside = self._at_once(dots, once)
             total = (total + waiting * ahead.eq(0)).max(beside)
         for size in map(self._bytes, kept if self.target.vendor == "nvidia" else (*kept, *staged)):
             total = total + size if self.target.vendor == "nvidia" else total.max(size)
         return total
-
-    def _leaving(self) -> tuple[Expr, Expr]:
-        """What a turn of a loop needs for what leaves it: bytes in which the largest tile of sums that is stored or
-        added to memory goes from the matrix units' order to memory's; and bytes of what the copy engine stores, which
-        are there all the time."""
-        turned = boxes = Expr.of(0)
-        if self.target.vendor != "nvidia" or not self.site:
-            return turned, boxes
-        summed = _of_products(self.ir)
-        for op in self.block.ops:
-            if op.kind not in (OpKind.STORE, OpKind.ATOMIC) or not op.values or op.values[0] not in summed:
-                continue
-            value, by_box, site = op.values[0], FALSE, site_of(op)
-            if op.kind is OpKind.STORE and STORE_ACCESS.name(site) in self.knobs:
-                by_box = STORE_ACCESS.symbol(site).ne(0)
-                stored = itemsize(self.ir.tensor(AccessAttrs.of(op).tensor).dtype)
-                boxes = boxes + self.extents.elements(value.dims) * stored * by_box
-            turned = turned.max(_turned_bytes(self.ir, self.extents, value) * by_box.eq(0))
-        return turned, boxes
 
     def _turned(self, op: Op) -> Expr:
         site = site_of(op)
@@ -304,61 +287,3 @@ class _Sizes:
             return ahead
         repeats = written_out(self.ir, self.site, self.knobs) if self.site else Expr.of(1)
         return (ahead + groups).max(1) * repeats
-
-
-def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[Expr, list[tuple[str, Direction]]]:
-    """The bytes by which a persistent program's largest store waits beside the next tile's operands, and the steps by
-    which it becomes smaller: a store by descriptor from where it was put for the copy engine, another where one loop
-    does all tiles, on the way from the matrix units' order to memory's."""
-    most, steps = Expr.of(0), list[tuple[str, Direction]]()
-    summed = _of_products(ir)
-    for op in ir.body.ops:
-        site = site_of(op)
-        if op.kind is not OpKind.STORE or not op.values:
-            continue
-        value, by_box = op.values[0], FALSE
-        if STORE_ACCESS.name(site) in knobs:
-            by_box = STORE_ACCESS.symbol(site).ne(0)
-            size = extents.elements(value.dims) * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) * by_box
-            if SUBTILE.name(site) in knobs:
-                size = size // SUBTILE.symbol(site)
-                steps.append((SUBTILE.name(site), "up"))
-            most = most.max(size)
-        if value in summed and FLATTEN.name(ir) in knobs:
-            most = most.max(_turned_bytes(ir, extents, value) * FLATTEN.symbol(ir) * by_box.eq(0))
-    return most * PERSISTENT.symbol(ir).ne(0), steps
-
-
-def _of_products(ir: KernelIR) -> set[Value]:
-    """The tiles that are made of what products gave, in which elements lie as the matrix units left them."""
-    found = set[Value]()
-
-    def visit(block: Block) -> None:
-        for op in block.ops:
-            for region in op.regions:
-                visit(region)
-            inside = (v for region in op.regions for v in region.results)
-            if op.kind in PRODUCTS or not found.isdisjoint((*op.values, *inside)):
-                found.update(v for v in op.outputs if len(v.dims) > 1)
-
-    visit(ir.body)
-    return found
-
-
-def _turned_bytes(ir: KernelIR, extents: Extents, value: Value) -> Expr:
-    """Bytes in which a tile goes from the matrix units' order to memory's: as many rows at a time as all warps have in
-    one of their instructions, as what is stored where nothing but a cast lies between, else as the sums are."""
-    *others, rows, columns = value.dims
-    at_once = extents.of(rows).min(NUM_WARPS.symbol(ir) * _ROWS_OF_A_WARP)
-    width = itemsize(value.type.dtype)
-    return extents.elements((*others, columns)) * at_once * (width if _is_result(ir, value) else max(width, _SUM_BYTES))
-
-
-def _is_result(ir: KernelIR, value: Value) -> bool:
-    """Whether a tile is what products gave, or that and operations on it alone."""
-    makers = ir.definitions
-    while value in makers and makers[value].kind not in (*PRODUCTS, OpKind.FOR):
-        if len(makers[value].values) != 1:
-            return False
-        value = makers[value].values[0]
-    return value in makers
