@@ -109,7 +109,7 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
             *((name, "down") for name in boxes(ir, knobs).symbols()),
         ]
         name = f"products of {staging.site or 'no loop'} fit shared memory"
-        found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason))
+        found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason, staging.where))
     return found
 
 
@@ -212,6 +212,7 @@ def _sorted_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
                 tuple(_shrink(size, knobs)),
                 f"a tile that is sorted, of {itemsize(op.output.type.dtype)} bytes an element, fits the "
                 f"{target.smem_per_block} bytes of shared memory that a block of {target.name} has",
+                op.loc,
             )
 
 

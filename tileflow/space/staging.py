@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from ..config import Direction, Knob
+from ..errors import Location
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
 from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
@@ -41,12 +43,14 @@ _PARTS = 2  # of an operand, as much memory each as the whole; three of half of 
 @dataclass(frozen=True, slots=True)
 class Staging:
     """One block of ops with products. ``site``: of its loop; empty outside of loops. ``size``: bytes of its operands
-    in shared memory, ``stored``: of a store beside them. ``steps``: towards smaller ones."""
+    in shared memory, ``stored``: of a store beside them. ``steps``: towards smaller ones. ``where``: of a product with
+    the largest operands."""
 
     site: str
     size: Expr
     stored: Expr
     steps: tuple[tuple[str, Direction], ...]
+    where: Location | None = None
 
 
 def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
@@ -65,7 +69,16 @@ def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: 
     for block, site in blocks:
         if any(op.kind in PRODUCTS for op in block.ops):
             overlaps = stages_of(ir, site, knobs).ne(1) if site else FALSE
-            yield Staging(site, sizes[id(block)], stored * overlaps, tuple(halved))
+            yield Staging(site, sizes[id(block)], stored * overlaps, tuple(halved), _largest_product(ir, block).loc)
+
+
+def _largest_product(ir: KernelIR, block: Block) -> Op:
+    """The product of a block whose right operand has most elements of whole dimensions, which no config makes fewer."""
+
+    def elements(op: Op) -> int:
+        return prod(ir.hint(d.extent) for d in op.values[1].dims if d.extent.symbols() <= ir.hints.keys())
+
+    return max((op for op in block.ops if op.kind in PRODUCTS), key=elements)
 
 
 def _largest(sizes: Iterable[Expr]) -> Expr:

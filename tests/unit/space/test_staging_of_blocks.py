@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,6 +108,18 @@ def ordered(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@tileflow.kernel
+def recurrent(x: torch.Tensor, wx: torch.Tensor, wh: torch.Tensor) -> torch.Tensor:
+    b, t, n = x.shape
+    out = torch.empty_like(x)
+    for tb in tfl.tile(b):
+        h = tfl.zeros([tb, n], dtype=x.dtype)
+        for s in range(t):
+            h = torch.tanh(x[tb, s, :] @ wx[:, :] + h @ wh[:, :])
+            out[tb, s, :] = h
+    return out
+
+
 def reckoned(it: Lowered, choices: dict[str, Choice]) -> tuple[int, int]:
     """Bytes that the space reckons with for the launch, and that its binary takes."""
     plain = {k.name: k.default for k in it.space.knobs if SCHEDULE.matches(k.name)}
@@ -174,3 +187,14 @@ def test_a_row_that_is_too_long_to_sort_is_refused_before_it_is_compiled() -> No
     assert ordered.lower((meta(64, 16384, dtype=torch.float32),), H200).default
     with pytest.raises(ConfigError, match=r"sorted, of 8 bytes an element, fits the 232448 bytes"):
         ordered.lower((meta(64, 32768, dtype=torch.float32),), H200).default  # noqa: B018
+
+
+def test_weights_that_no_config_holds_are_refused_with_their_bytes_and_their_line() -> None:
+    """A state in registers is no loop's to cut: the weights that it is multiplied by are there as a whole."""
+    it = recurrent.lower((meta(64, 32, 512), meta(512, 512), meta(512, 512)), H200)
+    with pytest.raises(ConfigError) as refused:
+        it.default  # noqa: B018
+    text = str(refused.value)
+    assert re.search(r"operands of products fit .* \((\d+) are needed, 232448 are there\)", text)
+    assert "h @ wh[:, :]" in text and refused.value.where is not None
+    assert "give a dimension that the kernel takes whole a loop" in text
