@@ -19,6 +19,7 @@ from .extents import Extents
 from .knobs import FLATTEN, NUM_WARPS, PERSISTENT, STORE_ACCESS, SUBTILE
 
 _ROWS_OF_A_WARP = 16
+_WHOLE = 4  # bytes of an element from which on a tile is exchanged whole; of shorter ones a part at a time, as a rule
 
 
 def leaving(ir: KernelIR, block: Block, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[Expr, Expr]:
@@ -59,7 +60,7 @@ def stored_beside(
                 size = size // SUBTILE.symbol(site)
                 steps.append((SUBTILE.name(site), "up"))
             most = most.max(size)
-        if value in summed and FLATTEN.name(ir) in knobs:
+        if value in summed and FLATTEN.name(ir) in knobs and width >= _WHOLE:
             most = most.max(_turned_elements(ir, extents, value) * width * FLATTEN.symbol(ir) * by_box.eq(0))
     return most * PERSISTENT.symbol(ir).ne(0), steps
 

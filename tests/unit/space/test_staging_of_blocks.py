@@ -81,7 +81,7 @@ def taps(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 def added(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
     m, k = x.shape
     n = y.size(1)
-    out = torch.empty(m, n, dtype=x.dtype, device=x.device)
+    out = torch.empty(m, n, dtype=z.dtype, device=x.device)
     for tm, tn in tfl.tile([m, n]):
         acc = tfl.zeros([tm, tn])
         for tk in tfl.tile(k):
@@ -137,14 +137,14 @@ WIDE = (pages, meta(256, 16, 512), meta(4096, 64, 512), meta(4096, 64, 512), NUM
 PAGES = (pages, meta(256, 16, 128), meta(4096, 64, 128), meta(4096, 64, 128), NUMBERS)
 CHUNKS = (chunks, *(meta(512, 64, 64),) * 3)
 TAPS = (taps, meta(4096, 512), meta(4, 512, 512))
-ADDED = (added, meta(4096, 512), meta(512, 4096), meta(4096, 4096))
+ADDED = (added, meta(4096, 512), meta(512, 4096), meta(4096, 4096, dtype=torch.float32))
 STORED = (stored_each_turn, meta(256, 512, 64), meta(256, 64, 64))
 BY_THREADS: dict[str, Choice] = {
     **{f"{access}#0.access": "pointer" for access in ("load:x", "load:y", "load:z", "store:out")},
-    "block:tm": 512,
+    "block:tm": 256,
     "block:tn": 64,
     "block:tk": 32,
-    "num_warps": 32,
+    "num_warps": 16,
     "num_stages": 3,
     "store:out#0.subtile": 1,
 }
