@@ -16,7 +16,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from .errors import ConfigError
+from .errors import ConfigError, Location
 from .expr import TRUE, Expr, all_of
 from .lazy_dataclass import dataclass
 
@@ -75,13 +75,21 @@ class Constraint:
     """What a config must satisfy. ``check`` is an Expr over encoded knobs and ``target.*``; true (non-zero) is good.
 
     ``repair``: (knob, direction) pairs tried in turn, one step each, until ``check`` holds.
-    ``reason``: why, in words, for people.
+    ``reason``: why, in words, for people. ``where``: the author's line that asks for it, where it is one's.
     """
 
     name: str
     check: Expr
     repair: tuple[tuple[str, Direction], ...]
     reason: str
+    where: Location | None = field(default=None, compare=False)
+
+    def broken(self, env: Mapping[str, int]) -> str:
+        """What is wrong under ``env``, with both numbers where one is to be at most the other."""
+        if self.check.op != "le":
+            return self.reason
+        needed, most = (side.evaluate(env) for side in self.check.args)
+        return f"{self.reason} ({needed} are needed, {most} are there)"
 
 
 @dataclass(frozen=True)  # without slots, for its key is kept
@@ -252,9 +260,11 @@ class ConfigSpace:
                 break
             config = stepped
             seen.add(config)
+        violations, env = self.violations(config), self._environment(config)
         raise ConfigError(
-            "; ".join(c.reason for c in self.violations(config)),
+            "; ".join(c.broken(env) for c in violations),
             got=str(config),
+            where=next((c.where for c in violations if c.where is not None), None),
             hint="no knob that could mend it has a choice left: give a dimension that the kernel takes whole a loop, "
             "for t in tfl.tile(n), or a smaller constant; or choose other values by hand",
         )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _lock = threading.RLock()  # a finalizer may run amid a parse, and parse
 
@@ -23,6 +25,13 @@ def expression_tree(text: str) -> ast.expr:
     """The tree of an expression's text. Raises SyntaxError and ValueError as ``ast.parse``."""
     with _lock:
         return ast.parse(text, mode="eval").body
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, no other thread parses here: for other libraries that parse what is theirs."""
+    with _lock:
+        yield
 
 
 def _after_fork() -> None:

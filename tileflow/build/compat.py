@@ -15,14 +15,16 @@ import importlib.metadata
 import io
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from ..config import Choice
 from ..errors import BuildError
+from ..parsing import alone
 from ..target import Target
+from .together import Together
 
 _REPRODUCER = "please share the reproducer above with Triton project"
 _FORMATS = {"cuda": ("ptx", "cubin"), "hip": ("amdgcn", "hsaco")}
@@ -75,10 +77,9 @@ def compile_ast(
     if language == "gluon":
         source = _gluon_source(function, signature, constexprs, attributes)
     else:
-        source = ASTSource(function, dict(signature), dict(constexprs), attributes)
+        source = _parsed_alone(ASTSource)(function, dict(signature), dict(constexprs), attributes)
     gpu = GPUTarget(target.backend, architecture, target.warp_size)
-    with triton.knobs.compilation.scope(), redirect_stdout(_WithoutReproducers(sys.stdout)):
-        triton.knobs.compilation.disable_line_info = True
+    with _quietly():
         try:
             kernel = triton.compile(source, target=gpu, options=dict(options))
         except (OSError, json.JSONDecodeError):
@@ -86,6 +87,35 @@ def compile_ast(
             triton.knobs.compilation.always_compile = True
             kernel = triton.compile(source, target=gpu, options=dict(options))
     return _facts(kernel, target)
+
+
+@contextmanager
+def _without_paths_and_reproducers() -> Iterator[None]:
+    """Triton's settings and the process's output, both the whole process's, as they are while Triton compiles."""
+    import triton
+
+    with triton.knobs.compilation.scope(), redirect_stdout(_WithoutReproducers(sys.stdout)):
+        triton.knobs.compilation.disable_line_info = True
+        yield
+
+
+_quietly = Together(_without_paths_and_reproducers)
+
+
+@functools.cache
+def _parsed_alone(kind: type[Any]) -> type[Any]:
+    """A class of Triton's sources whose text Triton parses while no other thread parses."""
+
+    class ParsedAlone(kind):  # type: ignore[misc]
+        def hash(self) -> Any:
+            with alone():
+                return super().hash()
+
+        def make_ir(self, *args: Any, **kwargs: Any) -> Any:
+            with alone():
+                return super().make_ir(*args, **kwargs)
+
+    return ParsedAlone
 
 
 def _gluon_source(
@@ -96,7 +126,7 @@ def _gluon_source(
     from triton.experimental.gluon._runtime import GluonASTSource
 
     types = {name: _with_layout(type_) for name, type_ in signature.items()}
-    return GluonASTSource(function, types, dict(constexprs), dict(attributes))
+    return _parsed_alone(GluonASTSource)(function, types, dict(constexprs), dict(attributes))
 
 
 def _with_layout(type_: str) -> str:

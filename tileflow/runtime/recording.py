@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ from .recorded import bound, values_of
 
 VARIABLE = "TILEFLOW_RECORD"
 REASON = "recorded"
+
+_GATHER_S = 1.0  # after a new problem, so that those that come together are one opening of the file
+_LOOK_S = 60.0  # for calls of known problems, which tell nobody
 
 _log = logging.getLogger("tileflow.runtime")
 
@@ -48,7 +51,12 @@ class Recorder:
 
     def _restart(self) -> None:
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._found: dict[tuple[str, str, str | None], _Recorded] = {}
+        self._thread: threading.Thread | None = None
+        self._is_new = threading.Event()
+        self._stopped = threading.Event()
+        self._has_failed = False
 
     after_fork = _restart  # what was counted before is the parent's to write
 
@@ -73,12 +81,58 @@ class Recorder:
         values = values_of(bound(kernel.host.signature, kernel.name, args, kwargs))
         with self._lock:
             self._found.setdefault(key, _Recorded(problem, values)).count()
+            self._start()
+        self._is_new.set()
+
+    def _start(self) -> None:
+        if self._thread is not None or self._stopped.is_set():
+            return
+        thread = threading.Thread(target=self._run, name="tileflow-record", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads, or the interpreter is ending: the next problem tries again
+            self._fail(f"no thread to write with: {error}")
+        else:
+            self._thread = thread
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._is_new.wait(_LOOK_S)
+            if self._stopped.wait(_GATHER_S):
+                return
+            self._is_new.clear()
+            self._append_due()
+
+    def _append_due(self) -> None:
+        """Append the problems that were called as often again as their lines say. Calls go on meanwhile."""
+        with self._writing:
+            with self._lock:
+                due = [(key, found, found.calls) for key, found in self._found.items() if found.is_due()]
+            try:
+                file = resolve(self._path)
+                with Appended(file) if due else nullcontext() as lines:
+                    for key, found, calls in due:
+                        if (data := found.line(key[0], key[2], calls)) and lines is not None:
+                            lines.line(data)
+                        found.written = calls
+            except (OSError, SpecError) as error:
+                self._fail(str(error))
+
+    def _fail(self, what: str) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            _log.warning("calls are kept until the end, not written to %s | %s | said once", self._path, what)
+
+    def stop(self) -> None:
+        """No longer write by itself."""
+        self._stopped.set()
+        self._is_new.set()
 
     @property
     def calls(self) -> int:
         """How many were counted since the last writing."""
         with self._lock:
-            return sum(found.calls for found in self._found.values())
+            return sum(found.calls - found.written for found in self._found.values())
 
     def write(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Append what was called since the last time to its file, or to that of another ``path``; the file.
@@ -86,11 +140,11 @@ class Recorder:
         Raises SpecError where it takes none; what it did not take is kept for another path.
         """
         file = resolve(self._path if path is None else _path_of_calls(path))
-        with self._lock:
+        with self._writing, self._lock:
             try:
                 with Appended(file) as lines:
                     for key, found in sorted(self._found.items(), key=lambda item: -item[1].calls):
-                        if data := found.line(key[0], key[2]):
+                        if found.calls > found.written and (data := found.line(key[0], key[2], found.calls)):
                             lines.line(data)
                         del self._found[key]
             except OSError as error:
@@ -114,7 +168,7 @@ def _path_of_calls(path: str | os.PathLike[str]) -> str:
 class _Recorded:
     def __init__(self, problem: Problem, values: dict[str, dict[str, Any]]) -> None:
         self.problem, self.values = problem, values
-        self.calls = 0
+        self.calls = self.written = 0
         self.first = self.last = time.time()
 
     def count(self) -> None:
@@ -122,16 +176,22 @@ class _Recorded:
         self.calls += 1
         self.last = time.time()
 
-    def line(self, kernel: str, device: str | None) -> bytes:
-        """A line of a file; none for a call that no sweep can be made of, which is said."""
+    def is_due(self) -> bool:
+        """Whether it was called as often again as its lines say."""
+        return self.calls > self.written and self.calls - self.written >= self.written
+
+    def line(self, kernel: str, device: str | None, calls: int) -> bytes:
+        """A line of a file with the calls up to ``calls`` that none has; empty for a call that no sweep can be made of,
+        which is said."""
+        new = calls - self.written
         if kernel.startswith("__main__:"):
-            _log.warning("%s was called %d times; a sweep finds kernels of modules alone", kernel, self.calls)
+            _log.warning("%s was called %d times; a sweep finds kernels of modules alone", kernel, new)
         first, last = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t)) for t in (self.first, self.last))
         values = json.dumps(self.values) if self.values else ""
         try:
-            return line_of(Miss(kernel, self.problem, device, REASON, self.calls, first, last, values))
+            return line_of(Miss(kernel, self.problem, device, REASON, new, first, last, values))
         except (TileflowError, TypeError, ValueError) as error:
-            _log.warning("%d calls of %s are not recorded: %s", self.calls, kernel, error)
+            _log.warning("%d calls of %s are not recorded: %s", new, kernel, error)
             return b""
 
 
@@ -153,9 +213,11 @@ def record(path: str | os.PathLike[str]) -> Iterator[Recorder]:
         yield recorder
     except BaseException:
         recorders.remove(recorder)
+        recorder.stop()
         _write_or_say(recorder)
         raise
     recorders.remove(recorder)
+    recorder.stop()
     recorder.write()
 
 

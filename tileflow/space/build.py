@@ -19,7 +19,7 @@ from .clusters import cluster_constraints, cluster_parts, with_cluster_knob
 from .constraints import constraints
 from .extents import Extents
 from .full_blocks import full_block_knobs
-from .grids import grid_constraints, grid_knobs
+from .grids import flatten_constraints, grid_constraints, grid_knobs
 from .knobs import SCHEDULE, TUNABLE
 from .launch import launch_knobs
 from .loops import loop_knobs, loops_of, spread_knobs, transposed_knobs
@@ -44,6 +44,7 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
         found += schedule_constraints(ir, extents, own, target) if SCHEDULE.name(ir) in knobs else own
         found += access_constraints(ir, extents, target)
         found += grid_constraints(ir, knobs)
+        found += flatten_constraints(ir, extents, knobs, target)
         found += cluster_constraints(ir, target)
         found += cluster_loop_constraints(ir, extents, target)
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()

@@ -39,6 +39,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found += _products_fit(ir, extents, knobs, target)
     found += _sums_fit(ir, extents, knobs, target, warps)
     found += _streams_fit(ir, extents, knobs, target)
+    found += _sorted_fit(ir, extents, knobs, target)
     found += _unrolled_fits(ir, extents, knobs, target, warps)
     found += columns_fit(ir, extents, knobs)
     found += parts_agree(ir, knobs)
@@ -108,7 +109,7 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
             *((name, "down") for name in boxes(ir, knobs).symbols()),
         ]
         name = f"products of {staging.site or 'no loop'} fit shared memory"
-        found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason))
+        found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason, staging.where))
     return found
 
 
@@ -197,6 +198,22 @@ def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
             )
         )
     return found
+
+
+def _sorted_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> Iterator[Constraint]:
+    """The threads of a program exchange all elements of a tile that they sort at once. Of the least few elements they
+    exchange fewer."""
+    for op in ir.walk():
+        if op.kind is OpKind.SORT and op.output.dims[-1].extent == op.values[0].dims[-1].extent:
+            size = _bytes([op.output], extents)
+            yield Constraint(
+                f"a sorted tile of {size} bytes fits shared memory",
+                size.le(target.smem_per_block),
+                tuple(_shrink(size, knobs)),
+                f"a tile that is sorted, of {itemsize(op.output.type.dtype)} bytes an element, fits the "
+                f"{target.smem_per_block} bytes of shared memory that a block of {target.name} has",
+                op.loc,
+            )
 
 
 def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr, int]]:

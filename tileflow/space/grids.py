@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 
 from ..config import Constraint, Knob
 from ..expr import TRUE, Expr, any_of
-from ..ir.attributes import TileAttrs
+from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..target import Target
-from .knobs import DESCENDING, FLATTEN, GRID, GROUP, ORDER, PERSISTENT, WALK, XCD
-from .loops import Loop
+from .extents import Extents
+from .knobs import DESCENDING, FLATTEN, GRID, GROUP, LOAD_ACCESS, ORDER, PERSISTENT, WALK, XCD
+from .loops import Loop, grouped
 
 MOST_AXES = 3
 MOST_PROGRAMS = (1 << 16) - 1  # along the second and third axis of a launch
@@ -82,3 +83,27 @@ def grid_constraints(ir: KernelIR, knobs: Mapping[str, Knob]) -> Iterator[Constr
         check = any_of([is_flat, fastest, count.le(MOST_PROGRAMS)])
         reason = f"a launch has at most {MOST_PROGRAMS} programs along its second and third axis"
         yield Constraint(f"the axis of {tile} fits {name}", check, ((name, "down"),), reason)
+
+
+def flatten_constraints(
+    ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target
+) -> Iterator[Constraint]:
+    """What the copy engine loads for all turns of the inner loop, Triton cannot hand on from one tile's turns to the
+    next in one pipeline, where warp groups read it from shared memory as it is: its pass fails (3.7)."""
+    if FLATTEN.name(ir) not in knobs or not target.has_warp_groups:
+        return
+    makers, outside = ir.definitions, {v for op in ir.body.ops for v in op.outputs}
+    for op in (op for op in ir.walk() if op.kind is OpKind.DOT and op.output not in outside):
+        for value in op.values[:2]:
+            while value in makers and makers[value].kind in (OpKind.SQUEEZE, OpKind.UNSQUEEZE, OpKind.RESHAPE):
+                value = makers[value].values[0]
+            name = LOAD_ACCESS.name(site_of(makers[value])) if value in outside else ""
+            if name in knobs and makers[value].kind is OpKind.LOAD:
+                by_box = LOAD_ACCESS.symbol(site_of(makers[value])).ne(0)
+                yield Constraint(
+                    f"{name} and {FLATTEN.name(ir)}",
+                    any_of([FLATTEN.symbol(ir).eq(0), by_box.eq(0), grouped(ir, op, extents).eq(0)]),
+                    ((FLATTEN.name(ir), "down"), (name, "down")),
+                    "the copy engine loads no operand of warp groups outside of the loop that is in one pipeline with "
+                    "the loop over tiles",
+                )

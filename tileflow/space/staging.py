@@ -2,8 +2,12 @@
 
 After Triton's software pipeline. A load that flows into a product has a buffer for each turn that it runs ahead, and
 one more where warp groups multiply, which read it while the next one arrives; a turn that is written out several times
-loads as often. What warp groups read and no turn loads is there once: operands from before the loop, right operands
-that are computed. Single warps have all operands in registers, and pass what they computed by way of shared memory.
+loads as often. Where a load waits for the number that another one brought, the turns of both share the stages. What
+warp groups read and no turn loads is there once: operands from before the loop, right operands that are computed.
+Single warps have all operands in registers, and pass what they computed by way of shared memory.
+
+Triton pipelines innermost loops alone: that over a persistent program's tiles where no other is left. In all other
+blocks, and in one stage, an operand waits from its load to its last product, and inner loops run beside it.
 
 AMD's warps do so too with what is not loaded ahead, one tile after another.
 """
@@ -12,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from ..config import Direction, Knob
-from ..expr import FALSE, Expr, any_of
-from ..ir.attributes import AccessAttrs, TileAttrs, site_of
+from ..errors import Location
+from ..expr import FALSE, TRUE, Expr, all_of, any_of
+from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS, having
@@ -23,36 +29,63 @@ from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .knobs import PERSISTENT, PRECISION, STAGES, STATIC, STORE_ACCESS, SUBTILE, TRANSPOSED, UNROLL
+from .knobs import NUM_STAGES, PERSISTENT, PRECISION, STAGES, STATIC, TRANSPOSED, UNROLL
+from .leaving import leaving, stored_beside
 from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site
 
 # what passes on a loaded tile without a copy in registers
 _VIEWS = having(Trait.STAYS_SHARED)
+_LEAST_COPIED = 4  # bytes that the copies of one thread have at least
 _PARTS = 2  # of an operand, as much memory each as the whole; three of half of it need less
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
     """One block of ops with products. ``site``: of its loop; empty outside of loops. ``size``: bytes of its operands
-    in shared memory, ``stored``: of a store beside them. ``steps``: towards smaller ones."""
+    in shared memory, ``stored``: of a store beside them. ``steps``: towards smaller ones. ``where``: of a product with
+    the largest operands."""
 
     site: str
     size: Expr
     stored: Expr
     steps: tuple[tuple[str, Direction], ...]
+    where: Location | None = None
 
 
 def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
     """The staging of every block of ops that has products of its own."""
     makers = ir.definitions
-    stored, halved = _stored(ir, extents, knobs)
-    for block, site in blocks_of(ir, ir.body):
+    stored, halved = stored_beside(ir, extents, knobs)
+    sizes: dict[int, Expr] = {}
+    blocks = list(blocks_of(ir, ir.body))
+    for block, site in reversed(blocks):  # inner ones first
+        inner = {
+            id(op): _largest(sizes[id(region)] for region in op.regions) for op in block.ops if op.kind is OpKind.FOR
+        }
         dots = [op for op in block.ops if op.kind in PRODUCTS]
-        if dots:
-            size = _Sizes(ir, extents, knobs, target, makers, block, site).of(dots)
+        here = _Sizes(ir, extents, knobs, target, makers, block, site, inner)
+        sizes[id(block)] = here.of(dots) if dots else _largest(inner.values())
+    for block, site in blocks:
+        if any(op.kind in PRODUCTS for op in block.ops):
             overlaps = stages_of(ir, site, knobs).ne(1) if site else FALSE
-            yield Staging(site, size, stored * overlaps, tuple(halved))
+            yield Staging(site, sizes[id(block)], stored * overlaps, tuple(halved), _largest_product(ir, block).loc)
+
+
+def _largest_product(ir: KernelIR, block: Block) -> Op:
+    """The product of a block whose right operand has most elements of whole dimensions, which no config makes fewer."""
+
+    def elements(op: Op) -> int:
+        return prod(ir.hint(d.extent) for d in op.values[1].dims if d.extent.symbols() <= ir.hints.keys())
+
+    return max((op for op in block.ops if op.kind in PRODUCTS), key=elements)
+
+
+def _largest(sizes: Iterable[Expr]) -> Expr:
+    most = Expr.of(0)
+    for size in sizes:
+        most = most.max(size)
+    return most
 
 
 def written_out(ir: KernelIR, site: str, knobs: Mapping[str, Knob]) -> Expr:
@@ -87,6 +120,7 @@ class _Sizes:
     makers: Mapping[Value, Op]
     block: Block
     site: str
+    inner: Mapping[int, Expr]  # bytes of the loops in the block, by their op
 
     def of(self, dots: list[Op]) -> Expr:
         inside = {v for op in self.block.ops for v in op.outputs}
@@ -101,8 +135,21 @@ class _Sizes:
                     groups[value] = any_of((groups.get(value, FALSE), when))
             computed = computed.max(self._computed(op, inside, when))
         staged = self._staged(dots)
-        held = {load: self._bytes(load) * self._buffers(groups.get(load, FALSE)) for load in staged}
-        total = computed + (sum(held.values(), Expr.of(0)) if self.site else self._at_once(dots, held))
+        ahead = self._ahead()
+        once = {load: self._bytes(load) * self._is_asked_for(load, dots) for load in staged}
+        held = {
+            load: once[load] * self._buffers(ahead // self._links(dots, ahead), groups.get(load, FALSE))
+            for load in staged
+        }
+        pipelined = sum(held.values(), Expr.of(0)) * ahead.ne(0) if ahead != Expr.of(0) else Expr.of(0)
+        turned, boxed = Expr.of(0), Expr.of(0)
+        if self.target.vendor == "nvidia" and ahead != FALSE:
+            found = leaving(self.ir, self.block, self.extents, self.knobs)
+            turned, boxed = (size if self.site else size * ahead.ne(0) for size in found)
+        total = computed.max(turned) + pipelined + boxed
+        if self.target.vendor == "nvidia" or not self.site:
+            waiting, beside = self._at_once(dots, once)
+            total = (total + waiting * ahead.eq(0)).max(beside)
         for size in map(self._bytes, kept if self.target.vendor == "nvidia" else (*kept, *staged)):
             total = total + size if self.target.vendor == "nvidia" else total.max(size)
         return total
@@ -125,12 +172,21 @@ class _Sizes:
             Expr.of(0) if self._is_load(v) or v not in inside else self._bytes(v)
             for v in map(self._source, op.values[:2])
         )
-        return left.max(right) * groups.eq(0) + right * groups * self._turned(op).eq(0) + self._parts(op)
+        parts = self._parts(op, inside, groups)
+        return left.max(right) * groups.eq(0) + right * groups * self._turned(op).eq(0) + parts
 
-    def _parts(self, op: Op) -> Expr:
-        """Bytes of the right operand's parts, where the matrix units take it in several."""
+    def _parts(self, op: Op, inside: set[Value], groups: Expr) -> Expr:
+        """Bytes of the operands' parts, where the matrix units take these in several: of the right one, and beside
+        products by multiply-adds, whose threads hold other elements, of a left one that no load of the turn brings."""
         name = PRECISION.name(site_of(op))
-        return self._bytes(op.values[1]) * _PARTS * Expr.sym(name).ne(0) if name in self.knobs else Expr.of(0)
+        if name not in self.knobs:
+            return Expr.of(0)
+        left, right = op.values[:2]
+        source = self._source(left)
+        others = {PRECISION.name(site_of(o)) for o in self.block.ops if o.kind is OpKind.DOT and o is not op}
+        by_threads = any_of(Expr.sym(other).eq(0) for other in others & self.knobs.keys())
+        passed = FALSE if self._is_load(source) and source in inside else groups.and_(by_threads)
+        return (self._bytes(right) + self._bytes(left) * passed) * _PARTS * Expr.sym(name).ne(0)
 
     def _source(self, value: Value) -> Value:
         while value in self.makers and self.makers[value].kind in _VIEWS:
@@ -141,12 +197,19 @@ class _Sizes:
         return value in self.makers and self.makers[value].kind is OpKind.LOAD
 
     def _staged(self, dots: list[Op]) -> list[Value]:
-        """The tiles that a turn loads, those that flow into no product only where the loop's own number of stages asks
-        for them, which is an upper bound here."""
+        """The tiles that a turn loads: those that flow into products, and others where the loop's own number of stages
+        may ask for them."""
         own = STAGES.name(self.site) in self.knobs
         reached = self._reached(v for op in dots for v in op.values)
         loads = [op.output for op in self.block.ops if op.kind is OpKind.LOAD and op.output.dims]
         return [v for v in loads if own or v in reached]
+
+    def _is_asked_for(self, load: Value, dots: list[Op]) -> Expr:
+        """Whether a load waits in shared memory: one that flows into no product does in a loop that says how many
+        stages it has."""
+        if load in self._reached(v for op in dots for v in op.values):
+            return TRUE
+        return STAGES.symbol(self.site).ne(0)
 
     def _reached(self, values: Iterable[Value]) -> set[Value]:
         """What the block makes of which ``values`` are made, themselves included."""
@@ -160,51 +223,80 @@ class _Sizes:
                 waiting += [v for branch in makers[value].regions for v in uses(branch)]
         return reached
 
-    def _at_once(self, dots: list[Op], held: Mapping[Value, Expr]) -> Expr:
+    def _at_once(self, dots: list[Op], held: Mapping[Value, Expr]) -> tuple[Expr, Expr]:
         """The most bytes of ``held`` that wait together where nothing is pipelined, as in turns that are written out:
-        each from where it is loaded to the last product that it flows into, and one more, which may come early."""
+        each from where it is loaded to the last product that it flows into, and one more, which may come early. And the
+        most of them and of an inner loop that runs meanwhile."""
         places = {id(op): n for n, op in enumerate(self.block.ops)}
         last = {load: places[id(self.makers[load])] for load in held}
         for dot in dots:  # in order; what it is added to waits in registers
             last |= {load: places[id(dot)] for load in self._reached(dot.values[:2]) if load in held}
-        most = largest = Expr.of(0)
-        for size in held.values():
-            largest = largest.max(size)
-        for now in {places[id(self.makers[load])] for load in held}:
-            alive = (b for load, b in held.items() if places[id(self.makers[load])] <= now <= last[load])
-            most = most.max(sum(alive, Expr.of(0)))
-        return (most + largest).min(sum(held.values(), Expr.of(0)))
+
+        def alive(now: int) -> Expr:
+            waiting = (b for load, b in held.items() if places[id(self.makers[load])] <= now <= last[load])
+            return sum(waiting, Expr.of(0))
+
+        most = _largest(alive(now) for now in {places[id(self.makers[load])] for load in held})
+        beside = _largest(alive(places[loop]) + size for loop, size in self.inner.items())
+        return (most + _largest(held.values())).min(sum(held.values(), Expr.of(0))), beside
 
     def _bytes(self, value: Value) -> Expr:
         return self.extents.elements(value.dims) * itemsize(value.type.dtype)
 
-    def _buffers(self, groups: Expr) -> Expr:
+    def _ahead(self) -> Expr:
+        """How many turns the loads of the block run ahead of its products; 0 where no loop of theirs is pipelined."""
+        around = self._is_alone_in_programs()
         if not self.site:
-            return Expr.of(1)
+            return (NUM_STAGES.symbol(self.ir) - 1) * around
         ahead = stages_of(self.ir, self.site, self.knobs) - 1
+        if self.target.vendor == "nvidia" and STATIC.name(self.site) in self.knobs:
+            # without a loop, the one that is pipelined is the one around, over a persistent program's tiles
+            ahead = ahead * STATIC.symbol(self.site).eq(0).or_(around)
+        return ahead
+
+    def _is_alone_in_programs(self) -> Expr:
+        """Whether the block is what a loop over a persistent program's tiles repeats, or that and one loop whose turns
+        are written out, so that no other loop is in it."""
+        loops = [op for op in self.ir.walk() if op.kind in (OpKind.FOR, OpKind.WHILE)]
+        if self.target.vendor != "nvidia" or PERSISTENT.name(self.ir) not in self.knobs:
+            return FALSE
+        if len(loops) > (1 if self.site else 0) or (not self.site and self.block is not self.ir.body):
+            return FALSE
+        unrolled = all_of(Expr.sym(site).eq(0) for site in self.extents.sites.values())
+        return PERSISTENT.symbol(self.ir).ne(0).and_(unrolled)
+
+    def _links(self, dots: list[Op], ahead: Expr) -> Expr:
+        """How many loads follow one another on the way to a product, each at an address that the one before brought:
+        as many distances have the turns ahead, divided among them. A load further away than there are turns is none of
+        them."""
+        if self.target.vendor != "nvidia":
+            return Expr.of(1)
+        longest = _largest(Expr.of(n) * Expr.of(n).lt(ahead) for n in self._distances(dots))
+        return longest + 1
+
+    def _distances(self, dots: list[Op]) -> set[int]:
+        """How many loads come after each one of the block on its way to a product, where that is one number, and what
+        it brings are numbers of 32 bits or more: shorter ones are not loaded ahead."""
+        found: dict[Value, set[int]] = {}
+        makers = {v: op for op in self.block.ops for v in op.outputs}
+        for dot in dots:
+            waiting, seen = [(v, 0) for v in dot.values[:2]], set[tuple[Value, int]]()
+            while waiting:
+                value, distance = waiting.pop()
+                if value not in makers or (value, distance) in seen:
+                    continue
+                seen.add((value, distance))
+                op = makers[value]
+                if op.kind is OpKind.LOAD:
+                    if distance and itemsize(value.type.dtype) < _LEAST_COPIED:
+                        continue
+                    found.setdefault(value, set()).add(distance)
+                    distance += 1
+                waiting += [(v, distance) for v in op.values]
+        return {n for distances in found.values() if len(distances) == 1 for n in distances}
+
+    def _buffers(self, ahead: Expr, groups: Expr) -> Expr:
         if self.target.vendor == "amd":
             return ahead
-        repeats = written_out(self.ir, self.site, self.knobs)
-        # without a loop, the one that is pipelined is the one around, over a persistent program's tiles
-        if STATIC.name(self.site) in self.knobs:
-            ahead = ahead * STATIC.symbol(self.site).eq(0).or_(PERSISTENT.symbol(self.ir).ne(0))
-        # in one stage nothing waits, and the buffers of turns follow one another
-        return (ahead + groups).max(1) * (repeats * ahead.ne(0) + ahead.eq(0))
-
-
-def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[Expr, list[tuple[str, Direction]]]:
-    """The bytes by which a persistent program's largest store by descriptor waits beside the next tile's operands, and
-    the steps by which it becomes smaller."""
-    most, steps = Expr.of(0), list[tuple[str, Direction]]()
-    for op in ir.body.ops:
-        site = site_of(op)
-        if op.kind is not OpKind.STORE or STORE_ACCESS.name(site) not in knobs:
-            continue
-        value, by_box = op.inputs[0], STORE_ACCESS.symbol(site).ne(0)
-        assert isinstance(value, Value)
-        size = extents.elements(value.dims) * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) * by_box
-        if SUBTILE.name(site) in knobs:
-            size = size // SUBTILE.symbol(site)
-            steps.append((SUBTILE.name(site), "up"))
-        most = most.max(size)
-    return most * PERSISTENT.symbol(ir).ne(0), steps
+        repeats = written_out(self.ir, self.site, self.knobs) if self.site else Expr.of(1)
+        return (ahead + groups).max(1) * repeats

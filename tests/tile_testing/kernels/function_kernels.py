@@ -198,3 +198,25 @@ def small_matrices(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         row = v[:]
         out[:] = torch.diag(torch.vander(row)) + torch.vstack([row, x[:, :]])[1, :] * row.inner(row)
     return out
+
+
+def widened(v: Any) -> Any:
+    """A helper that is given tiles and numbers, and asks which."""
+    return v.float() if isinstance(v, torch.Tensor) else float(v)
+
+
+@case(V, 2.5, -7, wanted=lambda x, p, q: x + p + 8 + 0.25 * len(str(x.size(0))))
+@tileflow.kernel
+def kinds_of_operands(x: torch.Tensor, p: float, q: int) -> torch.Tensor:
+    """What tiles and numbers are for ``isinstance`` and ``type``, and the digits of a size."""
+    out = torch.empty_like(x)
+    n = x.size(0)
+    for tile in tfl.tile(n):
+        row = x[tile]
+        total = widened(row) + widened(p)
+        for turn in range(2):
+            total = total + isinstance(turn, int)
+        total = total + isinstance(row, torch.Tensor) + isinstance(p, (float, str)) + isinstance(q, int)
+        total = total + isinstance(n, int) + (type(p * 2) is float) + int(not isinstance(row.sum(), float))
+        out[tile] = total + 0.25 * len(str(n))
+    return out

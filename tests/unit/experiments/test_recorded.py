@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -23,7 +24,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.api import load_kernel
 from tileflow.errors import SpecError
-from tileflow.runtime import Problem, TensorSpec, miss_file, miss_record
+from tileflow.runtime import Problem, TensorSpec, miss_file, miss_record, recording
 from tileflow.runtime.describe import describe
 from tileflow.runtime.recorded import RECORDED, arguments, text_of, values_of
 
@@ -272,6 +273,7 @@ def test_a_disk_that_is_full_loses_no_calls(
 
     for error, matching in ((ZeroDivisionError, "division"), (SpecError, "can be appended to")):
         room[:] = [1000, 100]
+        monkeypatch.setattr(recording, "_GATHER_S", 3600.0)  # all is written at the end
         with pytest.raises(error, match=matching), tileflow.interpret(), tileflow.record(tmp_path / "a.jsonl") as calls:
             called()
             monkeypatch.setattr(os, "write", full)
@@ -282,6 +284,50 @@ def test_a_disk_that_is_full_loses_no_calls(
     assert calls_in(tmp_path / "a.jsonl") == {5: 6}
     calls.write(tmp_path / "a.jsonl")
     assert calls_in(tmp_path / "a.jsonl") == {5: 6, 9: 2, 20: 1}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
+def test_a_process_that_is_killed_has_written_what_it_called(tmp_path: Path) -> None:
+    """Nothing runs at its end; it wrote none of its calls."""
+    (tmp_path / "recorded_kernels.py").write_text(MODULE)
+    (tmp_path / "program.py").write_text(textwrap.dedent("""
+        import os, signal, time, torch, recorded_kernels
+        from pathlib import Path
+        from tileflow.runtime import recording
+        recording._GATHER_S = 0.01
+        for rows in (4, 4, 9):
+            recorded_kernels.rows(torch.randn(rows, 4), torch.tensor([0]), 1.0)
+        def written():
+            return sum(b'"calls":' in line for file in Path("calls").glob("*.jsonl") for line in open(file, "rb"))
+        until = time.monotonic() + 60
+        while written() < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """))  # fmt: skip
+    roots = os.environ.get("PYTHONPATH", "")
+    environment = os.environ | {
+        "TILEFLOW_RECORD": "calls", "TILEFLOW_INTERPRET": "1", "PYTHONPATH": f"{tmp_path}{os.pathsep}{roots}",
+    }  # fmt: skip
+    ended = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment)
+    assert ended.returncode == -signal.SIGKILL
+    found = calls_in(tmp_path / "calls")
+    assert found.keys() == {4, 9} and found[9] == 1 and found[4] in (1, 2)
+
+
+def test_lines_of_a_long_program_are_few(program: Any, tmp_path: Path) -> None:
+    """A problem is due again when it was called as often as its lines say; their sum is what was called."""
+    recorder = recording.Recorder(tmp_path / "calls.jsonl")
+    recorder.stop()  # what its thread does, the test does
+    args = torch.randn(20, 12), torch.tensor([3]), 2.0
+    for _ in range(100):
+        recorder.called(program.rows, args, {})
+        recorder._append_due()
+    assert recorder.calls == 100 - 64
+    assert len((tmp_path / "calls.jsonl").read_text().splitlines()) == 7
+    recorder.write()
+    assert calls_in(tmp_path / "calls.jsonl") == {20: 100}
+    recorder.write()
+    assert calls_in(tmp_path / "calls.jsonl") == {20: 100}
 
 
 def test_a_call_that_no_table_can_hold_leaves_the_others_readable(

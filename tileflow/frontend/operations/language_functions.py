@@ -15,11 +15,11 @@ from ...ir.types import Value, is_float
 from ...language.bounds import axes
 from ..control import TileLoop, scalar_loop
 from ..indexing import check_number, load, store
-from ..language_registry import PYTHON, REPLACEABLE, register_language
+from ..language_registry import ALWAYS, PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
 from ..torch_registry import METHODS
 from ..trace import Tracer
-from ..values import SymInt, TileValue
+from ..values import SymInt, TensorRef, TileValue
 from .factories import arange
 from .quotients import cut, rounded_down, rounded_up
 from .reductions import reduce as reduce_tile
@@ -223,6 +223,33 @@ def _any_or_all(fn: str) -> Callable[..., Any]:
     return lambda t, items: reduce(lambda a, b: t.pointwise(fn, a, b), [_bool(t, i) for i in items])
 
 
+def _isinstance(t: Tracer, x: Any, kinds: Any) -> bool:
+    """What Python says of the tensor or the number that stands there where the kernel runs as Python."""
+    return issubclass(_class(x), kinds)
+
+
+def _class(x: Any) -> type:
+    if isinstance(x, SymInt):
+        return int
+    if isinstance(x, TensorRef):
+        return torch.Tensor
+    if not isinstance(x, TileValue):
+        return type(x)
+    of = x.value.type
+    if of.dims or not of.weak:
+        return torch.Tensor
+    return bool if of.dtype == "bool" else float if is_float(of.dtype) else int
+
+
+def _type(t: Tracer, *args: Any) -> type:
+    return _class(args[0]) if len(args) == 1 else type(*args)
+
+
+def _str(t: Tracer, *args: Any, **kwargs: Any) -> str:
+    """Of a size, the digits that it has; the kernel is for that size from here on."""
+    return str(*(t.specialize(x.expr) if isinstance(x, SymInt) else x for x in args), **kwargs)
+
+
 def _no_breakpoint(t: Tracer, *args: Any, **kwargs: Any) -> None:
     raise TraceError(
         "a breakpoint stops Python, which a compiled kernel is not",
@@ -272,4 +299,5 @@ _OF_TORCH = (
 PYTHON.update({getattr(math, name): _as_torch(getattr(math, name), name) for name in _OF_TORCH})
 PYTHON[math.fabs] = _as_torch(math.fabs, "abs")
 
+ALWAYS.update({isinstance: _isinstance, type: _type, str: _str})
 REPLACEABLE["breakpoint"] = _no_breakpoint

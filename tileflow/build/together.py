@@ -1,0 +1,47 @@
+"""A context of the whole process that threads are in together: the first enters it, the last leaves it.
+
+What a process has once, its standard output among it, must not be put back by one thread under another that still
+changes it: whoever leaves last would put back what the other had made of it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+
+class Together:
+    """``with together(): ...`` in any number of threads is in one context that ``make`` gives."""
+
+    def __init__(self, make: Callable[[], AbstractContextManager[object]]) -> None:
+        self._make = make
+        self._restart()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def _restart(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._left = ExitStack()
+
+    def _after_fork(self) -> None:
+        """The other threads that were inside are not here."""
+        self._left.close()
+        self._restart()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Be inside; raises what entering the context raises."""
+        with self._lock:
+            if not self._inside:
+                self._left.enter_context(self._make())
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._left.close()
