@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
 from .tables import Winners
 from .tracking import state as states
-from .tuning_task import Prepare, TuningTask, prepare
+from .tuning_task import Prepare, TuningTask, prepare, require_searched, require_unchanged
 from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
@@ -165,9 +165,10 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     """Continue the sweep in the folder ``out``, asking again for what was in flight. Returns and raises as
     :func:`run`."""
     outputs = Outputs(out)
-    sweep = _spec_of(journals.read(outputs.journal))
+    sweep, known = _searched(outputs.journal)
     _require_writable(out)
     with _opened(sweep, tools) as (tasks, evaluator):
+        _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
         return _run(sweep, outputs, tasks, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
@@ -175,11 +176,13 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
 def export(out: Path, prepare: Prepare = prepare) -> None:
     """Write Parquet, tables and report from the journal of ``out``, whatever state the sweep is in; no machine code.
 
-    Raises OutputError where the folder does not take them.
+    Raises OutputError where the folder does not take them, SpecError where a kernel has changed since it was searched:
+    its rows would be taken for those of the new version.
     """
     outputs = Outputs(out)
-    sweep = _spec_of(journals.read(outputs.journal))
+    sweep, known = _searched(outputs.journal)
     tasks = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
+    _require_known(tasks, known, require_searched)
     write_outputs(outputs, tasks, logged=states.read(outputs.folder))
 
 
@@ -194,12 +197,14 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
-    """Return the portfolios of the journal of ``out``, by kernel, whatever state the sweep is in."""
+    """Return the portfolios of the journal of ``out``, by kernel, whatever state the sweep is in. Raises SpecError
+    where a kernel has changed since it was searched."""
     lines = journals.read(Outputs(out).journal)
     sweep, trials = _spec_of(lines), tables.right_trials(journals.fold(lines))
     tasks: dict[str, list[TuningTask]] = {}
     for key in study_keys(sweep):
         tasks.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
+    _require_known(itertools.chain(*tasks.values()), _studies_of(lines), require_searched)
     return [(kernel, found) for kernel, group in tasks.items() for found in choose(group, trials)]
 
 
@@ -213,6 +218,27 @@ def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
             hint="its tables are in its folder; kernel.tune(...) begins another",
         )
     return spec.parse(header["spec"])
+
+
+def _searched(journal: Path) -> tuple[SweepSpec, dict[str, journals.Line]]:
+    """Return a journal's spec, and its ``study`` events by study. Raises SpecError as :func:`_spec_of`."""
+    lines = journals.read(journal)
+    return _spec_of(lines), _studies_of(lines)
+
+
+def _studies_of(lines: Sequence[journals.Line]) -> dict[str, journals.Line]:
+    return {line["study"]: line for line in journals.events(lines, "study")}
+
+
+def _require_known(
+    tasks: Iterable[TuningTask],
+    known: Mapping[str, journals.Line],
+    require: Callable[[TuningTask, journals.Line], None],
+) -> None:
+    """Let ``require`` look at each task that the journal has trials of, beside its ``study`` event."""
+    for task in tasks:
+        if task.key.id in known:
+            require(task, known[task.key.id])
 
 
 def check_spec(sweep: SweepSpec) -> None:
