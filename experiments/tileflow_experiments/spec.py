@@ -301,7 +301,7 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
         for j, problem in enumerate(entry.problems):
             problem_inputs(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
     for i, path in enumerate(spec.seeds):
-        if not path.is_file():
+        if not os.path.isfile(path):  # Path.is_file raises for a name that is too long
             raise SpecError(
                 "a seed must be a file",
                 got=repr(str(path)),
@@ -396,13 +396,15 @@ def _mode(node: _Node) -> Mode:
 
 
 def _absolute(node: _Node) -> Path:
-    path = Path(node.text())
-    if not path.is_absolute():
+    text = node.text()
+    if "\0" in text:
+        raise node.error("a path must have no zero character", "no file is named so")
+    if not os.path.isabs(text):
         raise node.error(
             "a path in a sweep spec must be absolute",
-            f"a job runs in a throwaway copy of its folder; did you mean {os.path.abspath(path)}?",
+            f"a job runs in a throwaway copy of its folder; did you mean {os.path.abspath(os.path.expanduser(text))}?",
         )
-    return path
+    return Path(text)
 
 
 def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T], str]) -> tuple[T, ...]:

@@ -38,7 +38,7 @@ from tileflow.runtime.abi import Binary
 from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import dump_table, load_table, write_atomically
 
-from . import html_report, mlflow_log, parquet, report, spec, tables
+from . import html_report, mlflow_log, parquet, report, spec, tables, warm_start
 from . import journal as journals
 from .driver import Built, Driver, study_keys
 from .journal import Journal, JournalError, JournalFull
@@ -50,6 +50,7 @@ from .spec import SweepSpec
 from .tables import Winners
 from .tracking import state as states
 from .tuning_task import Prepare, TuningTask, prepare, require_searched, require_unchanged
+from .warm_start import Transfers
 from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
     outputs = Outputs(out)
     outputs.require_none()
     _require_writable(out)
-    with _opened(sweep, tools) as (tasks, evaluator):
+    with _opened(sweep, tools) as (tasks, evaluator, seeds):
         with _writing(out):
             out.mkdir(parents=True, exist_ok=True)
         journal = Journal.create(
@@ -158,7 +159,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
                 **({"shared": True} if any(task.kernel.shared for task in tasks) else {}),
             },
         )
-        return _run(sweep, outputs, tasks, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
@@ -167,10 +168,10 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     outputs = Outputs(out)
     sweep, known = _searched(outputs.journal)
     _require_writable(out)
-    with _opened(sweep, tools) as (tasks, evaluator):
+    with _opened(sweep, tools) as (tasks, evaluator, seeds):
         _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
-        return _run(sweep, outputs, tasks, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
@@ -249,8 +250,9 @@ def check_spec(sweep: SweepSpec) -> None:
 
 
 @contextmanager
-def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], Evaluator | None]]:
-    """Lower the sweep's kernels in another thread while the evaluator's workers start; it imports the strategy then.
+def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], Evaluator | None, Transfers]]:
+    """Read the sweep's seeds and lower its kernels in another thread while the evaluator's workers start; it imports
+    the strategy then.
 
     Each takes seconds. The strategy proposes configs of its own once some have ended, so that nothing waits for its
     import. The evaluator handles signals, so it is opened in this thread, and closed at the end. Schedulers open their
@@ -258,6 +260,7 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
     """
     aside = ThreadPoolExecutor(1, thread_name_prefix="lower")
     unwanted = threading.Event()
+    reading = aside.submit(warm_start.transfers, sweep.seeds)
     lowering = aside.submit(_tasks, sweep, tools, unwanted)
     aside.submit(warm_up, sweep.strategy.name)
     try:
@@ -268,8 +271,10 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
         raise
     aside.shutdown(wait=False)
     try:
-        yield lowering.result(), evaluator
+        seeds = reading.result()
+        yield lowering.result(), evaluator, seeds
     finally:
+        unwanted.set()
         if evaluator is not None:
             evaluator.close()
 
@@ -292,6 +297,7 @@ def _run(
     sweep: SweepSpec,
     outputs: Outputs,
     tasks: Sequence[TuningTask],
+    seeds: Transfers,
     evaluator: Evaluator | None,
     journal: Journal,
     tools: Tools,
@@ -299,7 +305,7 @@ def _run(
 ) -> str:
     driver = None
     if evaluator is not None:
-        driver = _driver(sweep, tasks, evaluator, journal)
+        driver = _driver(sweep, tasks, seeds, evaluator, journal)
     logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts) if tools.to_mlflow else None
     if logger is not None:
         logger.start()
@@ -363,8 +369,10 @@ def _unwritten(
     return ""
 
 
-def _driver(sweep: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Journal) -> Driver:
-    studies = opened(sweep, tasks, evaluator, journal)
+def _driver(
+    sweep: SweepSpec, tasks: Sequence[TuningTask], seeds: Transfers, evaluator: Evaluator, journal: Journal
+) -> Driver:
+    studies = opened(sweep, tasks, evaluator, journal, seeds)
     return Driver(
         journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed, gpu_seconds=sweep.gpu_seconds
     )
