@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,13 +109,23 @@ def merge_tables(
         for one in loaded:
             found.setdefault(one.kernel.ref, []).append(one)
     merged = {kernel: reduce(merge, parts) for kernel, parts in sorted(found.items())}
-    files = {kernel: out / f"{kernel.replace(':', '.')}.json" for kernel in merged}
+    files = {kernel: out / name for kernel, name in _file_names(merged).items()}
     require_folder(out, "--out")
     out.mkdir(parents=True, exist_ok=True)
     dump_tables({files[kernel]: (one, None) for kernel, one in merged.items()})
     for kernel, one in merged.items():
         given = sum(len(part.entries) for part in found[kernel])
         typer.echo(f"{files[kernel]}: {len(one.entries)} rows of {given}")
+
+
+def _file_names(kernels: Iterable[str]) -> dict[str, str]:
+    """Return each kernel's file name: ``module.name.json``, or ``module-name.json`` where two kernels would share it,
+    as ``a.b:c`` and ``a:b.c`` would."""
+    from tileflow.runtime.table import table_file_name
+
+    short = {kernel: table_file_name(kernel.replace(":", ".")) for kernel in kernels}
+    shared = Counter(short.values())
+    return {kernel: name if shared[name] == 1 else table_file_name(kernel) for kernel, name in short.items()}
 
 
 def _by_kernel(path: Path) -> dict[str, Table]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
+import os
 import secrets
 import signal
 import tempfile
@@ -33,10 +33,11 @@ from tileflow_cluster.protocol import Evaluator
 from tileflow_search.registry import STRATEGIES, warm_up
 
 import tileflow
-from tileflow.errors import SpecError, TileflowError
+from tileflow.errors import SpecError, TableError, TileflowError
 from tileflow.runtime.abi import Binary
+from tileflow.runtime.files import require_folder
 from tileflow.runtime.snapshots import write_bundle
-from tileflow.runtime.table import dump_table, load_table, write_atomically
+from tileflow.runtime.table import Table, dump_table, load_table, table_file_name, write_atomically
 
 from . import html_report, mlflow_log, parquet, report, spec, tables, warm_start
 from . import journal as journals
@@ -114,7 +115,7 @@ class Outputs:
 
     def table(self, kernel: str, version: str = "") -> Path:
         """Return the path of a kernel's table. ``version``: which one, where the sweep has several of one name."""
-        return self.tables / f"{re.sub('[^A-Za-z0-9_.]', '-', kernel)}{version}.json"
+        return self.tables / table_file_name(f"{kernel}{version}")
 
     def require_none(self) -> None:
         """Raise SpecError where an output exists, whoever wrote it: a new sweep replaces nothing."""
@@ -128,7 +129,8 @@ class Outputs:
             self.folder / "mlflow.db",
         )
         for path in ours:
-            if path.exists() and not (path == self.journal and journals.never_begun(path)):
+            # A link to nowhere is in the way too: a folder cannot be made in its place.
+            if os.path.lexists(path) and not (path == self.journal and journals.never_begun(path)):
                 raise journals.in_the_way(path)
 
     def files(self) -> list[Path]:
@@ -360,10 +362,11 @@ def _run(
 def _unwritten(
     outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
 ) -> str:
-    """Write tables, bundle and reports. Returns what could not be written, which is logged too."""
+    """Write tables, bundle and reports. Returns what could not be written, which is logged too: the search is over and
+    journalled, and MLflow still waits for its end."""
     try:
         write_outputs(outputs, tasks, built, portable)
-    except OutputError as error:
+    except TileflowError as error:
         log.error("%s", error)
         return str(error)
     return ""
@@ -434,10 +437,24 @@ def _write_tables(
     for table in made:
         version = f"-{table.kernel.semantic_hash[:16]}" if names[table.kernel.ref] > 1 else ""
         path = outputs.table(table.kernel.ref, version)
-        dump_table(table, path, replaces=load_table(path).table_id if path.exists() else None)
+        _write_table(table, path)
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
+
+
+def _write_table(table: Table, path: Path) -> None:
+    """Write a table in place of the sweep's earlier one. One that is damaged is kept beside it: the journal has all
+    that it said, and whoever loads it is told to export it again."""
+    replaces = None
+    if path.exists():
+        try:
+            replaces = load_table(path).table_id
+        except TableError as error:
+            aside = path.with_name(f"{path.name}.damaged")
+            path.rename(aside)
+            log.warning("%s is made anew; what was there is now %s: %s", path, aside, error)
+    dump_table(table, path, replaces=replaces)
 
 
 def _write_page(outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask], won: Winners) -> None:
@@ -491,13 +508,15 @@ def _writing(folder: Path) -> Iterator[None]:
             "a sweep's folder must take its files",
             got=error.strerror or error,
             where=str(error.filename or folder),
-            hint="make room, or make it writable; `tileflow sweep export` writes tables and report from the journal",
+            hint="make room, make it writable, or name another; `tileflow sweep export` writes tables and report from "
+            "the journal",
         ) from error
 
 
 def _require_writable(folder: Path) -> None:
-    """Raise OutputError before minutes are spent on outputs that cannot be kept."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    """Raise SpecError or OutputError before minutes are spent on outputs that cannot be kept."""
+    require_folder(folder, "--out")
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     with _writing(folder), tempfile.TemporaryFile(dir=there):
         pass
 

@@ -24,7 +24,7 @@ from tileflow_experiments import mlflow_log, sweep, work
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.journal import Journal
 
-from tileflow.errors import ClusterError, InternalError
+from tileflow.errors import ClusterError, InternalError, SpecError
 from tileflow.measure.check import Verdict
 from tileflow.measure.failure import checked
 from tileflow.measure.types import Outcome, Status
@@ -236,8 +236,10 @@ def test_a_sweep_whose_exports_find_no_room_ends_in_words(tmp_path: Path, monkey
 def test_a_folder_that_cannot_be_written_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     never = replace(tools(), evaluator=lambda spec: pytest.fail("started"))
-    for out in (tmp_path / "file", tmp_path / "file/out", Path("/proc/out")):
-        with pytest.raises(sweep.OutputError, match="must take its files"):
+    with pytest.raises(sweep.OutputError, match="must take its files"):
+        sweep.run(sweep_spec(), Path("/proc/out"), never)
+    for out in (tmp_path / "file", tmp_path / "file/out"):
+        with pytest.raises(SpecError, match="file, which is none"):
             sweep.run(sweep_spec(), out, never)
 
 
