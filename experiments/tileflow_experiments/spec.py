@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from tileflow.errors import SpecError, TileflowError
+from tileflow.runtime.recorded import RECORDED
 from tileflow.target import CATALOGUE, described_here, find
 
 Mode = Literal["static", "dynamic"]
@@ -47,6 +48,11 @@ DTYPES = (
     "uint8",
     "bool",
 )
+# What a kernel's `inputs` is given beside the problem.
+GIVEN = {
+    "device": "remove it: device_classes says where trials run",
+    "seed": "remove it: strategy.seed is that of the sweep, and torch's generator is seeded before inputs= is called",
+}
 MOST_SEED = 2**32 - 1  # of numpy, and so of Optuna's samplers
 MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
@@ -225,14 +231,41 @@ def _read_yaml(text: str) -> object:
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                     if key.value in seen:
-                        where = f"line {key.start_mark.line + 1}"
                         raise SpecError(
-                            "a mapping must have each of its keys once", got=f"{key.value} again", where=where
+                            "a mapping must have each of its keys once",
+                            got=f"{key.value} again",
+                            where=f"line {key.start_mark.line + 1}",
+                            hint="remove one of the two",
                         )
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            if isinstance(node, yaml.ScalarNode) and node.tag in _YAML_NUMBERS and node.style is None:
+                _require_plain(node.value, f"line {node.start_mark.line + 1}")
+            return super().construct_object(node, deep)
+
     return yaml.load(text, Loader)
+
+
+_YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+def _require_plain(text: str, where: str) -> None:
+    """Raise SpecError for a number that YAML 1.1 reads otherwise than people: 010 is 8 there, and 1:30 is 90."""
+    digits = text.lstrip("+-").replace("_", "")
+    if ":" in digits or (len(digits) > 1 and digits[0] == "0" and digits.isdigit()):
+        raise SpecError(
+            "a number must be written in decimal digits",
+            got=f"{text}, which YAML reads to the base of {60 if ':' in digits else 8}",
+            where=where,
+            hint="write the number that is meant, or quote it where it is text",
+        )
+
+
+def read_value(text: str) -> object:
+    """Return one value of the command line as a spec's YAML has it. Raises SpecError and yaml.YAMLError."""
+    return _read_yaml(text)
 
 
 def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
@@ -342,9 +375,12 @@ def _name(node: _Node) -> str:
 def _kernel(node: _Node) -> KernelSpec:
     fields = node.mapping(required=("kernel", "problems"), optional=("calls",))
     ref = fields["kernel"].text()
-    module, colon, qualname = ref.partition(":")
-    if not (colon and qualname and all(part.isidentifier() for part in f"{module}.{qualname}".split("."))):
-        raise fields["kernel"].error("a kernel must be module:qualname", "for example examples.softmax:softmax")
+    module = ref.partition(":")[0]
+    if not _names_kernel(ref):
+        raise fields["kernel"].error(
+            "a kernel must be module:qualname",
+            "for example examples.softmax:softmax, or examples.softmax:softmax.backward(x) for a derived gradient",
+        )
     if module == "__main__":
         raise fields["kernel"].error("a kernel must live in an importable module", "move it out of __main__")
     problems = _distinct(fields["problems"], _problem, repr)
@@ -354,9 +390,23 @@ def _kernel(node: _Node) -> KernelSpec:
     return KernelSpec(ref, problems, calls)
 
 
+def _names_kernel(ref: str) -> bool:
+    """Whether ``ref`` is as ``tileflow.api.load_kernel`` takes it: ``module:qualname``, where ``.backward(x+y)`` may
+    end the qualname of a derived backward for some parameters."""
+    path, colon, qualname = ref.partition(":")
+    if qualname.endswith(")"):
+        qualname, _, wanted = qualname[:-1].partition("(")
+        if not qualname.endswith(".backward") or not all(name.isidentifier() for name in wanted.split("+")):
+            return False
+    return bool(colon) and all(part.isidentifier() for part in f"{path}.{qualname}".split("."))
+
+
 def _problem(node: _Node) -> tuple[tuple[str, Parameter], ...]:
     fields = node.entries()
-    if "dtype" in fields:
+    for name, what in GIVEN.items():
+        if name in fields:
+            raise fields[name].error(f"a problem must not name {name}, which tileflow gives", what)
+    if "dtype" in fields and RECORDED not in fields:  # a recorded call's text has its own
         fields["dtype"].one_of(DTYPES, "a dtype")
     return tuple((key, child.parameter()) for key, child in sorted(fields.items()))
 
@@ -490,7 +540,8 @@ class _Node:
         value = self.value
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_SECONDS:
             raise self.error(
-                f"the field must be a number of seconds above 0, at most {MOST_SECONDS}", "write digits without quotes"
+                f"the field must be a number of seconds above 0, at most {MOST_SECONDS}",
+                "write digits without quotes, and 1000 for 1e3, which YAML reads as text",
             )
         return float(value)
 
