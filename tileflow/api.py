@@ -514,7 +514,7 @@ def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
         search = importlib.import_module("tileflow_experiments.tune")
     except ModuleNotFoundError as error:
         raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
-    rows: list[Any] = search.tune_calls(list(calls), **options)
+    rows: list[Any] = search.tune_calls(calls, **options)
     return rows
 
 
