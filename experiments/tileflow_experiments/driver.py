@@ -218,6 +218,10 @@ class Driver:
     def begin(self, phase: str, doing: str = "") -> None:
         """Journal that a phase of the work begins and show what is done in it, which the budgets do not count."""
         self._journal.event("phase", phase=phase)
+        self.show(doing)
+
+    def show(self, doing: str) -> None:
+        """Show what is done beside searching."""
         self.doing = doing
         self.progress(self)
 

@@ -116,6 +116,7 @@ def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Sche
                     seed=spec.strategy.seed,
                     stopping=stopping,
                     random_s=tools.random_checks_s,
+                    show=driver.show,
                 )
                 found.unchecked = [study.task.key for study in unchecked]
         if not driver.stopping:
