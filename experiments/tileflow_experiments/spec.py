@@ -28,6 +28,8 @@ from tileflow.errors import SpecError, TileflowError
 from tileflow.runtime.recorded import RECORDED
 from tileflow.target import CATALOGUE, described_here, find
 
+from .waiting import said_when_slow
+
 Mode = Literal["static", "dynamic"]
 Parameter = int | float | bool | str
 
@@ -319,7 +321,8 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
     for i, entry in enumerate(spec.kernels):
         where = f"kernels[{i}].kernel"
         try:
-            kernel = load(entry.kernel)
+            with said_when_slow(f"the import of {entry.kernel}"):
+                kernel = load(entry.kernel)
         except TileflowError as error:
             raise SpecError(
                 error.constraint, got=error.got or repr(entry.kernel), where=where, hint=error.hint
@@ -349,10 +352,11 @@ def problem_inputs(kernel: KernelInputs, problem: dict[str, Any], where: str) ->
     Raises SpecError for whatever the author's function raises.
     """
     try:
-        return kernel.inputs(device="meta", **problem)
+        with said_when_slow(f"inputs= of the problem {problem} ({where})"):
+            return kernel.inputs(device="meta", **problem)
     except SpecError as error:
         raise SpecError(error.constraint, got=error.got or str(problem), where=where, hint=error.hint) from None
-    except Exception as error:  # the author's own function: it may raise anything
+    except (Exception, SystemExit) as error:  # the author's own function: it may raise anything
         named = next((key for key in problem if f"'{key}'" in str(error)), None)
         raise SpecError(
             "the kernel's inputs function must accept the problem",

@@ -18,6 +18,8 @@ from tileflow.runtime.problem import Problem
 from tileflow.target import target
 
 from .records import StudyKey
+from .spec import problem_inputs
+from .waiting import said_when_slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,9 @@ def prepare(key: StudyKey, mode: Mode) -> TuningTask:
 
     kernel = load_kernel(key.kernel)
     problem: dict[str, Any] = dict(key.problem)
-    arguments = kernel.inputs(device="meta", **problem)
-    lowered = kernel.lower(arguments, target(key.device_class), mode)
+    arguments = problem_inputs(kernel, problem, key.title)
+    with said_when_slow(f"the host code of {key.title}"):
+        lowered = kernel.lower(arguments, target(key.device_class), mode)
     ref = KernelRef(key.kernel, kernel.semantic_hash, (_root(key.kernel),))
     default = lowered.space.repair(lowered.default)
     return TuningTask(key, ref, lowered.problem, lowered.space, default, mode, lowered.traffic)

@@ -44,15 +44,17 @@ def verify(
     random_s: float | None = None,
     show: Callable[[str], None] = lambda doing: None,
 ) -> list[Study]:
-    """Check what no earlier session of the sweep has checked; return early once ``stopping``. ``show`` is told what is
-    checked now: the author's functions run in a check, and may take all of its time.
+    """Check what no earlier session of the sweep has checked; return early once ``stopping``.
+
+    ``show`` is told what is checked now: the author's functions run in a check, and may take all of its time.
 
     ``random_s``: seconds after which no further random config is checked, though one of each problem is; a journal's
     event says how many were left out. None for as long as it takes. Winners are always checked.
 
     A check that cannot be made says nothing about a config and costs no study anything; it is journalled for the
     report. After :data:`UNMADE_TRIED` of one problem its other configs are left out, since inputs or a reference that
-    hang or end their process do so whatever the config. Returns the studies whose winner was neither measured nor checked.
+    hang or end their process do so whatever the config. Returns the studies whose winner was neither measured nor
+    checked.
     """
     known = {
         (e["study"], Config.of(e["config"])): Status(e["status"])

@@ -42,7 +42,8 @@ def test_two_checks_that_cannot_be_made_are_enough_of_a_problem(tmp_path: Path, 
     assert "1 of 2 tuning tasks have an unchecked winner" in said and "n=64" in said
     lines = journals.read(tmp_path / "journal.jsonl")
     left_out = {event["study"]: event["configs"] for event in journals.events(lines, "not_interpreted")}
-    assert [(HANGS[0] in study, configs) for study, configs in left_out.items()] == [(True, 4)]  # of five random ones two are one
+    # Of five random configs two are one.
+    assert ["64" in study for study in left_out] == [True] and list(left_out.values()) == [4]
 
 
 def test_a_resumed_sweep_tries_such_checks_again(tmp_path: Path) -> None:
