@@ -236,12 +236,12 @@ def tune(
 ) -> None:
     """Tune one kernel: a sweep without a spec."""
     from . import sweep
-    from .spec import parse
+    from .spec import MOST_NAME, parse
 
     import_from_here()
     wanted = parse(
         {
-            "name": "-".join(["tune", *re.findall(r"\w+", kernel.rpartition(":")[2])]),
+            "name": "-".join(["tune", *re.findall(r"\w+", kernel.rpartition(":")[2])])[:MOST_NAME],
             "kernels": [{"kernel": kernel, "problems": [_pairs(text, "--problem") for text in problem]}],
             "device_classes": list(device_class),
             "strategy": {"name": strategy, "seed": seed},

@@ -56,6 +56,7 @@ GIVEN = {
     "seed": "remove it: strategy.seed is that of the sweep, and torch's generator is seeded before inputs= is called",
 }
 MOST_SEED = 2**32 - 1  # of numpy, and so of Optuna's samplers
+MOST_NAME = 128  # characters; half of what MLflow's stores hold of an experiment's name
 MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
 MOST_SIZE = 2**63 - 1
@@ -373,6 +374,11 @@ def _name(node: _Node) -> str:
     name = node.text()
     if not name.replace("-", "").replace("_", "").isalnum():
         raise node.error("a sweep's name must be letters, digits, '-' and '_'", "it names the MLflow experiment")
+    if len(name) > MOST_NAME:
+        raise node.error(
+            f"a sweep's name must have at most {MOST_NAME} characters, but this one has {len(name)}",
+            "it names the MLflow experiment, and is part of more names on a cluster",
+        )
     return name
 
 
