@@ -12,7 +12,8 @@ from tile_testing.fakes.experiments_fakes import GPU, KERNEL, spec_data
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import parse
 from tileflow_experiments.tracking.names import MODELLED, config_words, key_name, study_name
-from tileflow_experiments.tracking.study import unique_name
+from tileflow_experiments.tracking.runs import identity, identity_in
+from tileflow_experiments.tracking.study import StudyLog, unique_name
 
 from tileflow.config import Config
 from tileflow.errors import SpecError
@@ -57,6 +58,20 @@ def test_names_of_parameters_fit_their_column() -> None:
     assert max(len(one), len(other)) <= column(models.SqlParam, "key") == column(models.SqlMetric, "key")
     assert one != other and key_name("best.load:x#0") == "best.load:x.0"
     assert "knob" in config_words(Config.of({"knob": 1}))
+
+
+@pytest.mark.parametrize(
+    "key", [StudyKey(KERNEL, (("n", 64),), GPU), LONG, recorded(40)], ids=["short", "long", "calls"]
+)
+def test_a_studys_run_is_found_again_by_its_tags(key: StudyKey) -> None:
+    """JSON of more than 6000 characters was cut, and read as JSON by the next log, which failed from then on: recorded
+    integers, a few hundred, have as many."""
+    log = StudyLog(key, "sweep", "c0ffee", 0.0, Config.of({}), "static")
+    tags = log.run(study_name(key), None, 0.0).tags
+    assert identity_in(tags) == identity(key)
+    assert max(map(len, tags.values())) <= column(models.SqlTag, "value")
+    name, value = key.problem[-1]
+    assert identity(replace(key, problem=(*key.problem[:-1], (name, f"{value} ")))) != identity(key)
 
 
 @pytest.mark.parametrize("length", [128, 129, 700])
