@@ -161,7 +161,8 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
                 **({"shared": True} if any(task.kernel.shared for task in tasks) else {}),
             },
         )
-        return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        with _said_when_interrupted(out):
+            return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
@@ -173,7 +174,8 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     with _opened(sweep, tools) as (tasks, evaluator, seeds):
         _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
-        return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        with _said_when_interrupted(out):
+            return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
@@ -519,6 +521,20 @@ def _require_writable(folder: Path) -> None:
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     with _writing(folder), tempfile.TemporaryFile(dir=there):
         pass
+
+
+@contextmanager
+def _said_when_interrupted(out: Path) -> Iterator[None]:
+    """Say what is kept, and how to go on, where somebody does not wait for the end of a stop."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        log.error(
+            "interrupted: the journal in %s has each trial that ended, and the other files may be missing or old. "
+            "`tileflow sweep resume %s` goes on, `tileflow sweep export %s` writes tables and report",
+            *[out] * 3,
+        )
+        raise
 
 
 @contextmanager

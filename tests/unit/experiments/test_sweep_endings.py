@@ -49,6 +49,29 @@ def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path) -> None:
     assert sum(completed(tmp_path).values()) == 40
 
 
+def test_a_second_interrupt_says_what_is_kept_and_how_to_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended without a word, with neither tables nor a report."""
+    runs = []
+
+    def interrupt_twice(request: TrialRequest, outcome: Outcome) -> Outcome:
+        runs.append(request)
+        if len(runs) == 15:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        return outcome
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(sweep_spec(), tmp_path, tools(interrupt_twice))
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert f"`tileflow sweep resume {tmp_path}`" in said and f"`tileflow sweep export {tmp_path}`" in said
+    sweep.export(tmp_path, fakes.prepare)
+    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
 def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     written = []
