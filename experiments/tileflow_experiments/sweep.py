@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -161,8 +161,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
                 **({"shared": True} if any(task.kernel.shared for task in tasks) else {}),
             },
         )
-        with _said_when_interrupted(out):
-            return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _carried_out(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
@@ -174,8 +173,7 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     with _opened(sweep, tools) as (tasks, evaluator, seeds):
         _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
-        with _said_when_interrupted(out):
-            return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _carried_out(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
@@ -295,6 +293,34 @@ class _Stoppable(Protocol):
     @property
     def stopping(self) -> str: ...
     def stop(self, reason: str) -> None: ...
+
+
+def _carried_out(
+    sweep: SweepSpec,
+    outputs: Outputs,
+    tasks: Sequence[TuningTask],
+    seeds: Transfers,
+    evaluator: Evaluator | None,
+    journal: Journal,
+    tools: Tools,
+    mlflow_uri: str,
+) -> str:
+    """Return what :func:`_run` does. Say what is kept, and how to go on, where somebody does not wait for the end of a
+    stop; a journal that is full before the search stops the sweep as a full one does later."""
+    try:
+        return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri)
+    except JournalFull as error:
+        log.error("%s", error)
+        with suppress(JournalFull):
+            journal.close()
+        return str(error)
+    except KeyboardInterrupt:
+        log.error(
+            "interrupted: the journal in %s has each trial that ended, and the other files may be missing or old. "
+            "`tileflow sweep resume %s` goes on, `tileflow sweep export %s` writes tables and report",
+            *[outputs.folder] * 3,
+        )
+        raise
 
 
 def _run(
@@ -521,20 +547,6 @@ def _require_writable(folder: Path) -> None:
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     with _writing(folder), tempfile.TemporaryFile(dir=there):
         pass
-
-
-@contextmanager
-def _said_when_interrupted(out: Path) -> Iterator[None]:
-    """Say what is kept, and how to go on, where somebody does not wait for the end of a stop."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        log.error(
-            "interrupted: the journal in %s has each trial that ended, and the other files may be missing or old. "
-            "`tileflow sweep resume %s` goes on, `tileflow sweep export %s` writes tables and report",
-            *[out] * 3,
-        )
-        raise
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from .argtree import is_traced, tensors
 from .at_end import at_end
 from .describe import check_memory, device_class
 from .files import require_folder
-from .miss_file import Appended, line_of, resolve, unusable
+from .miss_file import Appended, line_of, place_of, resolve, unusable
 from .miss_record import Miss
 from .problem import Problem
 from .recorded import bound, values_of
@@ -116,7 +116,7 @@ class Recorder:
 
 def _path_of_calls(path: str | os.PathLike[str]) -> str:
     """``path``, or that of a process's file in the folder that it is, made here. Raises SpecError where it cannot."""
-    text = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may go elsewhere
+    text = place_of("recorded calls", path)
     if text.endswith(".jsonl"):
         return text
     require_folder(text)

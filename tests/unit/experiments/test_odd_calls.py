@@ -15,6 +15,7 @@ from tileflow_experiments import tune
 
 import tileflow
 import tileflow.language as tfl
+from tileflow import runtime
 from tileflow.errors import CallError, SpecError, TileflowError
 from tileflow.runtime.miss_file import read_misses
 from tileflow.runtime.recorded import values_of
@@ -87,6 +88,17 @@ def test_what_is_expanded_is_looked_at_once() -> None:
     assert found["one"] == {"low": 3, "high": 3, "ascending": True}
     assert found["positions"] == {"low": 0, "high": 299, "ascending": True}
     assert found["mask"] == {"share": 0.5}
+
+
+@pytest.mark.parametrize("place", ["", b"", 3])
+def test_an_empty_place_is_none(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files were written to whichever folder the program was in."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError, match="the place of recorded calls must be a path"), tileflow.record(place):
+        pass
+    with pytest.raises(SpecError, match="the place of misses must be a path"):
+        runtime.record_misses(place)
+    assert not list(tmp_path.iterdir())
 
 
 # ---- tuning ---------------------------------------------------------------------------------------------------------

@@ -91,6 +91,24 @@ def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypat
     assert sum(completed(tmp_path).values()) == 40
 
 
+def test_a_disk_that_is_full_from_the_start_stops_a_sweep_that_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended as bad input does, with nothing written, and left a folder that a new sweep refuses."""
+    write = os.write
+
+    def full(descriptor: int, data: Any) -> int:
+        if b'"event":"study"' in bytes(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        assert "No space left on device" in sweep.run(sweep_spec(), tmp_path, tools())
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
 def test_little_room_stops_before_a_line_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "has_room", lambda self: len(self.lines) < 25)
     assert "nearly full" in sweep.run(sweep_spec(), tmp_path, tools())
