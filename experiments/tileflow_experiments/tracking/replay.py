@@ -101,6 +101,8 @@ class Replay:
             if found.damage:
                 raise Unloggable(f"it is no line of a journal: {found.damage}")
             return
+        if record.sweep_id != self._sweep_id:
+            raise Unloggable(f"it is a trial of {record.sweep_id}")
         attempt = mark(record)
         known = self._studies.get(record.study)
         number = known.log.number(record.trial_id) if known is not None else 1
