@@ -9,14 +9,20 @@ from typing import Any
 import pytest
 import yaml
 from tile_testing.fakes.experiments_fakes import spec_data
+from tileflow_cluster.pipeline import compile_stage
+from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, sweep
 from tileflow_experiments.recorded import spec_of_calls
+from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse, read
+from tileflow_experiments.tuning_task import prepare
 from typer.testing import CliRunner
 
 import tileflow
 from tileflow.api import load_kernel
 from tileflow.errors import SpecError
+from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
+from tileflow.measure.types import Status
 from tileflow.runtime.miss_file import line_of
 from tileflow.runtime.miss_record import Miss
 from tileflow.runtime.problem import Problem, ScalarSpec, TensorSpec
@@ -163,6 +169,26 @@ def test_gradients_of_some_parameters_are_swept_as_they_were_recorded(module: st
     spec = spec_of_calls(tmp_path / "calls.jsonl", ["nvidia-h200"])
     assert [k.kernel for k in spec.kernels] == [f"{module}:multiply", f"{module}:multiply.backward(x)"]
     sweep.check_spec(spec)
+
+
+@pytest.mark.parametrize("name", ["multiply", "multiply.backward", "multiply.backward(x)", "multiply.backward(y)"])
+def test_trials_of_a_derived_gradient_run_its_own_host_code(module: str, name: str) -> None:
+    """They ran the forward's, which takes no gradient: each config was a compile error."""
+    task = prepare(StudyKey(f"{module}:{name}", (("m", 8), ("n", 16)), "nvidia-h200"), "static")
+    request = TrialRequest("r", task.kernel, task.key.problem, "nvidia-h200", task.default)
+    build, binaries = compile_stage(request)
+    assert build.rejected is None and len(build.launches) == len(binaries) == 1
+
+
+def test_the_check_of_a_derived_gradient_runs_its_own_host_code(module: str) -> None:
+    task = prepare(StudyKey(f"{module}:multiply.backward(x)", (("m", 8), ("n", 16)), "nvidia-h200"), "static")
+    request = InterpretRequest(
+        kernel=task.kernel.reference, problem=task.key.problem, config=task.default, target_name="nvidia-h200",
+        mode="static", sys_path=task.kernel.sys_path, seed=0, loader=task.kernel.loader,
+    )  # fmt: skip
+    with InterpreterProcess() as process:
+        checked = process.check(request)
+    assert checked.status is Status.OK, checked.error_digest
 
 
 def test_a_call_that_no_spec_can_hold_is_left_out_and_the_others_are_swept(
