@@ -514,7 +514,7 @@ def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
         search = importlib.import_module("tileflow_experiments.tune")
     except ModuleNotFoundError as error:
         raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
-    rows: list[Any] = search.tune_calls(list(calls), **options)
+    rows: list[Any] = search.tune_calls(calls, **options)
     return rows
 
 
@@ -599,7 +599,14 @@ def load_kernel(ref: str) -> Kernel:
         ) from error
     for part in qualname.split("."):
         if not hasattr(found, part):
-            raise SpecError("the kernel must exist in its module", got=repr(part), where=ref)
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            file = getattr(importlib.import_module(module_name), "__file__", None)
+            raise SpecError(
+                "the kernel must exist in its module",
+                got=repr(part),
+                where=ref,
+                hint=f"did you mean {near[0]}?" if near else f"the module is {file or 'a folder without __init__.py'}",
+            )
         found = getattr(found, part)
     found = getattr(found, "__tileflow_kernel__", found)  # a kernel of another dialect carries its own
     if not isinstance(found, Kernel):

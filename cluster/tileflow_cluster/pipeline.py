@@ -216,8 +216,9 @@ def compile_stage(request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
 @functools.lru_cache(maxsize=64)
 def _lowered(ref: KernelRef, problem: ProblemItems, device_class: str, mode: Mode) -> tuple[Kernel, Lowered]:
     kernel = _load(ref)
-    arguments: Mapping[str, Any] = dict(problem)
-    return kernel, kernel.lower(kernel.inputs(device="meta", **arguments), target(device_class), mode)
+    problem_items: Mapping[str, Any] = dict(problem)
+    arguments = kernel.inputs(device="meta", **problem_items)
+    return kernel.kind(*arguments), kernel.lower(arguments, target(device_class), mode)
 
 
 def _load(ref: KernelRef) -> Kernel:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -81,19 +82,38 @@ def run_sweep(
     device_class: Annotated[
         list[str] | None, typer.Option(help="For recorded calls: others than those that they were made on.")
     ] = None,
-    budget_s: Annotated[float, typer.Option(help="For recorded calls: seconds for each, the often called more.")] = 60,
+    budget_s: Annotated[
+        float | None,
+        typer.Option(help="For recorded calls: seconds for each, the often called more.", show_default="60"),
+    ] = None,
 ) -> None:
     """Run a new sweep on the Ray cluster at hand, or on a local one."""
     from . import sweep
-    from .recorded import is_recorded, spec_of_calls
+    from .recorded import SECONDS, is_recorded, spec_of_calls
     from .spec import read
 
     import_from_here()
-    wanted = spec_of_calls(spec, device_class or (), budget_s) if is_recorded(spec) else read(spec)
+    if is_recorded(spec):
+        wanted = spec_of_calls(spec, device_class or (), SECONDS if budget_s is None else budget_s)
+    else:
+        _require_none_of_calls(spec, {"--device-class": device_class, "--budget-s": budget_s})
+        wanted = read(spec)
     folder = _folder(out or wanted.output)
     _require_cluster(wanted)
     sweep.check_spec(wanted)
     finish(sweep.run(wanted, folder, tools(), mlflow), folder)
+
+
+def _require_none_of_calls(spec: Path, options: dict[str, object]) -> None:
+    """Raise SpecError for an option of recorded calls beside a spec, which says the same in its own fields."""
+    for name, value in options.items():
+        if value is not None:
+            raise SpecError(
+                f"{name} must go with recorded calls",
+                got=f"{value} and the spec {spec}",
+                where=name,
+                hint="a spec has device_classes and budget: {seconds: S}; recorded calls are a folder or a .jsonl file",
+            )
 
 
 @sweeps.command("resume")
@@ -216,12 +236,12 @@ def tune(
 ) -> None:
     """Tune one kernel: a sweep without a spec."""
     from . import sweep
-    from .spec import parse
+    from .spec import MOST_NAME, parse
 
     import_from_here()
     wanted = parse(
         {
-            "name": "tune-" + kernel.rpartition(":")[2],
+            "name": "-".join(["tune", *re.findall(r"\w+", kernel.rpartition(":")[2])])[:MOST_NAME],
             "kernels": [{"kernel": kernel, "problems": [_pairs(text, "--problem") for text in problem]}],
             "device_classes": list(device_class),
             "strategy": {"name": strategy, "seed": seed},
@@ -291,6 +311,8 @@ def _pairs(text: str, option: str) -> dict[str, Any]:
     """Parse ``m=4096 n=8192 dtype=bfloat16``, values as YAML reads them."""
     import yaml
 
+    from .spec import read_value
+
     pairs = [item.partition("=") for item in text.replace(",", " ").split()]
     names = [key for key, _, _ in pairs]
     if not pairs or not all(key and sign and value for key, sign, value in pairs) or len({*names}) < len(names):
@@ -301,7 +323,7 @@ def _pairs(text: str, option: str) -> dict[str, Any]:
             hint=f'for example {option} "{_EXAMPLES[option]}"',
         )
     try:
-        return {key: yaml.safe_load(value) for key, _, value in pairs}
+        return {key: read_value(value) for key, _, value in pairs}
     except (yaml.YAMLError, ValueError) as error:
         raise SpecError(f"the values of {option} must be YAML", got=str(error)[:500], where=option) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tileflow.runtime import Entry, RowChange, Table
 
 WORSE = 1
+
+Version = tuple[str, str]  # a kernel's name and semantic hash
 
 table = typer.Typer(help="Look at tables and bundles, check, compare and merge them.", no_args_is_help=True)
 
@@ -69,12 +71,11 @@ def diff_tables(
     """Say which rows are better, worse, new or gone, with the intervals of their times."""
     from tileflow.runtime import Change, compare
 
-    before, after = _by_kernel(old), _by_kernel(new)
     counts: Counter[Change] = Counter()
-    for kernel in sorted(before.keys() | after.keys()):
-        pair = [side.get(kernel) for side in (before, after)]
-        for line in _heading(kernel, *pair):
+    for kernel, was, now in _pairs(_by_version([old]), _by_version([new])):
+        for line in _heading(kernel, was, now):
             typer.echo(line)
+        pair = [was, now]
         for change in compare(*(side or _empty(pair) for side in pair)):
             counts[change.kind] += 1
             if equal or change.kind is not Change.EQUAL or change.is_retuned:
@@ -89,17 +90,49 @@ def merge_tables(
     tables: Annotated[list[Path], typer.Argument(help="Tables' files and directories of tables.")],
     out: Annotated[Path, typer.Option(help="The directory for the merged tables, one file a kernel.")],
 ) -> None:
-    """Write one table for each kernel: of comparable rows for the same call the better one."""
+    """Write one table for each version of a kernel: of comparable rows for the same call the better one."""
     from functools import reduce
 
-    from tileflow.runtime import load_tables, merge
+    from tileflow.runtime import merge
     from tileflow.runtime.files import require_folder
     from tileflow.runtime.table import dump_tables
 
-    found: dict[str, list[Table]] = {}
-    for path in tables:
+    found = _by_version(tables, bundles=False)
+    merged = {version: reduce(merge, parts) for version, parts in sorted(found.items())}
+    files = {version: out / name for version, name in _file_names(merged).items()}
+    require_folder(out, "--out")
+    out.mkdir(parents=True, exist_ok=True)
+    dump_tables({files[version]: (one, None) for version, one in merged.items()})
+    for version, one in merged.items():
+        given = sum(len(part.entries) for part in found[version])
+        typer.echo(f"{files[version]}: {len(one.entries)} rows of {given}")
+
+
+def _file_names(versions: Iterable[Version]) -> dict[Version, str]:
+    """Return each version's file name: ``module.name.json``; ``module-name.json`` where two kernels would share it, as
+    ``a.b:c`` and ``a:b.c`` would; with digits of its hash where a kernel has several."""
+    from tileflow.runtime.table import table_file_name
+
+    versions = tuple(versions)
+    kernels = Counter(kernel for kernel, _ in versions)
+    shared = Counter(table_file_name(kernel.replace(":", ".")) for kernel in kernels)
+    names = {}
+    for kernel, semantic_hash in versions:
+        short = kernel.replace(":", ".")
+        stem = short if shared[table_file_name(short)] == 1 else kernel
+        names[kernel, semantic_hash] = table_file_name(stem + f"-{semantic_hash[:16]}" * (kernels[kernel] > 1))
+    return names
+
+
+def _by_version(paths: Iterable[Path], bundles: bool = True) -> dict[Version, list[Table]]:
+    """Return the tables of files and folders by the version of a kernel that they are of. Raises TableError for a
+    bundle, unless ``bundles`` are read too."""
+    from tileflow.runtime import load_tables
+
+    found: dict[Version, list[Table]] = {}
+    for path in paths:
         loaded, bundle = load_tables(path)
-        if bundle is not None:
+        if bundle is not None and not bundles:
             raise TableError(
                 "tables are merged without their binaries",
                 got="a bundle",
@@ -107,21 +140,29 @@ def merge_tables(
                 hint="tileflow bundle replace DEST OTHER --merge",
             )
         for one in loaded:
-            found.setdefault(one.kernel.ref, []).append(one)
-    merged = {kernel: reduce(merge, parts) for kernel, parts in sorted(found.items())}
-    files = {kernel: out / f"{kernel.replace(':', '.')}.json" for kernel in merged}
-    require_folder(out, "--out")
-    out.mkdir(parents=True, exist_ok=True)
-    dump_tables({files[kernel]: (one, None) for kernel, one in merged.items()})
-    for kernel, one in merged.items():
-        given = sum(len(part.entries) for part in found[kernel])
-        typer.echo(f"{files[kernel]}: {len(one.entries)} rows of {given}")
+            found.setdefault((one.kernel.ref, one.kernel.semantic_hash), []).append(one)
+    return found
 
 
-def _by_kernel(path: Path) -> dict[str, Table]:
-    from tileflow.runtime import load_tables
+def _pairs(
+    old: dict[Version, list[Table]], new: dict[Version, list[Table]]
+) -> Iterator[tuple[str, Table | None, Table | None]]:
+    """Yield each kernel with its tables before and after: those of one version, and the one version that each side has
+    alone. A folder may hold several, of closures or from before an edit."""
+    from functools import reduce
 
-    return {one.kernel.ref: one for one in load_tables(path)[0]}
+    from tileflow.runtime import merge
+
+    before, after = ({key: reduce(merge, parts) for key, parts in side.items()} for side in (old, new))
+    for kernel in sorted({ref for ref, _ in before.keys() | after.keys()}):
+        gone = [key for key in sorted(before) if key[0] == kernel and key not in after]
+        come = [key for key in sorted(after) if key[0] == kernel and key not in before]
+        if len(gone) == len(come) == 1:
+            yield kernel, before[gone[0]], after[come[0]]
+        else:
+            yield from ((kernel, before[key], None) for key in gone)
+            yield from ((kernel, None, after[key]) for key in come)
+        yield from ((kernel, before[key], after[key]) for key in sorted(before) if key[0] == kernel and key in after)
 
 
 def _empty(pair: list[Table | None]) -> Table:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tileflow.measure.types import Status
 from tileflow.runtime.bundle import load_tables
+from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Entry
 
 from . import journal as journals
@@ -49,12 +50,22 @@ def of_sweep(journal: Path, tables: Path) -> list[str]:
     stopped = journals.stopped(folded.events)
     loaded = load_tables(tables)[0] if any(tables.glob("*.json")) else ()
     rows = {row.trial_id: row for one in loaded for row in one.entries if row.trial_id}
+    served = {(one.kernel.ref, row.device, row.problem.key): row for one in loaded for row in reversed(one.entries)}
+    calls = _calls(folded)
     outcomes = []
     for key, records in folded.trials.items():
-        row = next((rows[r.trial_id] for r in records if r.trial_id in rows), None)
+        own = next((rows[r.trial_id] for r in records if r.trial_id in rows), None)
+        # Another problem that makes the same call may have the row that serves both.
+        row = own or served.get((key.kernel, key.device_class, calls.get(key.id, "")))
         why, ended = stopped.get(key.id, ""), "" if row else how_they_ended(records)
         outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, why, ended))
     return [*table(outcomes, folded), f"rows in {tables}"] if outcomes else []
+
+
+def _calls(folded: Folded) -> dict[str, str]:
+    """Return the key of the call that each study's problem makes, by the study's id."""
+    lines = journals.events(folded.events, "study")
+    return {line["study"]: Problem.from_json(line["problem"]).key for line in lines if "problem" in line}
 
 
 def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:

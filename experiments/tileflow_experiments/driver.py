@@ -22,20 +22,20 @@ from tileflow_search.registry import make
 from tileflow_search.transfer import TransferGroup
 
 from tileflow.config import Config
-from tileflow.errors import ClusterError, SlowProblem, SpecError, TileflowError
+from tileflow.errors import ClusterError, SlowProblem, TileflowError
 from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
 from . import journal as journals
 from .device_scheduling import StudySchedulingPolicy
-from .journal import Line, Writer
+from .journal import Writer
 from .portfolio import missing
 from .records import DEFAULT, PORTFOLIO, RECORD_KINDS, TRANSFER, RecordKind, StudyKey, TrialRecord
 from .selection import RaceEntry, finalists
 from .spec import SweepSpec
 from .status import status_of
 from .study import Study
-from .tuning_task import TuningTask
+from .tuning_task import TuningTask, require_unchanged
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,8 @@ def open_studies(
     transfers: Callable[[TuningTask], Iterable[Config]] = lambda _: (),
     measured: Collection[str] = (),
 ) -> list[Study]:
-    """Return the studies of a sweep, told what the journal knows. Raises SpecError where a kernel has changed since.
+    """Return the studies of a sweep, told what the journal knows. Raises SpecError where a kernel, or a call that its
+    ``inputs`` makes, has changed since.
 
     ``transfers``: configs of earlier sweeps to try right after the default. ``measured``: device classes whose modelled
     times are not taken over.
@@ -119,7 +120,7 @@ def open_studies(
     for task in tasks:
         key = task.key
         if key.id in known:
-            _require_unchanged(task, known[key.id])
+            require_unchanged(task, known[key.id])
         else:
             journal.event("study", **task.to_json())
         group = groups.setdefault((key.kernel, key.device_class), TransferGroup(spec.strategy.seed))
@@ -165,18 +166,6 @@ def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:
         if len(queue) >= at_once[key.device_class]:
             study.after = queue[-at_once[key.device_class]]
         queue.append(study)
-
-
-def _require_unchanged(task: TuningTask, known: Line) -> None:
-    now = task.to_json()
-    for what in ("semantic_hash", "space_fingerprint", "mode"):
-        if now[what] != known[what]:
-            raise SpecError(
-                f"a resumed sweep's kernels must be unchanged: {what} was {known[what]}",
-                got=now[what],
-                where=task.key.title,
-                hint="start a new sweep in a folder of its own",
-            )
 
 
 class Driver:
@@ -229,6 +218,10 @@ class Driver:
     def begin(self, phase: str, doing: str = "") -> None:
         """Journal that a phase of the work begins and show what is done in it, which the budgets do not count."""
         self._journal.event("phase", phase=phase)
+        self.show(doing)
+
+    def show(self, doing: str) -> None:
+        """Show what is done beside searching."""
         self.doing = doing
         self.progress(self)
 

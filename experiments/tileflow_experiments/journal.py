@@ -351,7 +351,11 @@ def read(path: Path) -> Lines:
         raise SpecError("a sweep's journal must be readable", got=error.strerror, where=str(path)) from None
     found = parse(content)
     if found.damaged:
-        log.warning("%d lines of %s cannot be read; `tileflow sweep resume` sets them aside", len(found.damaged), path)
+        log.warning(
+            "%d lines of %s cannot be read, or are of another sweep; `tileflow sweep resume` sets them aside",
+            len(found.damaged),
+            path,
+        )
     return found.lines
 
 
@@ -364,7 +368,9 @@ def parse(content: bytes) -> Parsed:
         while (newline := content.find(b"\n", begin)) >= 0:
             end = newline + 1
             try:
-                lines.add(*_line(content[begin:newline]))
+                line, record = _line(content[begin:newline])
+                _require_own(line, record, lines)
+                lines.add(line, record)
             except _UNREADABLE:
                 damaged.append((begin, end))
             begin = end
@@ -407,6 +413,17 @@ def _line(content: bytes) -> tuple[Line, TrialRecord | None]:
     elif kind == "event":
         _require(line, fields.wrong_in_event(line))
     return {"kind": kind} | line, record
+
+
+def _require_own(line: Line, record: TrialRecord | None, before: Lines) -> None:
+    """Raise ValueError for a line that another sweep wrote, as in a file of two journals: its trials were made for
+    another spec, and count for no budget of this one."""
+    if not before:
+        return
+    if line["kind"] == "header":
+        raise ValueError("a journal has one header")
+    if record is not None and record.sweep_id != before[0].get("sweep_id", record.sweep_id):
+        raise ValueError(f"it is a trial of {record.sweep_id}")
 
 
 def _require(line: Line, wrong: str) -> None:

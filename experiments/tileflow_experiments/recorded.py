@@ -14,7 +14,7 @@ from tileflow.runtime.miss_file import read_misses
 from tileflow.runtime.miss_record import Miss
 from tileflow.runtime.recorded import RECORDED, text_of
 
-from .spec import SweepSpec, parse
+from .spec import SweepSpec, parse, parse_kernels
 
 SECONDS = 60.0  # budget of a problem that is called as often as the mean
 
@@ -84,6 +84,7 @@ def _problem(call: Miss) -> dict[str, Any]:
     kernel = load_kernel(call.kernel)
     text = text_of(call.problem, json.loads(call.values or "{}"))
     problem: dict[str, Any] = {**call.problem.sizes, RECORDED: text}
+    parse_kernels({"kernels": [{"kernel": call.kernel, "problems": [problem]}]})  # else one call would refuse all
     made = kernel.describe(*kernel.inputs(device="meta", **problem))
     if made.key != call.problem.key:
         raise SpecError(

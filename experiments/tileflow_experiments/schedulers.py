@@ -30,6 +30,7 @@ from .journal import Journal, JournalError, JournalFull, Lines, Writer
 from .records import StudyKey
 from .spec import SweepSpec
 from .status import merged, status_of
+from .warm_start import transfers
 from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
@@ -194,7 +195,7 @@ def _work(
             journal.say("status", status_of(driver))
 
     try:
-        studies = opened(whole, tasks, evaluator, journal)
+        studies = opened(whole, tasks, evaluator, journal, transfers(whole.seeds))
         driver = Driver(
             sweep_id,
             studies,

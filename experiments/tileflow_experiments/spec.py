@@ -25,7 +25,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from tileflow.errors import SpecError, TileflowError
+from tileflow.runtime.recorded import RECORDED
 from tileflow.target import CATALOGUE, described_here, find
+
+from .waiting import said_when_slow
 
 Mode = Literal["static", "dynamic"]
 Parameter = int | float | bool | str
@@ -47,7 +50,13 @@ DTYPES = (
     "uint8",
     "bool",
 )
+# What a kernel's `inputs` is given beside the problem.
+GIVEN = {
+    "device": "remove it: device_classes says where trials run",
+    "seed": "remove it: strategy.seed is that of the sweep, and torch's generator is seeded before inputs= is called",
+}
 MOST_SEED = 2**32 - 1  # of numpy, and so of Optuna's samplers
+MOST_NAME = 128  # characters; half of what MLflow's stores hold of an experiment's name
 MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
 MOST_SIZE = 2**63 - 1
@@ -225,14 +234,41 @@ def _read_yaml(text: str) -> object:
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                     if key.value in seen:
-                        where = f"line {key.start_mark.line + 1}"
                         raise SpecError(
-                            "a mapping must have each of its keys once", got=f"{key.value} again", where=where
+                            "a mapping must have each of its keys once",
+                            got=f"{key.value} again",
+                            where=f"line {key.start_mark.line + 1}",
+                            hint="remove one of the two",
                         )
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            if isinstance(node, yaml.ScalarNode) and node.tag in _YAML_NUMBERS and node.style is None:
+                _require_plain(node.value, f"line {node.start_mark.line + 1}")
+            return super().construct_object(node, deep)
+
     return yaml.load(text, Loader)
+
+
+_YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+def _require_plain(text: str, where: str) -> None:
+    """Raise SpecError for a number that YAML 1.1 reads otherwise than people: 010 is 8 there, and 1:30 is 90."""
+    digits = text.lstrip("+-").replace("_", "")
+    if ":" in digits or (len(digits) > 1 and digits[0] == "0" and digits.isdigit()):
+        raise SpecError(
+            "a number must be written in decimal digits",
+            got=f"{text}, which YAML reads to the base of {60 if ':' in digits else 8}",
+            where=where,
+            hint="write the number that is meant, or quote it where it is text",
+        )
+
+
+def read_value(text: str) -> object:
+    """Return one value of the command line as a spec's YAML has it. Raises SpecError and yaml.YAMLError."""
+    return _read_yaml(text)
 
 
 def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
@@ -286,7 +322,8 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
     for i, entry in enumerate(spec.kernels):
         where = f"kernels[{i}].kernel"
         try:
-            kernel = load(entry.kernel)
+            with said_when_slow(f"the import of {entry.kernel}"):
+                kernel = load(entry.kernel)
         except TileflowError as error:
             raise SpecError(
                 error.constraint, got=error.got or repr(entry.kernel), where=where, hint=error.hint
@@ -301,7 +338,7 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
         for j, problem in enumerate(entry.problems):
             problem_inputs(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
     for i, path in enumerate(spec.seeds):
-        if not path.is_file():
+        if not os.path.isfile(path):  # Path.is_file raises for a name that is too long
             raise SpecError(
                 "a seed must be a file",
                 got=repr(str(path)),
@@ -316,10 +353,11 @@ def problem_inputs(kernel: KernelInputs, problem: dict[str, Any], where: str) ->
     Raises SpecError for whatever the author's function raises.
     """
     try:
-        return kernel.inputs(device="meta", **problem)
+        with said_when_slow(f"inputs= of the problem {problem} ({where})"):
+            return kernel.inputs(device="meta", **problem)
     except SpecError as error:
         raise SpecError(error.constraint, got=error.got or str(problem), where=where, hint=error.hint) from None
-    except Exception as error:  # the author's own function: it may raise anything
+    except (Exception, SystemExit) as error:  # the author's own function: it may raise anything
         named = next((key for key in problem if f"'{key}'" in str(error)), None)
         raise SpecError(
             "the kernel's inputs function must accept the problem",
@@ -336,15 +374,23 @@ def _name(node: _Node) -> str:
     name = node.text()
     if not name.replace("-", "").replace("_", "").isalnum():
         raise node.error("a sweep's name must be letters, digits, '-' and '_'", "it names the MLflow experiment")
+    if len(name) > MOST_NAME:
+        raise node.error(
+            f"a sweep's name must have at most {MOST_NAME} characters, but this one has {len(name)}",
+            "it names the MLflow experiment, and is part of more names on a cluster",
+        )
     return name
 
 
 def _kernel(node: _Node) -> KernelSpec:
     fields = node.mapping(required=("kernel", "problems"), optional=("calls",))
     ref = fields["kernel"].text()
-    module, colon, qualname = ref.partition(":")
-    if not (colon and qualname and all(part.isidentifier() for part in f"{module}.{qualname}".split("."))):
-        raise fields["kernel"].error("a kernel must be module:qualname", "for example examples.softmax:softmax")
+    module = ref.partition(":")[0]
+    if not _names_kernel(ref):
+        raise fields["kernel"].error(
+            "a kernel must be module:qualname",
+            "for example examples.softmax:softmax, or examples.softmax:softmax.backward(x) for a derived gradient",
+        )
     if module == "__main__":
         raise fields["kernel"].error("a kernel must live in an importable module", "move it out of __main__")
     problems = _distinct(fields["problems"], _problem, repr)
@@ -354,9 +400,23 @@ def _kernel(node: _Node) -> KernelSpec:
     return KernelSpec(ref, problems, calls)
 
 
+def _names_kernel(ref: str) -> bool:
+    """Whether ``ref`` is as ``tileflow.api.load_kernel`` takes it: ``module:qualname``, where ``.backward(x+y)`` may
+    end the qualname of a derived backward for some parameters."""
+    path, colon, qualname = ref.partition(":")
+    if qualname.endswith(")"):
+        qualname, _, wanted = qualname[:-1].partition("(")
+        if not qualname.endswith(".backward") or not all(name.isidentifier() for name in wanted.split("+")):
+            return False
+    return bool(colon) and all(part.isidentifier() for part in f"{path}.{qualname}".split("."))
+
+
 def _problem(node: _Node) -> tuple[tuple[str, Parameter], ...]:
     fields = node.entries()
-    if "dtype" in fields:
+    for name, what in GIVEN.items():
+        if name in fields:
+            raise fields[name].error(f"a problem must not name {name}, which tileflow gives", what)
+    if "dtype" in fields and RECORDED not in fields:  # a recorded call's text has its own
         fields["dtype"].one_of(DTYPES, "a dtype")
     return tuple((key, child.parameter()) for key, child in sorted(fields.items()))
 
@@ -396,13 +456,15 @@ def _mode(node: _Node) -> Mode:
 
 
 def _absolute(node: _Node) -> Path:
-    path = Path(node.text())
-    if not path.is_absolute():
+    text = node.text()
+    if "\0" in text:
+        raise node.error("a path must have no zero character", "no file is named so")
+    if not os.path.isabs(text):
         raise node.error(
             "a path in a sweep spec must be absolute",
-            f"a job runs in a throwaway copy of its folder; did you mean {os.path.abspath(path)}?",
+            f"a job runs in a throwaway copy of its folder; did you mean {os.path.abspath(os.path.expanduser(text))}?",
         )
-    return path
+    return Path(text)
 
 
 def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T], str]) -> tuple[T, ...]:
@@ -488,7 +550,8 @@ class _Node:
         value = self.value
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_SECONDS:
             raise self.error(
-                f"the field must be a number of seconds above 0, at most {MOST_SECONDS}", "write digits without quotes"
+                f"the field must be a number of seconds above 0, at most {MOST_SECONDS}",
+                "write digits without quotes, and 1000 for 1e3, which YAML reads as text",
             )
         return float(value)
 

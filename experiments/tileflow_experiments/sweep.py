@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
+import os
 import secrets
 import signal
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -33,12 +33,13 @@ from tileflow_cluster.protocol import Evaluator
 from tileflow_search.registry import STRATEGIES, warm_up
 
 import tileflow
-from tileflow.errors import SpecError, TileflowError
+from tileflow.errors import SpecError, TableError, TileflowError
 from tileflow.runtime.abi import Binary
+from tileflow.runtime.files import require_folder
 from tileflow.runtime.snapshots import write_bundle
-from tileflow.runtime.table import dump_table, load_table, write_atomically
+from tileflow.runtime.table import Table, dump_table, load_table, table_file_name, write_atomically
 
-from . import html_report, mlflow_log, parquet, report, spec, tables
+from . import html_report, mlflow_log, parquet, report, spec, tables, warm_start
 from . import journal as journals
 from .driver import Built, Driver, study_keys
 from .journal import Journal, JournalError, JournalFull
@@ -49,7 +50,8 @@ from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
 from .tables import Winners
 from .tracking import state as states
-from .tuning_task import Prepare, TuningTask, prepare
+from .tuning_task import Prepare, TuningTask, prepare, require_searched, require_unchanged
+from .warm_start import Transfers
 from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
@@ -113,7 +115,7 @@ class Outputs:
 
     def table(self, kernel: str, version: str = "") -> Path:
         """Return the path of a kernel's table. ``version``: which one, where the sweep has several of one name."""
-        return self.tables / f"{re.sub('[^A-Za-z0-9_.]', '-', kernel)}{version}.json"
+        return self.tables / table_file_name(f"{kernel}{version}")
 
     def require_none(self) -> None:
         """Raise SpecError where an output exists, whoever wrote it: a new sweep replaces nothing."""
@@ -127,7 +129,8 @@ class Outputs:
             self.folder / "mlflow.db",
         )
         for path in ours:
-            if path.exists() and not (path == self.journal and journals.never_begun(path)):
+            # A link to nowhere is in the way too: a folder cannot be made in its place.
+            if os.path.lexists(path) and not (path == self.journal and journals.never_begun(path)):
                 raise journals.in_the_way(path)
 
     def files(self) -> list[Path]:
@@ -145,7 +148,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
     outputs = Outputs(out)
     outputs.require_none()
     _require_writable(out)
-    with _opened(sweep, tools) as (tasks, evaluator):
+    with _opened(sweep, tools) as (tasks, evaluator, seeds):
         with _writing(out):
             out.mkdir(parents=True, exist_ok=True)
         journal = Journal.create(
@@ -158,28 +161,31 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
                 **({"shared": True} if any(task.kernel.shared for task in tasks) else {}),
             },
         )
-        return _run(sweep, outputs, tasks, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _carried_out(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     """Continue the sweep in the folder ``out``, asking again for what was in flight. Returns and raises as
     :func:`run`."""
     outputs = Outputs(out)
-    sweep = _spec_of(journals.read(outputs.journal))
+    sweep, known = _searched(outputs.journal)
     _require_writable(out)
-    with _opened(sweep, tools) as (tasks, evaluator):
+    with _opened(sweep, tools) as (tasks, evaluator, seeds):
+        _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
-        return _run(sweep, outputs, tasks, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _carried_out(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
     """Write Parquet, tables and report from the journal of ``out``, whatever state the sweep is in; no machine code.
 
-    Raises OutputError where the folder does not take them.
+    Raises OutputError where the folder does not take them, SpecError where a kernel has changed since it was searched:
+    its rows would be taken for those of the new version.
     """
     outputs = Outputs(out)
-    sweep = _spec_of(journals.read(outputs.journal))
+    sweep, known = _searched(outputs.journal)
     tasks = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
+    _require_known(tasks, known, require_searched)
     write_outputs(outputs, tasks, logged=states.read(outputs.folder))
 
 
@@ -194,12 +200,14 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
-    """Return the portfolios of the journal of ``out``, by kernel, whatever state the sweep is in."""
+    """Return the portfolios of the journal of ``out``, by kernel, whatever state the sweep is in. Raises SpecError
+    where a kernel has changed since it was searched."""
     lines = journals.read(Outputs(out).journal)
     sweep, trials = _spec_of(lines), tables.right_trials(journals.fold(lines))
     tasks: dict[str, list[TuningTask]] = {}
     for key in study_keys(sweep):
         tasks.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
+    _require_known(itertools.chain(*tasks.values()), _studies_of(lines), require_searched)
     return [(kernel, found) for kernel, group in tasks.items() for found in choose(group, trials)]
 
 
@@ -215,6 +223,27 @@ def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
     return spec.parse(header["spec"])
 
 
+def _searched(journal: Path) -> tuple[SweepSpec, dict[str, journals.Line]]:
+    """Return a journal's spec, and its ``study`` events by study. Raises SpecError as :func:`_spec_of`."""
+    lines = journals.read(journal)
+    return _spec_of(lines), _studies_of(lines)
+
+
+def _studies_of(lines: Sequence[journals.Line]) -> dict[str, journals.Line]:
+    return {line["study"]: line for line in journals.events(lines, "study")}
+
+
+def _require_known(
+    tasks: Iterable[TuningTask],
+    known: Mapping[str, journals.Line],
+    require: Callable[[TuningTask, journals.Line], None],
+) -> None:
+    """Let ``require`` look at each task that the journal has trials of, beside its ``study`` event."""
+    for task in tasks:
+        if task.key.id in known:
+            require(task, known[task.key.id])
+
+
 def check_spec(sweep: SweepSpec) -> None:
     """Import the sweep's kernels and ask them for its problems. Raises SpecError."""
     from tileflow.api import load_kernel
@@ -223,8 +252,9 @@ def check_spec(sweep: SweepSpec) -> None:
 
 
 @contextmanager
-def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], Evaluator | None]]:
-    """Lower the sweep's kernels in another thread while the evaluator's workers start; it imports the strategy then.
+def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], Evaluator | None, Transfers]]:
+    """Read the sweep's seeds and lower its kernels in another thread while the evaluator's workers start; it imports
+    the strategy then.
 
     Each takes seconds. The strategy proposes configs of its own once some have ended, so that nothing waits for its
     import. The evaluator handles signals, so it is opened in this thread, and closed at the end. Schedulers open their
@@ -232,6 +262,7 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
     """
     aside = ThreadPoolExecutor(1, thread_name_prefix="lower")
     unwanted = threading.Event()
+    reading = aside.submit(warm_start.transfers, sweep.seeds)
     lowering = aside.submit(_tasks, sweep, tools, unwanted)
     aside.submit(warm_up, sweep.strategy.name)
     try:
@@ -242,8 +273,10 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
         raise
     aside.shutdown(wait=False)
     try:
-        yield lowering.result(), evaluator
+        seeds = reading.result()
+        yield lowering.result(), evaluator, seeds
     finally:
+        unwanted.set()
         if evaluator is not None:
             evaluator.close()
 
@@ -262,10 +295,39 @@ class _Stoppable(Protocol):
     def stop(self, reason: str) -> None: ...
 
 
+def _carried_out(
+    sweep: SweepSpec,
+    outputs: Outputs,
+    tasks: Sequence[TuningTask],
+    seeds: Transfers,
+    evaluator: Evaluator | None,
+    journal: Journal,
+    tools: Tools,
+    mlflow_uri: str,
+) -> str:
+    """Return what :func:`_run` does. Say what is kept, and how to go on, where somebody does not wait for the end of a
+    stop; a journal that is full before the search stops the sweep as a full one does later."""
+    try:
+        return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri)
+    except JournalFull as error:
+        log.error("%s", error)
+        with suppress(JournalFull):
+            journal.close()
+        return str(error)
+    except KeyboardInterrupt:
+        log.error(
+            "interrupted: the journal in %s has each trial that ended, and the other files may be missing or old. "
+            "`tileflow sweep resume %s` goes on, `tileflow sweep export %s` writes tables and report",
+            *[outputs.folder] * 3,
+        )
+        raise
+
+
 def _run(
     sweep: SweepSpec,
     outputs: Outputs,
     tasks: Sequence[TuningTask],
+    seeds: Transfers,
     evaluator: Evaluator | None,
     journal: Journal,
     tools: Tools,
@@ -273,7 +335,7 @@ def _run(
 ) -> str:
     driver = None
     if evaluator is not None:
-        driver = _driver(sweep, tasks, evaluator, journal)
+        driver = _driver(sweep, tasks, seeds, evaluator, journal)
     logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts) if tools.to_mlflow else None
     if logger is not None:
         logger.start()
@@ -328,17 +390,20 @@ def _run(
 def _unwritten(
     outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
 ) -> str:
-    """Write tables, bundle and reports. Returns what could not be written, which is logged too."""
+    """Write tables, bundle and reports. Returns what could not be written, which is logged too: the search is over and
+    journalled, and MLflow still waits for its end."""
     try:
         write_outputs(outputs, tasks, built, portable)
-    except OutputError as error:
+    except TileflowError as error:
         log.error("%s", error)
         return str(error)
     return ""
 
 
-def _driver(sweep: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Journal) -> Driver:
-    studies = opened(sweep, tasks, evaluator, journal)
+def _driver(
+    sweep: SweepSpec, tasks: Sequence[TuningTask], seeds: Transfers, evaluator: Evaluator, journal: Journal
+) -> Driver:
+    studies = opened(sweep, tasks, evaluator, journal, seeds)
     return Driver(
         journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed, gpu_seconds=sweep.gpu_seconds
     )
@@ -400,10 +465,24 @@ def _write_tables(
     for table in made:
         version = f"-{table.kernel.semantic_hash[:16]}" if names[table.kernel.ref] > 1 else ""
         path = outputs.table(table.kernel.ref, version)
-        dump_table(table, path, replaces=load_table(path).table_id if path.exists() else None)
+        _write_table(table, path)
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
+
+
+def _write_table(table: Table, path: Path) -> None:
+    """Write a table in place of the sweep's earlier one. One that is damaged is kept beside it: the journal has all
+    that it said, and whoever loads it is told to export it again."""
+    replaces = None
+    if path.exists():
+        try:
+            replaces = load_table(path).table_id
+        except TableError as error:
+            aside = path.with_name(f"{path.name}.damaged")
+            path.rename(aside)
+            log.warning("%s is made anew; what was there is now %s: %s", path, aside, error)
+    dump_table(table, path, replaces=replaces)
 
 
 def _write_page(outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask], won: Winners) -> None:
@@ -457,13 +536,15 @@ def _writing(folder: Path) -> Iterator[None]:
             "a sweep's folder must take its files",
             got=error.strerror or error,
             where=str(error.filename or folder),
-            hint="make room, or make it writable; `tileflow sweep export` writes tables and report from the journal",
+            hint="make room, make it writable, or name another; `tileflow sweep export` writes tables and report from "
+            "the journal",
         ) from error
 
 
 def _require_writable(folder: Path) -> None:
-    """Raise OutputError before minutes are spent on outputs that cannot be kept."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    """Raise SpecError or OutputError before minutes are spent on outputs that cannot be kept."""
+    require_folder(folder, "--out")
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     with _writing(folder), tempfile.TemporaryFile(dir=there):
         pass
 

@@ -170,7 +170,8 @@ def _table(
     binaries: Callable[[StudyKey], Sequence[Binary]],
     defaults: dict[str, tuple[Fallback, ...]],
 ) -> Table:
-    entries, rows = [], []
+    entries: list[Entry] = []
+    rows = []
     stopped = journals.stopped(folded.events)
     for task in tasks:
         best = won[task.key]
@@ -178,6 +179,7 @@ def _table(
             rows.append(_without_a_winner(folded.trials.get(task.key, ()), task, stopped.get(task.key.id, "")))
         else:
             entries.append(_entry(task, best, binaries(task.key)))
+    entries = _one_a_call(entries, tasks[0].key.kernel)
     portfolios = choose(tasks, right)
     rows += [row for portfolio in portfolios for row in _members(portfolio, tasks, entries)]
     first = tasks[0]
@@ -196,6 +198,24 @@ def _table(
         validators=_validators(r for s in tasks for r in folded.trials.get(s.key, ())),
         created_by=CreatedBy(tileflow.__version__, folded.header["sweep_id"]),
     )
+
+
+def _one_a_call(entries: Iterable[Entry], kernel: str) -> list[Entry]:
+    """Return the rows without those that a lookup cannot tell from a faster one: two problems may make one call, with
+    other values in its tensors, or with a keyword of ``inputs`` that changes nothing."""
+    kept: dict[tuple[str, str, Config], Entry] = {}
+    for entry in entries:
+        known = kept.setdefault((entry.device, entry.problem.key, entry.config), entry)
+        if known is entry:
+            continue
+        log.warning(
+            "two problems of %s make the call %s, and one config is the best of both on %s: its row has the lower time",
+            kernel,
+            entry.problem.key,
+            entry.device,
+        )
+        kept[entry.device, entry.problem.key, entry.config] = min(known, entry, key=lambda e: e.order)
+    return list(kept.values())
 
 
 def right_trials(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:

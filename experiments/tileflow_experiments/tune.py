@@ -13,7 +13,7 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -29,8 +29,9 @@ from tileflow_search.registry import STRATEGIES
 from tileflow import runtime
 from tileflow.api import Kernel
 from tileflow.errors import CallError, InternalError, SpecError, TableError
-from tileflow.runtime.argtree import tensors
+from tileflow.runtime.argtree import bind_call, tensors
 from tileflow.runtime.bundle import load_tables
+from tileflow.runtime.describe import check_memory
 from tileflow.runtime.describe import device_class as class_of
 from tileflow.runtime.files import require_folder
 from tileflow.runtime.problem import Problem
@@ -58,7 +59,7 @@ log = logging.getLogger("tileflow")
 
 
 def tune_calls(
-    calls: Sequence[tuple[Any, ...]],
+    calls: Iterable[tuple[Any, ...]],
     *,
     budget_s: float = 60.0,
     tables: str | PathLike[str] | None = None,
@@ -71,10 +72,11 @@ def tune_calls(
 ) -> list[Entry | None]:
     """Tune the calls as :func:`tileflow.tune` does. ``tools``: what trials run on; workers of this machine where
     None."""
-    if not calls:
+    wanted = _wanted(calls)
+    if not wanted:
         return []
-    wanted = [_call(*call) for call in calls]
-    device = device_class or _device_class(wanted)
+    _require_options(tables, out, by_value)
+    device = _device_class(wanted) if device_class is None else device_class
     spec = _spec(device, budget_s, strategy, seed)
     name = f"tileflow-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     outputs = Outputs(Path(tempfile.gettempdir()) / name if out is None else Path(out).absolute())
@@ -127,22 +129,56 @@ class _Call:
         return StudyKey(self.kernel.name, problem_items({**self.problem.sizes, "call": self.digest}), device_class)
 
 
+def _wanted(calls: object) -> list[_Call]:
+    """Return the calls. Raises SpecError for what is no list of them, and as :func:`_call`."""
+    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
+        raise _no_call(f"a {type(calls).__name__} in place of a list of calls")
+    wanted = []
+    for call in calls:
+        if not isinstance(call, (tuple, list)) or len(call) not in (2, 3):
+            many = f" of {len(call)}" if isinstance(call, (tuple, list)) else ""
+            raise _no_call(f"a {type(call).__name__}{many}")
+        if len(call) == 3 and not isinstance(call[2], Mapping):
+            raise _no_call(f"a {type(call[2]).__name__} in place of keywords by name")
+        wanted.append(_call(*call))
+    return wanted
+
+
+def _no_call(got: str) -> SpecError:
+    return SpecError(
+        "a call to tune is (kernel, args) or (kernel, args, kwargs)",
+        got=got,
+        hint="tileflow.tune([(kernel, (x, w)), ...])",
+    )
+
+
+def _require_options(tables: object, out: object, by_value: object) -> None:
+    """Raise SpecError for an option of another type, and for a folder of tables that takes no rows: they would be found
+    to have no place after the search. The user's own folder may take none."""
+    for name, value in (("tables", tables), ("out", out)):
+        if value is None:
+            continue
+        if not isinstance(value, (str, PathLike)) or not str(value) or "\0" in str(value):
+            raise SpecError(f"{name} must be a folder's path", got=repr(value), where=name, hint=f"{name}='/a/folder'")
+        require_folder(value, name)
+    if not isinstance(by_value, bool):
+        raise SpecError("by_value must be True or False", got=repr(by_value), where="by_value", hint="by_value=True")
+
+
 def _call(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> _Call:
     """Return the call. Raises CallError for arguments that the kernel cannot take, SpecError for what is no kernel."""
     own = getattr(kernel, "__tileflow_kernel__", kernel)
     if not isinstance(own, Kernel) or not isinstance(args, (tuple, list)):
-        raise SpecError(
-            "a call to tune is (kernel, args) or (kernel, args, kwargs)",
-            got=f"{type(kernel).__name__}, {type(args).__name__}",
-            hint="tileflow.tune([(kernel, (x, w)), ...])",
-        )
+        raise _no_call(f"{type(kernel).__name__}, {type(args).__name__}")
     bound = own.positional_args(tuple(args), dict(kwargs or {}))
-    devices = {tensor.device for tensor in tensors(bound) if tensor.device.type != "meta"}
-    if len(devices) != 1:
+    check_memory(own.name, bind_call(own.host.signature, own.name, bound, {}))
+    devices = {tensor.device for tensor in tensors(bound)}
+    if len(devices) != 1 or any(device.type == "meta" for device in devices):
         raise CallError(
-            "a call is tuned with its tensors, which are on one device",
+            "a call is tuned with its tensors, which have memory and are on one device",
             where=own.name,
-            got=", ".join(map(str, devices)) or "no tensor with memory",
+            got=", ".join(sorted(map(str, devices))) or "no tensor",
+            hint="move all of them to the GPU: x.to('cuda')",
         )
     return _Call(own, bound, own.describe(*bound), devices.pop())
 
@@ -161,19 +197,32 @@ def _device_class(calls: Sequence[_Call]) -> str:
 
 
 def _spec(device: str, budget_s: float, strategy: str, seed: int) -> SweepSpec:
-    """Return a spec whose kernels are still to be named. Raises SpecError."""
-    if strategy not in STRATEGIES:
-        raise SpecError("a strategy is one that tileflow knows", got=repr(strategy), hint=", ".join(STRATEGIES))
-    return parse(
-        {
-            "name": "tune",
-            "kernels": [{"kernel": "a:call", "problems": [{"n": 1}]}],
-            "device_classes": [device],
-            "strategy": {"name": strategy, "seed": seed},
-            "budget": {"seconds": budget_s},
-            "modes": ["static"],  # whoever tunes a call has a compiler for other shapes
-        }
-    )
+    """Return a spec whose kernels are still to be named. Raises SpecError, which names the option."""
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise SpecError(
+            "a strategy is one that tileflow knows", got=repr(strategy), where="strategy", hint=", ".join(STRATEGIES)
+        )
+    try:
+        return parse(
+            {
+                "name": "tune",
+                "kernels": [{"kernel": "a:call", "problems": [{"n": 1}]}],
+                "device_classes": [device],
+                "strategy": {"name": strategy, "seed": seed},
+                "budget": {"seconds": budget_s},
+                "modes": ["static"],  # whoever tunes a call has a compiler for other shapes
+            }
+        )
+    except SpecError as error:
+        option = _OPTION_OF.get(str(error.where))
+        if option is None:
+            raise
+        constraint = error.constraint.replace("the field", option)
+        hint = error.hint if option == "device_class" else f"{option} is a plain number"
+        raise SpecError(constraint, got=error.got, where=option, hint=hint) from None
+
+
+_OPTION_OF = {"budget.seconds": "budget_s", "device_classes[0]": "device_class", "strategy.seed": "seed"}
 
 
 def _seeds(calls: Sequence[_Call], place: Path | None) -> tuple[Path, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,14 @@ from tileflow_cluster.protocol import KernelRef, Mode
 from tileflow_search.transfer import ProblemFeatures
 
 from tileflow.config import Config, ConfigSpace
+from tileflow.errors import SpecError
 from tileflow.ir.traffic import Traffic
 from tileflow.runtime.problem import Problem
 from tileflow.target import target
 
 from .records import StudyKey
+from .spec import problem_inputs
+from .waiting import said_when_slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,46 @@ class TuningTask:
 Prepare = Callable[[StudyKey, Mode], TuningTask]
 
 
+def require_searched(task: TuningTask, known: Mapping[str, Any]) -> None:
+    """Raise SpecError where a journal's trials are of another kernel, or of another call, than ``task``.
+
+    ``known``: the ``study`` event of the same study. The call's metadata is what a table is keyed by; it follows from
+    the author's ``inputs``, which no hash of the kernel covers.
+    """
+    now = task.to_json()
+    for what in ("semantic_hash", "mode"):
+        if now[what] != known[what]:
+            raise _changed(task, what, known[what], now[what])
+    was = Problem.from_json(known["problem"]).key if "problem" in known else task.problem.key
+    if was != task.problem.key:
+        raise _changed(task, "the call that inputs= makes", was, task.problem.key)
+
+
+def require_unchanged(task: TuningTask, known: Mapping[str, Any]) -> None:
+    """Raise SpecError as :func:`require_searched`, and where the space is another, so that its search cannot go on."""
+    require_searched(task, known)
+    if task.space.fingerprint != known["space_fingerprint"]:
+        raise _changed(task, "space_fingerprint", known["space_fingerprint"], task.space.fingerprint)
+
+
+def _changed(task: TuningTask, what: str, was: str, now: str) -> SpecError:
+    return SpecError(
+        f"a sweep must be resumed and exported with the kernels that it searched: {what} was {was}",
+        got=now,
+        where=task.key.title,
+        hint="go back to the code and the settings of torch that it began with, or start a new sweep in another folder",
+    )
+
+
 def prepare(key: StudyKey, mode: Mode) -> TuningTask:
     """Lower ``key``'s kernel without data and without a GPU. Raises SpecError and KernelError."""
     from tileflow.api import load_kernel
 
     kernel = load_kernel(key.kernel)
     problem: dict[str, Any] = dict(key.problem)
-    arguments = kernel.inputs(device="meta", **problem)
-    lowered = kernel.lower(arguments, target(key.device_class), mode)
+    arguments = problem_inputs(kernel, problem, key.title)
+    with said_when_slow(f"the host code of {key.title}"):
+        lowered = kernel.lower(arguments, target(key.device_class), mode)
     ref = KernelRef(key.kernel, kernel.semantic_hash, (_root(key.kernel),))
     default = lowered.space.repair(lowered.default)
     return TuningTask(key, ref, lowered.problem, lowered.space, default, mode, lowered.traffic)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ WRONG = (Status.INCORRECT, Status.NONFINITE)
 MADE = (Status.OK, *WRONG)
 WINNERS_TRIED = 3
 RANDOM_CONFIGS = 5
+UNMADE_TRIED = 2  # checks of one problem that cannot be made: the next would end as they did
 LEAST_S = 5.0  # of a random config's check, however little time is left
 
 
@@ -40,14 +42,19 @@ def verify(
     seed: int,
     stopping: Callable[[], bool] = lambda: False,
     random_s: float | None = None,
+    show: Callable[[str], None] = lambda doing: None,
 ) -> list[Study]:
     """Check what no earlier session of the sweep has checked; return early once ``stopping``.
+
+    ``show`` is told what is checked now: the author's functions run in a check, and may take all of its time.
 
     ``random_s``: seconds after which no further random config is checked, though one of each problem is; a journal's
     event says how many were left out. None for as long as it takes. Winners are always checked.
 
     A check that cannot be made says nothing about a config and costs no study anything; it is journalled for the
-    report. Returns the studies whose winner was neither measured nor checked.
+    report. After :data:`UNMADE_TRIED` of one problem its other configs are left out, since inputs or a reference that
+    hang or end their process do so whatever the config. Returns the studies whose winner was neither measured nor
+    checked.
     """
     known = {
         (e["study"], Config.of(e["config"])): Status(e["status"])
@@ -55,9 +62,15 @@ def verify(
         if e["status"] in MADE
     }
 
+    unmade = Counter[object]()
+
+    def futile(study: Study) -> bool:
+        return unmade[_problem(study)] >= UNMADE_TRIED
+
     def checked(study: Study, config: Config, role: str, most_s: float = math.inf) -> Status:
         key = (study.task.key.id, config)
         if key not in known:
+            show(f"checking {role} configs of {study.task.key.title} in the interpreter")
             request = _request(study, config, seed)
             try:
                 outcome = check(replace(request, limit_s=min(request.limit_s, most_s)))
@@ -75,11 +88,12 @@ def verify(
                 error=outcome.error_digest,
             )
             known[key] = outcome.status
+            unmade[_problem(study)] += outcome.status not in MADE
         return known[key]
 
     for study in studies:
         for record in [r for r in leaders(study.completed.values()) if not r.measured][:WINNERS_TRIED]:
-            if stopping() or (study.best is not None and study.best.measured):
+            if stopping() or futile(study) or (study.best is not None and study.best.measured):
                 break
             if checked(study, record.config, "winner") is Status.OK:
                 break
@@ -93,11 +107,16 @@ def verify(
             if study.stopped:
                 break
             left_s = until - time.monotonic()
-            if left_s <= 0 and position:
+            if futile(study) or (left_s <= 0 and position):
                 journal.event("not_interpreted", study=study.task.key.id, configs=len(configs) - position)
                 break
             checked(study, config, "random", max(left_s, LEAST_S))
     return unchecked
+
+
+def _problem(study: Study) -> object:
+    """Return what the author's functions are given, whichever device it is searched for."""
+    return study.task.key.kernel, study.task.key.problem
 
 
 def _winner_is_right(study: Study, known: Mapping[tuple[str, Config], Status]) -> bool:
@@ -120,7 +139,7 @@ def _one_a_problem(studies: Iterable[Study]) -> list[Study]:
     first: dict[object, Study] = {}
     checked = set()
     for study in studies:
-        what = study.task.key.kernel, study.task.key.problem
+        what = _problem(study)
         first.setdefault(what, study)
         if study.best is not None and study.best.measured:
             checked.add(what)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tileflow.runtime.table import load_table
 from tileflow.target import find, target
 
 from . import journal as journals
+from .journal import JournalError
 from .study import leaders
 from .tuning_task import TuningTask
 
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 SEEDS = 8  # of one study
 BEST = 2  # of one earlier problem
+_SEED_HINT = "name a file of a sweep's folder: tables/*.json, journal.jsonl or trials.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,18 @@ class KnownConfigs:
     configs: tuple[Config, ...]
 
 
-def transfers(paths: Iterable[Path]) -> Callable[[TuningTask], list[Config]]:
+Transfers = Callable[[TuningTask], Sequence[Config]]
+
+
+def transfers(paths: Iterable[Path]) -> Transfers:
     """Return a function that gives the best configs of the same kernel, whatever its version, for a study.
 
-    They are repaired to the study's space, at most :data:`SEEDS`. Raises TableError, JournalError and SpecError where a
-    file is none of the three kinds.
+    They are repaired to the study's space, at most :data:`SEEDS`. Raises SpecError, JournalError and TableError, which
+    name the file, where one is none of the three kinds.
     """
     earlier = [known for path in paths for known in read(path)]
 
-    def of(task: TuningTask) -> list[Config]:
+    def of(task: TuningTask) -> Sequence[Config]:
         ranked = sorted(_ranked(earlier, task), key=lambda pair: pair[0])
         fitted = (_fit(task, config) for _, known in ranked for config in known.configs)
         return list(dict.fromkeys(config for config in fitted if config is not None))[:SEEDS]
@@ -73,7 +78,10 @@ def read(path: Path) -> list[KnownConfigs]:
         case ".parquet":
             return _of_trials(path)
     raise SpecError(
-        "a seed must be a table (.json), a journal (.jsonl) or trials (.parquet)", got=repr(str(path)), where="seeds"
+        "a seed must be a table (.json), a journal (.jsonl) or trials (.parquet)",
+        got=repr(str(path)),
+        where="seeds",
+        hint=_SEED_HINT,
     )
 
 
@@ -89,7 +97,12 @@ def _of_table(path: Path) -> list[KnownConfigs]:
 
 def _of_journal(path: Path) -> list[KnownConfigs]:
     found = []
-    for key, records in journals.by_study(journals.trials(journals.read(path)).values()).items():
+    lines = journals.read(path)
+    try:
+        journals.header(lines)
+    except JournalError as error:
+        raise JournalError(error.constraint, got=error.got, where=str(path), hint=_SEED_HINT) from None
+    for key, records in journals.by_study(journals.trials(lines).values()).items():
         best = tuple(record.config for record in leaders(records)[:BEST])
         found.append(KnownConfigs(key.kernel, key.device_class, ProblemFeatures.of(dict(key.problem)), False, best))
     return found
@@ -101,16 +114,26 @@ def _of_trials(path: Path) -> list[KnownConfigs]:
 
     columns = ["kernel", "problem", "device_class", "config", "status", "median_us", "measured"]
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise SpecError("a seed must be a readable Parquet file of trials", got=error, where=str(path)) from None
-    studies: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        return _of_rows(pq.read_table(path, columns=columns).to_pylist())
+    except (OSError, pa.ArrowException, ValueError, TypeError, AttributeError) as error:
+        # Whoever wrote the file, any of its columns may hold anything.
+        said = str(error).partition("\n")[0]
+        raise SpecError(
+            "a seed must be a readable Parquet file of trials",
+            got=f"{type(error).__name__}: {said}",
+            where=str(path),
+            hint=_SEED_HINT,
+        ) from None
+
+
+def _of_rows(rows: Iterable[Mapping[str, Any]]) -> list[KnownConfigs]:
+    studies: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["status"] == Status.OK.value:
             studies.setdefault((row["kernel"], row["problem"], row["device_class"]), []).append(row)
     found = []
     for (kernel, problem, device_class), group in studies.items():
-        group.sort(key=lambda row: (not row["measured"], row["median_us"]))
+        group.sort(key=lambda row: (not row["measured"], float(row["median_us"])))
         best = dict.fromkeys(Config.of(json.loads(row["config"])) for row in group)
         found.append(
             KnownConfigs(kernel, device_class, ProblemFeatures.of(json.loads(problem)), False, tuple(best)[:BEST])

@@ -19,7 +19,7 @@ from tileflow.errors import ClusterError
 from tileflow.measure.interpret import InterpreterProcess
 
 from . import journal as journals
-from . import tables, warm_start
+from . import tables
 from .driver import Built, Driver, open_studies, take_turns
 from .journal import Writer
 from .portable import BuiltRow, Failure, Order, build_rows
@@ -29,6 +29,7 @@ from .spec import SweepSpec
 from .study import Study
 from .tuning_task import Prepare, TuningTask, prepare
 from .verify import Check, verify
+from .warm_start import Transfers
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +70,14 @@ class SchedulerResult:
     rates: dict[str, Rates] = field(default_factory=dict)
 
 
-def opened(spec: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Writer) -> list[Study]:
-    """Return the studies of these tasks, told what the journal knows of them. Raises SpecError where a kernel
-    changed."""
+def opened(
+    spec: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Writer, transfers: Transfers
+) -> list[Study]:
+    """Return the studies of these tasks, told what the journal knows of them. ``transfers``: of the spec's seeds.
+    Raises SpecError where a kernel changed."""
     classes = evaluator.device_classes()
     measured = [served.name for served in classes if served.measured]
-    studies = open_studies(spec, journal, tasks, warm_start.transfers(spec.seeds), measured)
+    studies = open_studies(spec, journal, tasks, transfers, measured)
     if shares(spec.strategy.name):
         take_turns(studies, {served.name: served.workers + 1 for served in classes})
     return studies
@@ -113,6 +116,7 @@ def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Sche
                     seed=spec.strategy.seed,
                     stopping=stopping,
                     random_s=tools.random_checks_s,
+                    show=driver.show,
                 )
                 found.unchecked = [study.task.key for study in unchecked]
         if not driver.stopping:

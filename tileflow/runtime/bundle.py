@@ -157,7 +157,11 @@ def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tup
         return (load_table(where),), None
     tables = tuple(load_table(file) for file in sorted(where.glob("*.json")))
     if not tables:
-        raise TableError("a directory of tables must hold *.json files or a bundle", got=str(where))
+        raise TableError(
+            "a directory of tables must hold *.json files or a bundle",
+            got=str(where),
+            hint="a sweep's are in its folders tables and bundle",
+        )
     return tables, None
 
 

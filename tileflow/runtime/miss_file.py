@@ -188,7 +188,7 @@ def record_misses(path: str | os.PathLike[str] | None) -> None:
     global _recorder
     recorder = None
     if path is not None:
-        place = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may go elsewhere
+        place = place_of("misses", path)
         recorder = _Recorder(place)
         try:
             Appended(resolve(place)).close()
@@ -229,6 +229,18 @@ def line_of(found: Miss) -> bytes:
     line = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
     _parse(line, found.kernel)
     return line
+
+
+def place_of(what: str, path: object) -> str:
+    """``path`` as a whole one: the program may go to another folder. Raises SpecError for what is none, the empty text
+    among them, which would be the folder that the program is in."""
+    if not isinstance(path, (str, bytes, os.PathLike)) or not os.fsdecode(path):
+        raise SpecError(
+            f"the place of {what} must be a path",
+            got=repr(path),
+            hint="name a folder that exists, or a .jsonl file in one",
+        )
+    return os.path.join(os.getcwd(), os.fsdecode(path))
 
 
 def resolve(path: str) -> str:

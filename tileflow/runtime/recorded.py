@@ -35,19 +35,27 @@ def values_of(arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _has_values(tensor: torch.Tensor) -> bool:
     counts = not (tensor.is_floating_point() or tensor.is_complex())
-    return counts and tensor.numel() > 0 and tensor.device.type != "meta" and not is_traced(tensor)
+    if not counts or tensor.numel() == 0 or tensor.device.type == "meta" or is_traced(tensor):
+        return False
+    # Reading a value waits for the device, which ends the capture of a graph.
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _kept(tensor: torch.Tensor) -> dict[str, Any]:
-    flat = tensor.detach().reshape(-1)
-    if flat.numel() <= MOST_KEPT:
-        return {"data": flat.tolist()}
+    if tensor.numel() <= MOST_KEPT:
+        return {"data": tensor.detach().reshape(-1).tolist()}
+    flat = _once(tensor.detach()).reshape(-1)
     if flat.dtype == torch.bool:
         return {"share": float(flat.float().mean())}
     wide = flat.view(torch.int64) ^ _LEAST if flat.dtype == torch.uint64 else flat.long()  # in the same order
     above = _above(flat.dtype)
     ascending = bool((wide[1:] >= wide[:-1]).all())
     return {"low": int(wide.min()) + above, "high": int(wide.max()) + above, "ascending": ascending}
+
+
+def _once(tensor: torch.Tensor) -> torch.Tensor:
+    """What is expanded, once: it may stand for more elements than memory holds, and repeats do not ascend."""
+    return tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())]
 
 
 def _above(dtype: torch.dtype) -> int:

@@ -19,9 +19,9 @@ from typing import Any
 from ..errors import SpecError, TileflowError
 from .argtree import is_traced, tensors
 from .at_end import at_end
-from .describe import device_class
+from .describe import check_memory, device_class
 from .files import require_folder
-from .miss_file import Appended, line_of, resolve, unusable
+from .miss_file import Appended, line_of, place_of, resolve, unusable
 from .miss_record import Miss
 from .problem import Problem
 from .recorded import bound, values_of
@@ -57,19 +57,35 @@ class Recorder:
         self._is_new = threading.Event()
         self._stopped = threading.Event()
         self._has_failed = False
+        self._uncounted: set[str] = set()  # kernels of which that was said
 
     after_fork = _restart  # what was counted before is the parent's to write
 
     def called(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Count a call that is about to run, its integers as they are before it; what is wrong with it the call
-        says."""
+        """Count a call that is about to run, its integers as they are before it.
+
+        Nothing is raised: a recording changes no program. What is wrong with the call the call says; what else keeps it
+        from being counted is logged once for each kernel.
+        """
+        try:
+            self._count(kernel, args, kwargs)
+        except TileflowError:
+            return
+        except Exception as error:  # of torch, or of a class of the program's own
+            with self._lock:
+                is_new = kernel.name not in self._uncounted
+                self._uncounted.add(kernel.name)
+            if is_new:
+                said = str(error).partition("\n")[0]
+                _log.warning("calls of %s are not recorded: %s: %s", kernel.name, type(error).__name__, said)
+
+    def _count(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = tensors((*args, *kwargs.values()))
         if any(map(is_traced, given)):
             return
-        try:
-            problem = kernel.describe(*args, **kwargs)
-        except TileflowError:
-            return
+        arguments = bound(kernel.host.signature, kernel.name, args, kwargs)
+        check_memory(kernel.name, arguments)
+        problem = kernel.describe(*args, **kwargs)
         on = next((tensor.device for tensor in given), None)
         device = device_class(on) if on is not None and on.type == "cuda" else None
         key = (kernel.name, problem.key, device)
@@ -78,7 +94,7 @@ class Recorder:
             if found is not None:
                 found.count()
                 return
-        values = values_of(bound(kernel.host.signature, kernel.name, args, kwargs))
+        values = values_of(arguments)
         with self._lock:
             self._found.setdefault(key, _Recorded(problem, values)).count()
             self._start()
@@ -154,7 +170,7 @@ class Recorder:
 
 def _path_of_calls(path: str | os.PathLike[str]) -> str:
     """``path``, or that of a process's file in the folder that it is, made here. Raises SpecError where it cannot."""
-    text = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may go elsewhere
+    text = place_of("recorded calls", path)
     if text.endswith(".jsonl"):
         return text
     require_folder(text)

@@ -32,7 +32,7 @@ from .bundle import (
 )
 from .files import require_folder
 from .merging import merge
-from .table import Fallback, Table, domain_of, table_text, validate, write_atomically
+from .table import Fallback, Table, domain_of, table_file_name, table_text, validate, write_atomically
 
 _LOCK = ".lock"
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -279,7 +279,7 @@ def _check_content(tables: tuple[Table, ...], code: Mapping[str, bytes]) -> None
 
 
 def _file_name(table: Table) -> str:
-    return f"{re.sub('[^A-Za-z0-9_.]', '-', table.kernel.ref)}.json"
+    return table_file_name(table.kernel.ref)
 
 
 def _write_snapshot(root: Path, tables: Iterable[Table], code: Mapping[str, bytes]) -> str:

@@ -446,6 +446,12 @@ def _require_unchanged(path: FilePath, table: Table, replaces: str | None) -> No
         )
 
 
+def table_file_name(ref: str) -> str:
+    """The file name of the table of the kernel ``ref``; two kernels of identifiers have two. What no identifier holds
+    becomes ``-``, so that no name leaves its folder."""
+    return "".join(c if c == "." or f"a{c}".isidentifier() else "-" for c in ref) + ".json"
+
+
 def write_atomically(path: FilePath, content: bytes) -> None:
     """All of ``content`` under ``path``, or the old file: a temporary file beside it, synced, then renamed."""
     import tempfile  # and random with it: not for those who only read

@@ -5,7 +5,6 @@ Several requests are in flight, since a server takes milliseconds for each.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..records import StudyKey
-from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, Metric, MlflowRun
+from .runs import ATTEMPT, SWEEP, TRIAL, Metric, MlflowRun, identity_in
 from .store import ABOUT, KIND, PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, masked
 
 IN_FLIGHT = 8
@@ -60,7 +58,7 @@ class ClientStore:
     def _remember(self, known: KnownRuns, run_id: str, tags: Mapping[str, str]) -> None:
         """Record a run, and delete it where a request whose answer was lost has left a second one."""
         if TRIAL not in tags:
-            if known.studies.setdefault(study_of(tags), run_id) != run_id:
+            if known.studies.setdefault(identity_in(tags), run_id) != run_id:
                 self._client.delete_run(run_id)
             return
         mine = (run_id, attempt_of(tags))
@@ -167,12 +165,6 @@ def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) ->
     if KIND[0] not in known.tags:
         client.set_experiment_tag(known.experiment_id, *KIND)
     return str(known.experiment_id)
-
-
-def study_of(tags: Mapping[str, str]) -> StudyKey:
-    """Return the study that a run's tags name."""
-    problem = tuple(sorted(json.loads(tags[PROBLEM]).items()))
-    return StudyKey(tags[KERNEL], problem, tags[DEVICE])
 
 
 def attempt_of(tags: Mapping[str, str]) -> tuple[int, int]:

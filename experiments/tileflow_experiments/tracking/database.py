@@ -18,8 +18,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from .client import attempt_of, filled, find_experiment, first_line, study_of
-from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, MlflowRun
+from .client import attempt_of, filled, find_experiment, first_line
+from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, MlflowRun, identity_in
 from .store import PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, masked
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class DatabaseStore:
             if TRIAL in tags:
                 known.trials[tags[TRIAL]] = (run_id, attempt_of(tags))
             else:
-                known.studies[study_of(tags)] = run_id
+                known.studies[identity_in(tags)] = run_id
         return known
 
     def _tags(self, sweep_id: str) -> dict[str, dict[str, str]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tileflow.config import Config
+from tileflow.runtime.recorded import RECORDED
 
 from ..records import StudyKey, TrialRecord
 
 MODELLED = "modelled"
+MOST_KEY = 250  # characters of the columns of parameters' and metrics' names
+MOST_NAME = MOST_KEY - len(f" {MODELLED}")  # of that of runs' names, which may end so
 _DTYPES = {
     "bfloat16": "bf16",
     "float16": "fp16",
@@ -26,11 +30,22 @@ _FEW = 4  # knobs that still read as a name
 
 
 def study_name(key: StudyKey) -> str:
-    """Return ``softmax 64x8192 bf16 h200``: kernel, sizes, what else tells the problem apart, device."""
+    """Return ``softmax 64x8192 bf16 h200``: kernel, sizes, what else tells the problem apart, device. Of a recorded
+    call its arguments, ``softmax x=float32[64x8192] h200``."""
     problem = dict(key.problem)
+    if RECORDED in problem:
+        return cut(" ".join((key.kernel.rpartition(":")[2], key.shown, device_name(key.device_class))))
     sizes = "x".join(str(problem[name]) for name in _by_axis(n for n, v in problem.items() if type(v) is int))
     others = [_word(name, value) for name, value in problem.items() if type(value) is not int]
-    return " ".join(filter(None, (key.kernel.rpartition(":")[2], sizes, *others, device_name(key.device_class))))
+    return cut(" ".join(filter(None, (key.kernel.rpartition(":")[2], sizes, *others, device_name(key.device_class)))))
+
+
+def cut(text: str, most: int = MOST_NAME) -> str:
+    """Return ``text``, or what a column of MLflow's stores holds of it, ended by eight digits that no other text has.
+    PostgreSQL refuses a longer one, and with it all that comes in the same transaction."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 12]}... {hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
 
 
 def device_name(device_class: str) -> str:
@@ -46,7 +61,7 @@ def trial_name(record: TrialRecord, number: int) -> str:
         ended = record.status.value
     else:
         ended = f"{record.time_us:.2f} us" + ("" if record.measured else f" {MODELLED}")
-    return f"#{number:02d} {ended} {config_words(record.config)}".rstrip()
+    return cut(f"#{number:02d} {ended} {config_words(record.config)}".rstrip())
 
 
 def config_words(config: Config) -> str:
@@ -63,7 +78,7 @@ def config_words(config: Config) -> str:
 @functools.cache
 def key_name(name: str) -> str:
     """Return the name as MLflow takes it for a parameter or a metric: letters, digits, ``_-./: `` only."""
-    return re.sub(r"[^\w\-./: ]", ".", name, flags=re.ASCII)
+    return cut(re.sub(r"[^\w\-./: ]", ".", name, flags=re.ASCII), MOST_KEY)
 
 
 def problem_words(problem: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from ..journal import Line
 from ..records import StudyKey, TrialRecord
 from .client import ClientStore
 from .database import DatabaseStore, serves
-from .runs import MlflowRun, Unloggable, mark, trial_run
+from .runs import MlflowRun, Unloggable, identity, mark, trial_run
 from .state import LogState, SetAside
 from .store import KnownRuns, Refused, RunUpdate, Store, masked, page
 from .study import StudyLog, StudyResult, unique_name
@@ -101,6 +101,8 @@ class Replay:
             if found.damage:
                 raise Unloggable(f"it is no line of a journal: {found.damage}")
             return
+        if record.sweep_id != self._sweep_id:
+            raise Unloggable(f"it is a trial of {record.sweep_id}")
         attempt = mark(record)
         known = self._studies.get(record.study)
         number = known.log.number(record.trial_id) if known is not None else 1
@@ -154,18 +156,18 @@ class Replay:
         except Unloggable as error:
             self._set_aside(0, key.id, str(error))
             return ""
-        written = self._store.write_study(self._known.studies.get(key, ""), run)
+        written = self._store.write_study(self._known.studies.get(identity(key), ""), run)
         log.curve.clear()
         if isinstance(written, Refused):
             self._set_aside(0, key.id, written.why)
             return ""
-        self._known.studies[key] = written
+        self._known.studies[identity(key)] = written
         return written
 
     def _write_trials(self, pending: dict[str, _Pending]) -> None:
         ready = {}
         for trial_id, item in pending.items():
-            parent = self._known.studies.get(item.study.log.key)
+            parent = self._known.studies.get(identity(item.study.log.key))
             if parent is None:
                 self._set_aside(item.line, trial_id, "MLflow refused its tuning task")
                 continue

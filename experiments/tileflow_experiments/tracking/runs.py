@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..records import StudyKey, TrialRecord
-from .names import key_name, trial_name
+from .names import cut, key_name, trial_name
 
 SWEEP, TRIAL, ATTEMPT = "tileflow.sweep_id", "tileflow.trial_id", "tileflow.attempt"
 KERNEL, PROBLEM, DEVICE = "tileflow.kernel", "tileflow.problem", "tileflow.device_class"
@@ -136,5 +136,19 @@ def _verdict(record: TrialRecord, columns: Mapping[str, Any]) -> dict[str, str]:
 
 
 def as_text(values: Mapping[str, Any]) -> str:
-    """Return canonical JSON, cut to what MLflow takes."""
-    return _encode(dict(values))[:MOST_TEXT]
+    """Return canonical JSON; a text that MLflow does not take whole is cut, and stays one of its own."""
+    return cut(_encode(dict(values)), MOST_TEXT)
+
+
+StudyIdentity = tuple[str, str, str]
+
+
+def identity(study: StudyKey) -> StudyIdentity:
+    """Return what a study's run is found by: its kernel's, its problem's and its device's tags."""
+    return study.kernel, as_text(dict(study.problem)), study.device_class
+
+
+def identity_in(tags: Mapping[str, str]) -> StudyIdentity:
+    """Return :func:`identity` of the study whose run has these tags. They are compared as text: JSON that was cut
+    cannot be read."""
+    return tags[KERNEL], tags[PROBLEM], tags[DEVICE]

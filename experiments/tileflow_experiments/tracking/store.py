@@ -10,8 +10,7 @@ from typing import Protocol
 
 from tileflow.errors import TileflowError
 
-from ..records import StudyKey
-from .runs import MlflowRun
+from .runs import MlflowRun, StudyIdentity
 
 # The page of runs, not the one for agents' traces. MLflow's interface goes by this tag of an experiment; that of 3.17
 # asks the page's address alone, then what the browser showed last (see `page`).
@@ -53,9 +52,10 @@ class RunUpdate:
 
 @dataclass(slots=True)
 class KnownRuns:
-    """The runs that MLflow has of a sweep: of studies, and of trials with the attempt that is logged whole."""
+    """The runs that MLflow has of a sweep: of studies by their identity, and of trials with the attempt that is logged
+    whole."""
 
-    studies: dict[StudyKey, str] = field(default_factory=dict)
+    studies: dict[StudyIdentity, str] = field(default_factory=dict)
     trials: dict[str, tuple[str, tuple[int, int]]] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tileflow.config import Config
 
 from ..records import StudyKey, TrialRecord
-from .names import MODELLED, device_name, key_name, problem_words, study_name
+from .names import MODELLED, cut, device_name, key_name, problem_words, study_name
 from .runs import MOST_TEXT, PROBLEM, TIMES, Metric, MlflowRun, as_text, milliseconds, study_tags
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def unique_name(key: StudyKey, taken: Mapping[str, StudyKey]) -> str:
     name = study_name(key)
     if taken.get(name, key) == key:
         return name
-    return key.title.replace(key.device_class, device_name(key.device_class))
+    return cut(key.title.replace(key.device_class, device_name(key.device_class)))
 
 
 def _gain(result: StudyResult) -> str:

@@ -24,7 +24,7 @@ from tileflow_experiments import mlflow_log, sweep, work
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.journal import Journal
 
-from tileflow.errors import ClusterError, InternalError
+from tileflow.errors import ClusterError, InternalError, SpecError
 from tileflow.measure.check import Verdict
 from tileflow.measure.failure import checked
 from tileflow.measure.types import Outcome, Status
@@ -49,6 +49,29 @@ def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path) -> None:
     assert sum(completed(tmp_path).values()) == 40
 
 
+def test_a_second_interrupt_says_what_is_kept_and_how_to_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended without a word, with neither tables nor a report."""
+    runs = []
+
+    def interrupt_twice(request: TrialRequest, outcome: Outcome) -> Outcome:
+        runs.append(request)
+        if len(runs) == 15:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        return outcome
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(sweep_spec(), tmp_path, tools(interrupt_twice))
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert f"`tileflow sweep resume {tmp_path}`" in said and f"`tileflow sweep export {tmp_path}`" in said
+    sweep.export(tmp_path, fakes.prepare)
+    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
 def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     written = []
@@ -64,6 +87,24 @@ def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypat
     assert "No space left" in sweep.run(sweep_spec(), tmp_path, tools())
     content = (tmp_path / "journal.jsonl").read_bytes()
     assert content.endswith(b"\n") and len(content.splitlines()) == 19
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
+def test_a_disk_that_is_full_from_the_start_stops_a_sweep_that_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended as bad input does, with nothing written, and left a folder that a new sweep refuses."""
+    write = os.write
+
+    def full(descriptor: int, data: Any) -> int:
+        if b'"event":"study"' in bytes(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        assert "No space left on device" in sweep.run(sweep_spec(), tmp_path, tools())
     assert sweep.resume(tmp_path, tools()) == ""
     assert sum(completed(tmp_path).values()) == 40
 
@@ -128,7 +169,7 @@ def test_a_check_that_cannot_be_made_costs_no_study(tmp_path: Path) -> None:
     assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == unchecked
     assert len(load_table(tmp_path / "tables/fakes-kernel.json").entries) == 2
     report = (tmp_path / "report.md").read_text()
-    assert "- winner configs: 3 not checked (cancelled)" in report and "- winner configs: 1 ok" in report
+    assert "- winner configs: 2 not checked (cancelled)" in report and "- winner configs: 1 ok" in report
     assert f'not checked (cancelled): {KERNEL} {{"n":64}} {MODELLED}' in report and "a multiple of 128" in report
     # Mended, and resumed: what was not checked is.
     assert sweep.resume(tmp_path, tools()) == ""
@@ -236,8 +277,10 @@ def test_a_sweep_whose_exports_find_no_room_ends_in_words(tmp_path: Path, monkey
 def test_a_folder_that_cannot_be_written_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     never = replace(tools(), evaluator=lambda spec: pytest.fail("started"))
-    for out in (tmp_path / "file", tmp_path / "file/out", Path("/proc/out")):
-        with pytest.raises(sweep.OutputError, match="must take its files"):
+    with pytest.raises(sweep.OutputError, match="must take its files"):
+        sweep.run(sweep_spec(), Path("/proc/out"), never)
+    for out in (tmp_path / "file", tmp_path / "file/out"):
+        with pytest.raises(SpecError, match="file, which is none"):
             sweep.run(sweep_spec(), out, never)
 
 

@@ -102,10 +102,12 @@ def test_merged_by_command(say: Say, tmp_path: Path) -> None:
 def test_tables_that_do_not_merge_leave_every_file_as_it_was(say: Say, tmp_path: Path) -> None:
     """The tables before the one that does not merge were written."""
     old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "merged"
-    for folder, version in ((old, "0"), (new, "f")):
+    for folder, memory in ((old, 141), (new, 80)):
         folder.mkdir()
         dump_table(table(row(1, 10.0)), folder / "a.json")
-        dump_table(Table.of(KernelId.of("kernels:other", version * 64), ()), folder / "b.json")
+        ((name, device),) = table(row(1, 10.0)).devices.items()
+        other = Table.of(KernelId.of("kernels:other", "0" * 64), (), devices={name: replace(device, mem_gb=memory)})
+        dump_table(other, folder / "b.json")
     assert say("merge", old, new, "--out", out)[0] != 0
     assert not out.exists()
     out.mkdir()
@@ -114,6 +116,45 @@ def test_tables_that_do_not_merge_leave_every_file_as_it_was(say: Say, tmp_path:
     before = {path: path.read_bytes() for path in out.glob("*.json")}
     assert say("merge", old, "--out", out)[0] != 0
     assert {path: path.read_bytes() for path in out.glob("*.json")} == before
+
+
+def versions(folder: Path, *versions_: tuple[str, float]) -> Path:
+    """A folder of tables of one kernel, a row each, as of closures or from before and after an edit."""
+    folder.mkdir()
+    for version, best_us in versions_:
+        made = table(row(1, best_us))
+        made = Table.of(replace(made.kernel, semantic_hash=version * 64), made.entries, devices=made.devices)
+        dump_table(made, folder / f"k-{version}.json")
+    return folder
+
+
+def test_each_version_of_a_kernel_is_compared_with_itself(say: Say, tmp_path: Path) -> None:
+    """Of several tables of one kernel the last was compared, and the rows of the others were nowhere."""
+    old = versions(tmp_path / "old", ("a", 10.0), ("b", 10.0), ("c", 10.0))
+    new = versions(tmp_path / "new", ("a", 20.0), ("b", 10.0), ("c", 5.0))
+    code, text = say("diff", old, new, "--fail-on-worse")
+    assert code == 1 and text.splitlines()[-1] == "1 better, 1 worse, 1 equal"
+    (tmp_path / "new/k-a.json").unlink()
+    code, text = say("diff", old, new, "--fail-on-worse")
+    assert (code, text.splitlines()[-1]) == (1, "1 gone, 1 better, 1 equal")
+
+
+def test_an_edited_kernel_is_compared_with_what_it_was(say: Say, tmp_path: Path) -> None:
+    old = versions(tmp_path / "old", ("a", 10.0), ("b", 10.0))
+    new = versions(tmp_path / "new", ("a", 10.0), ("d", 5.0))
+    text = say("diff", old, new)[1]
+    assert f"another version of the kernel: {'b' * 12}, now {'d' * 12}" in text
+    assert text.splitlines()[-1] == "1 better, 1 equal"
+
+
+def test_versions_of_a_kernel_are_merged_each_with_itself(say: Say, tmp_path: Path) -> None:
+    """A user's own folder has a table for each, and could be merged with none."""
+    mine = versions(tmp_path / "mine", ("a", 10.0), ("b", 7.0))
+    theirs = versions(tmp_path / "theirs", ("a", 8.0))
+    code, _ = say("merge", mine, theirs, "--out", tmp_path / "merged")
+    found = [load_table(path) for path in sorted((tmp_path / "merged").glob("*.json"))]
+    assert code == 0
+    assert [(t.kernel.semantic_hash[0], [e.best_us for e in t.entries]) for t in found] == [("a", [8.0]), ("b", [7.0])]
 
 
 def test_a_place_that_is_no_folder_is_refused(say: Say, tmp_path: Path) -> None:
