@@ -28,6 +28,7 @@ from .warp_groups import warp_groups_share
 REGISTERS_PER_TILE = 128
 # multiply-adds of a product that no matrix unit does: Triton writes out all of a thread's, which are slow to assemble
 UNROLLED_FMAS = 1 << 13
+SORTED_OF_A_LANE = 4  # elements of a row, beside which the next lane has the next ones
 _MOST_REGISTERS = 255  # that an NVIDIA thread may have
 _REGISTER = 4  # bytes
 
@@ -201,15 +202,19 @@ def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
 
 
 def _sorted_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> Iterator[Constraint]:
-    """The threads of a program exchange all elements of a tile that they sort at once. Of the least few elements they
+    """The warps of a program exchange all elements of a tile at once whose rows they sort together. A row that the
+    lanes of one hold needs no shared memory, as 256 rows of 64 numbers by eight warps. Of the least few elements they
     exchange fewer."""
     for op in ir.walk():
         if op.kind is OpKind.SORT and op.output.dims[-1].extent == op.values[0].dims[-1].extent:
-            size = _bytes([op.output], extents)
+            row = extents.elements(op.output.dims[-1:])
+            together = Expr.of(target.warp_size * SORTED_OF_A_LANE).lt(row).and_(NUM_WARPS.symbol(ir).ne(1))
+            tile = _bytes([op.output], extents)
+            size = tile * together
             yield Constraint(
                 f"a sorted tile of {size} bytes fits shared memory",
                 size.le(target.smem_per_block),
-                tuple(_shrink(size, knobs)),
+                tuple(_shrink(tile, knobs)),
                 f"a tile that is sorted, of {itemsize(op.output.type.dtype)} bytes an element, fits the "
                 f"{target.smem_per_block} bytes of shared memory that a block of {target.name} has",
                 op.loc,

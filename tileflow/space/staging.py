@@ -29,7 +29,7 @@ from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .knobs import NUM_STAGES, PERSISTENT, PRECISION, STAGES, STATIC, TRANSPOSED, UNROLL
+from .knobs import NUM_STAGES, NUM_WARPS, PERSISTENT, PRECISION, STAGES, STATIC, TRANSPOSED, UNROLL
 from .leaving import leaving, stored_beside
 from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site
@@ -37,6 +37,7 @@ from .names import loop_site
 # what passes on a loaded tile without a copy in registers
 _VIEWS = having(Trait.STAYS_SHARED)
 _LEAST_COPIED = 4  # bytes that the copies of one thread have at least
+_WORD = 4  # bytes of a number that warps exchange, at least
 _PARTS = 2  # of an operand, as much memory each as the whole; three of half of it need less
 
 
@@ -146,7 +147,7 @@ class _Sizes:
         if self.target.vendor == "nvidia" and ahead != FALSE:
             found = leaving(self.ir, self.block, self.extents, self.knobs)
             turned, boxed = (size if self.site else size * ahead.ne(0) for size in found)
-        total = computed.max(turned) + pipelined + boxed
+        total = computed.max(turned).max(self._exchanged(dots) * ahead.ne(0)) + pipelined + boxed
         if self.target.vendor == "nvidia" or not self.site:
             waiting, beside = self._at_once(dots, once)
             total = (total + waiting * ahead.eq(0)).max(beside)
@@ -187,6 +188,17 @@ class _Sizes:
         by_threads = any_of(Expr.sym(other).eq(0) for other in others & self.knobs.keys())
         passed = FALSE if self._is_load(source) and source in inside else groups.and_(by_threads)
         return (self._bytes(right) + self._bytes(left) * passed) * _PARTS * Expr.sym(name).ne(0)
+
+    def _exchanged(self, dots: list[Op]) -> Expr:
+        """Bytes by which single warps put together what each of them reduced of a product's row: warp groups have rows
+        of their own. Beside operands of 65536 bytes those of 64 rows by four warps were 1024 too many (MI300X)."""
+        warps, follows = NUM_WARPS.symbol(self.ir), {op.output for op in dots}
+        for op in self.block.ops:
+            read = {*op.values, *(v for region in op.regions for v in uses(region))}
+            follows |= {*op.outputs} if read & follows else set()
+        reduced = [op.output for op in self.block.ops if op.kind is OpKind.REDUCE and op.output in follows]
+        sizes = (self.extents.elements(v.dims) * max(itemsize(v.type.dtype), _WORD) * warps for v in reduced)
+        return _largest(sizes) * all_of(map(self._in_groups, dots)).eq(0)
 
     def _source(self, value: Value) -> Value:
         while value in self.makers and self.makers[value].kind in _VIEWS:

@@ -11,6 +11,8 @@ import torch
 
 pytest.importorskip("triton")
 
+from tile_testing.strangers import ALL
+
 import tileflow
 import tileflow.language as tfl
 from tileflow.build import compile as build_module
@@ -198,3 +200,22 @@ def test_weights_that_no_config_holds_are_refused_with_their_bytes_and_their_lin
     assert re.search(r"operands of products fit .* \((\d+) are needed, 232448 are there\)", text)
     assert "h @ wh[:, :]" in text and refused.value.where is not None
     assert "give a dimension that the kernel takes whole a loop" in text
+
+
+def test_rows_that_a_warp_holds_are_sorted_in_any_number() -> None:
+    """No shared memory is taken for them; 512 rows of 64 would be 262144 bytes of it."""
+    lowered = ordered.lower((meta(65536, 64, dtype=torch.float32),), H200)
+    config = lowered.space.normalise(lowered.default.with_({"block:tm": 512, "num_warps": 16, "num_stages": 1}))
+    assert lowered.space.is_valid(config)
+    (source,) = lowered.emit(lowered.space.normalise(config.with_({"block:tm": 128})))
+    assert build(source, H200).abi.shared == 0
+
+
+def test_what_warps_exchange_of_a_products_rows_is_beside_its_operands() -> None:
+    """The default needed 66560 of 65536 bytes: operands, and 1024 for sums of 64 rows by four warps."""
+    card, one = target("amd-mi300x"), ALL["supervised_contrast"]
+    lowered = one.kernel.lower(one.arguments("large", "meta"), card)
+    ahead = lowered.default.with_({"num_stages": 2, "block:ti": 64, "block:tj": 256, "num_warps": 4})
+    assert lowered.default["num_stages"] == 1 and not lowered.space.is_valid(ahead)
+    (source,) = lowered.emit(lowered.default)
+    assert build(source, card).abi.shared <= card.smem_per_block
