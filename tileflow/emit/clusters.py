@@ -13,7 +13,7 @@ from ..expr import Expr
 from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.types import Value
-from ..space.cluster_loops import LEAST_BOX
+from ..space.cluster_loops import LEAST_BOX, LEAST_TURNS, MOST_AT_ONCE
 from .context import Context
 from .dtypes import triton_dtype
 from .plan import PART
@@ -25,8 +25,6 @@ REGISTERS = {
     "int32": ("r", "b32", 4),
     "int64": ("l", "b64", 8),
 }
-# Of a variant for any size whose loop clusters share: most blocks of a multiprocessor, and least turns of a block.
-MOST_AT_ONCE, LEAST_TURNS = 2, 4
 # memory of a block that has not begun may not be written
 _BEGIN = 'tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")'
 _TWO = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "tl.maximum({0}, {1})", "min": "tl.minimum({0}, {1})"}

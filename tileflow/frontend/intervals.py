@@ -47,6 +47,21 @@ def is_of_tiles(t: Tracer, x: Value) -> bool:
     return kinds <= _TILES | {OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST} and bool(kinds & _TILES)
 
 
+def are_longer(t: Tracer, x: Value) -> bool:
+    """Whether one of the loops whose tiles a scalar is computed from is over more than one element, or over as many as
+    only the device knows; or it makes no difference, since of loops over one element each the scalar is 0."""
+    names = dict.fromkeys(TileAttrs.of(op).tile for op in _ancestors(t, x) if op is not None and op.kind in _TILES)
+    bounds = [(tile.begin, tile.end) for tile in map(t.tiles.__getitem__, names)]
+    known = [(b, e) for b, e in bounds if isinstance(b, Expr) and isinstance(e, Expr)]
+    lengths = [end - begin for begin, end in known]
+    if len(known) < len(bounds) or any(n.symbols() - t.hints.keys() for n in lengths):
+        return True
+    of_one = {end.args[0]: begin + 1 for begin, end in known if end.op == "sym"}
+    found = interval(t, x)
+    ends = {None if end is None else end.substitute(of_one).constant for end in (found.least, found.most)}
+    return ends == {0} or not all(t.decide(n.eq(1)) for n in lengths)
+
+
 def is_of_ranges(t: Tracer, x: Value) -> bool:
     """Whether a scalar is computed from the variables of Python's ranges, sizes and numbers alone, so that it is an int
     to whoever reads the kernel as Python."""

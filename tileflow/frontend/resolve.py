@@ -2,8 +2,9 @@
 
 Each item of an index names elements along one dimension of the tensor. Tiles, slices and tiles of ints give dimensions
 of the result, in the order in which they stand; ints and scalars give none. What is loaded from a dimension of size 1
-by a tile, or by a scalar that the kernel computes from tiles, is its one element, as broadcasting has it. Nothing is
-read or written outside the tensor: where it is not known that an index stays inside, its lanes are masked.
+by a tile of a longer loop, or by a scalar that the kernel computes from such tiles, is its one element, as broadcasting
+has it. Nothing is read or written outside the tensor: where it is not known that an index stays inside, its lanes are
+masked.
 
 1-D tiles of ints go together element by element where they are of one dimension, and are an outer product where they
 are of several; with a tile of ints of more dimensions among them all broadcast together, as in torch.
@@ -26,7 +27,7 @@ from ..ir.signs import is_nonnegative
 from ..ir.types import Dim, TileType, Value
 from ..language.rules import ONCE, OUTER_CONSTANTS, lane_index, loaded_index, most_behind, named_twice, once_hint
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
-from .intervals import interval, is_of_ranges, is_of_tiles, without_lanes
+from .intervals import are_longer, interval, is_of_ranges, is_of_tiles, without_lanes
 from .open_lengths import way_out
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
@@ -282,7 +283,7 @@ class _Resolver:
             raise self._wrong(
                 "a tile of indices holds ints", value.type.dtype, "boolean masks select with torch.where or extra_mask="
             )
-        if not value.dims and size.constant == 1 and self.reads and is_of_tiles(self.t, value):
+        if size.constant == 1 and self.reads and is_of_tiles(self.t, value) and are_longer(self.t, value):
             return ExprIndex(Expr.of(0))
         value = self._from_the_end(value, size)
         inside = None if self.masked else self._of_value(value, size)

@@ -324,7 +324,7 @@ def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> 
     for begin, end, given, choice in zip(begins, ends, block_sizes, chosen, strict=True):
         block = given or int(choice or DEFAULT_BLOCK)
         count = max(-(-(end - begin) // block), 0)
-        axes.append([_tile(begin + n * block, end, block, n, count, here.device) for n in range(count)])
+        axes.append([_tile(begin, end, block, n, count, here.device) for n in range(count)])
     if not here.loops:
         here.seeds.clear()
     here.loops.append(())
@@ -352,10 +352,12 @@ def jagged_tiles(lengths: torch.Tensor, block_size: int | None) -> Iterator[Eage
         yield jagged
 
 
-def _tile(begin: int, limit: int, block: int, number: int, count: int, device: torch.device) -> EagerTile:
-    end = DeviceInt(min(begin + block, limit))
-    lanes = Lanes(begin)
-    return EagerTile(DeviceInt(begin), end, DeviceInt(block), DeviceInt(number), DeviceInt(count), device, limit, lanes)
+def _tile(first: int, limit: int, block: int, number: int, count: int, device: torch.device) -> EagerTile:
+    """Tile ``number`` of ``count`` in a loop from ``first`` up to ``limit``."""
+    length, begin = limit - first, first + number * block
+    end = DeviceInt.of_loop(min(begin + block, limit), length)
+    places = DeviceInt.of_loop(begin, length), end, DeviceInt(block), DeviceInt.of_loop(number, length)
+    return EagerTile(*places, DeviceInt(count), device, limit, Lanes(begin))
 
 
 def _product(axes: list[list[EagerTile]]) -> Iterator[tuple[EagerTile, ...]]:

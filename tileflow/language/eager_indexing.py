@@ -1,8 +1,8 @@
 """Where ``x[...]`` reads and writes in the eager meaning, lane by lane, by the language's own rules.
 
 A slice between block sizes or scalars of the kernel is as long as it says, and a shifted tile as its tile. Whatever
-lies outside the tensor reads 0 and is not written; but a dimension of size 1 is read as one by tiles and by ints that
-are computed from them. Slices between plain ints are clipped, as in Python.
+lies outside the tensor reads 0 and is not written; but a dimension of size 1 is read as one by tiles of longer loops
+and by ints that are computed from them. Slices between plain ints are clipped, as in Python.
 """
 
 from __future__ import annotations
@@ -45,6 +45,14 @@ class DeviceInt(int):
     """An int that a kernel computes, or a block size: slices that it bounds are as long as they say."""
 
     lanes: Lanes | None = None  # of dimensions of this length, once there are any
+    is_lone: bool = False  # whether it comes of tiles of loops over one element alone, and so broadcasts to nothing
+
+    @classmethod
+    def of_loop(cls, value: int, length: int) -> DeviceInt:
+        """Where a tile begins or ends, or its number, in a loop over so many elements."""
+        found = cls(value)
+        found.is_lone = length == 1
+        return found
 
 
 def _operator(name: str) -> Any:
@@ -52,7 +60,11 @@ def _operator(name: str) -> Any:
 
     def apply(self: DeviceInt, *others: Any) -> Any:
         value = plain(self, *others)
-        return DeviceInt(value) if type(value) is int else value
+        if type(value) is not int:
+            return value
+        found = DeviceInt(value)
+        found.is_lone = self.is_lone and all(o.is_lone for o in others if isinstance(o, DeviceInt))
+        return found
 
     return apply
 
@@ -251,7 +263,7 @@ class IndexedElements:
         if not isinstance(item, int) or isinstance(item, bool):
             raise TraceError("an index is a tile, a slice, an int, a size or a tile of ints", got=f"{item!r}"[:200])
         if isinstance(item, DeviceInt):
-            item = 0 if size == 1 and self.reads else item
+            item = 0 if size == 1 and self.reads and not item.is_lone else item
             if not 0 <= item < size:
                 return self._checked(torch.tensor(int(item), device=self.tensor.device), (), size)
         if not -size <= item < size:

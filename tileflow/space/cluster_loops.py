@@ -22,6 +22,8 @@ BOXES = 1 << 15  # bytes of a block's shared memory, at most (:mod:`tileflow.emi
 LEAST_BOX = 1 << 10
 FEW = 8  # registers at once of a tile of fewer elements than threads, several of which hold each
 MOST_REGISTERS = 64  # of a thread's sums, each an operand of one assembly text, which then has as many results
+# Of a variant for any size: most blocks of a multiprocessor, and least turns of a block. Others are for other variants.
+MOST_AT_ONCE, LEAST_TURNS = 2, 4
 _REGISTER = 4  # bytes
 
 
@@ -57,11 +59,38 @@ def cluster_loop_constraints(ir: KernelIR, extents: Extents, target: Target) -> 
             tuple(down),
             f"blocks of a cluster add up at most {MOST_REGISTERS} registers of each thread",
         )
+    yield from _serves_the_example(found, site, extents, target, tuple(down))
     yield Constraint(
         f"boxes for the sums of {site}",
         LOOP_CTAS.symbol(site).eq(1).or_(declared.le(BOXES)),
         tuple(down),
         f"the boxes for all sums, two for each text that adds some up, are {BOXES} bytes of shared memory at most",
+    )
+
+
+def _serves_the_example(
+    found: SharedLoop, site: str, extents: Extents, target: Target, down: tuple[tuple[str, Direction], ...]
+) -> Iterator[Constraint]:
+    """A variant for any size takes the call that it was lowered for, as its guards have it."""
+    ir, ctas, tile = found.region, LOOP_CTAS.symbol(site), found.region.tiles[found.tile]
+    ends = [(t.begin, t.end) for t in (tile, *(ir.tiles[name] for name in ir.grid))]
+    known = [
+        isinstance(b, Expr) and isinstance(e, Expr) and (b.symbols() | e.symbols()) <= ir.hints.keys() for b, e in ends
+    ]
+    if ir.mode == "static" or not all(known):
+        return
+    block = (Expr.sym(found.rolled) if found.rolled else tile.block.substitute(ir.hints)).max(1)
+    programs = Expr.of(1)
+    for name in ir.grid:
+        programs = programs * Expr.of(tile_length(ir, name)).cdiv(ir.tiles[name].block.substitute(ir.hints))
+    few = (programs * ctas).le(MOST_AT_ONCE * target.sm_count)
+    many = (ctas * block * LEAST_TURNS).le(tile_length(ir, found.tile))
+    yield Constraint(
+        f"few programs of many turns share {site}",
+        ctas.eq(1).or_(few.and_(many)),
+        down,
+        f"blocks of a cluster share a loop of at least {LEAST_TURNS} turns for each, and there are at most "
+        f"{MOST_AT_ONCE} for each multiprocessor",
     )
 
 

@@ -31,8 +31,10 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
     persistent = PERSISTENT.symbol(ir)
     yield PERSISTENT.of(ir)
     yield WALK.of(ir, persistent.ne(0))
-    # several loops, as of a rolled reduction, are not flattened; with several products in one Triton's pass fails
-    if len(loops) == 1 and loops[0].present == TRUE and sum(op.kind is OpKind.DOT for op in loops[0].ops) <= 1:
+    # several loops, as of a rolled reduction, are not flattened, nor one without a turn: each turn is one of the loop
+    # over tiles too; with several products in one Triton's pass fails
+    is_one = len(loops) == 1 and loops[0].present == TRUE and not loops[0].is_empty
+    if is_one and sum(op.kind is OpKind.DOT for op in loops[0].ops) <= 1:
         yield FLATTEN.of(ir, persistent.ne(0))
     if growing_tiles(ir):
         yield DESCENDING.of(ir)

@@ -54,6 +54,11 @@ class Loop:
     exact: bool
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the loop has no turn in the traced example, whatever the blocks."""
+        return self.turns is not None and self.turns.evaluate(dict.fromkeys(self.turns.symbols(), 1)) == 0
+
+    @property
     def is_memory_loop(self) -> bool:
         """Whether the loop has no products, so that it is pipelined only where the loop itself asks for it."""
         return not any(op.kind in PRODUCTS for op in self.ops)

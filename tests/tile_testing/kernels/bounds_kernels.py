@@ -45,6 +45,19 @@ def block_mask_by_begins(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(guarded(rand(1, 37, seed=3)), wanted=lambda x: 3 * x, n=8)
+@tileflow.kernel
+def beside_the_only_row(x: torch.Tensor) -> torch.Tensor:
+    """Rows above and below it are outside: a loop over one row broadcasts nothing."""
+    out = torch.empty_like(x)
+    for m, n in tfl.tile(x.shape, block_size=[1, None]):
+        near = x[m.begin, n]
+        for shift in range(3):
+            near = near + x[m.begin + (shift - 1), n]
+        out[m.begin, n] = near + x[m.id, n] + x[m.end, n] + x[m.begin * 2 - 1, n]
+    return out
+
+
 @case(X, guarded(rand(1, 1, 37, seed=2)), wanted=lambda x, mask: x * mask, b=2, h=4, n=8)
 @tileflow.kernel
 def block_mask_by_tiles(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -135,3 +135,14 @@ def test_programs_sum_neighbouring_columns(rows: int, columns: int, block: int, 
 def test_parts_of_the_authors_own_are_enough() -> None:
     lowered = int4_matmul.lower(int4_matmul.inputs(m=64, n=8192, k=7168, device="meta"), H200)
     assert all(choice == 1 for name, choice in lowered.default.items if name.endswith(".ctas"))
+
+
+@pytest.mark.parametrize(("k", "ctas"), [(256, 8), (256, 2), (4096, 8)])
+def test_a_variant_for_any_size_takes_the_call_it_was_lowered_for(k: int, ctas: int) -> None:
+    """Two turns for eight blocks were chosen by a search, and its launch refused the call."""
+    args = torch.empty(64, k, device="meta"), torch.empty(k, 64, device="meta")
+    lowered = matmul.lower(args, H200, mode="dynamic")
+    config = lowered.space.normalise(lowered.default.with_({"block:tile_k": 32, KNOB: ctas, "persistent": 0}))
+    (source, *_) = lowered.emit(lowered.space.repair(config))
+    assert lowered.space.is_valid(config) == (k >= 4 * 32 * ctas)
+    assert source.guards.evaluate(lowered.regions[0].hints)
