@@ -38,7 +38,8 @@ def shared(kernel: Kernel, args: tuple[Any, ...], card: Target, ctas: int, mode:
 @pytest.mark.parametrize(
     ("sizes", "mode"),
     [
-        *(((200, 9001, 1001), mode) for mode in ("static", "dynamic")),
+        ((200, 9001, 1001), "static"),
+        ((200, 9001, 301), "dynamic"),  # of which eight blocks a program run at once
         *(((128, 8192, 512), mode) for mode in ("static", "dynamic")),
         ((16, 1000, 70), "static"),
         ((64, 40, 64), "static"),  # of another mode, where a variant for few turns serves it

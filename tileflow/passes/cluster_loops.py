@@ -122,7 +122,7 @@ def _reduction(param: Value, result: Operand, body: Block, counts: dict[Value, i
     value, own, found = param, {id(op) for op in body.ops}, set[str]()
     while value != result:
         op = readers.get(value)
-        if op is None or counts.get(value) != 1 or id(op) not in own:
+        if op is None or counts.get(value) != 1 or id(op) not in own or len(op.outputs) != 1:
             return ""
         if op.kind is not OpKind.EXPAND or op.output.type.dtype != value.type.dtype:
             found.add(_put_by(op, value))

@@ -115,6 +115,19 @@ def row_products(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
+def in_halves(x: Tensor) -> Tensor:
+    """Sums of which each turn takes the halves apart."""
+    out = torch.empty(x.size(0), 2, dtype=x.dtype, device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        both = tfl.zeros([tile_m, 2])
+        for tile_k in tfl.tile(x.size(1)):
+            first, second = tfl.split(both)
+            both = tfl.join(first + x[tile_m, tile_k].sum(1), second * 0.5)
+        out[tile_m, :] = both
+    return out
+
+
+@tileflow.kernel
 def bounded(x: Tensor) -> Tensor:
     """A number that each turn bounds on both sides."""
     out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)

@@ -41,12 +41,12 @@ TOGETHER: dict[str, Callable[[Iterable[int]], int]] = {"sum": sum, "prod": math.
 EXACT = ("sum", "prod")  # that float64 has an instruction for
 
 
-def shared(lowered: Lowered, ctas: int) -> Config:
-    """The default with turns of 64, or of 1 where there is not one of 64, dealt to ``ctas`` blocks."""
+def shared(lowered: Lowered, ctas: int, turn: int = 64) -> Config:
+    """The default with turns of so many elements, or of the fewest that there are, dealt to ``ctas`` blocks."""
     (knob,) = (k.name for k in lowered.space.knobs if k.name.startswith("loop:") and k.name.endswith(".ctas"))
-    turns = {k.name: 64 for k in lowered.space.knobs if k.name in ("block:tile_k", "reduce:sum#0") and k.allows(64)}
-    rolled = {k.name: k.choices[-1] for k in lowered.space.knobs if k.role == "reduction"}
-    config = lowered.space.repair(lowered.default.with_({**rolled, **turns, knob: ctas}))
+    cut = [k for k in lowered.space.knobs if k.name == "block:tile_k" or k.role == "reduction"]
+    turns = {k.name: turn if k.allows(turn) else min(c for c in k.choices if c) for k in cut}
+    config = lowered.space.repair(lowered.default.with_({**turns, knob: ctas}))
     assert config[knob] == ctas
     return config
 
@@ -99,16 +99,18 @@ def test_a_word_that_is_read_while_another_thread_writes_it_is_found() -> None:
 
 LONG = torch.randn(5, 1000)
 NEAR_ONE = 1 + LONG / 100
-HOLES = LONG.clone()
+LONGER = torch.randn(5, 4200)  # whole dimensions have turns of 128 at least
+HOLES = LONGER.clone()
 HOLES[2, 777] = torch.nan
 CASES = [
     pytest.param(row_sums, {"x": LONG}, {"out": LONG.sum(1)}, id="rows"),
     pytest.param(row_sums, {"x": (LONG * 9).long()}, {"out": (LONG * 9).long().sum(1)}, id="ints"),
     pytest.param(row_sums, {"x": LONG.double()}, {"out": LONG.double().sum(1)}, id="float64"),
-    pytest.param(row_sums, {"x": LONG[:, :3].contiguous()}, {"out": LONG[:, :3].sum(1)}, id="fewer turns than blocks"),
     pytest.param(column_sums, {"x": LONG.T.contiguous()}, {"out": LONG.sum(1)}, id="columns"),
-    pytest.param(whole_rows, {"x": LONG}, {"mean": LONG.mean(1), "square": LONG.square().sum(1)}, id="whole rows"),
-    pytest.param(whole_columns, {"x": LONG.T.contiguous()}, {"out": LONG.sum(1)}, id="whole columns"),
+    pytest.param(
+        whole_rows, {"x": LONGER}, {"mean": LONGER.mean(1), "square": LONGER.square().sum(1)}, id="whole rows"
+    ),
+    pytest.param(whole_columns, {"x": LONGER.T.contiguous()}, {"out": LONGER.sum(1)}, id="whole columns"),
     pytest.param(
         continued,
         {"x": LONG, "start": LONG[:, 7]},
@@ -136,9 +138,20 @@ CASES = [
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 @pytest.mark.parametrize(("kernel", "args", "wanted"), CASES)
 def test_values(kernel: Kernel, args: dict[str, torch.Tensor], wanted: dict[str, Any], mode: str, ctas: int) -> None:
-    """The emitted text as torch on a CPU, a thread for each block."""
+    """The emitted text as torch on a CPU, a thread for each block. In a variant for any size each has four turns."""
     lowered = kernel.lower(tuple(x.to("meta") for x in args.values()), H200, mode=mode)
-    source, *_ = lowered.emit(shared(lowered, ctas))
+    check(lowered, shared(lowered, ctas, 64 if mode == "static" else 16), args, wanted)
+
+
+@pytest.mark.parametrize("ctas", [2, 8])
+def test_values_of_fewer_turns_than_blocks(ctas: int) -> None:
+    x = LONG[:, :3].contiguous()
+    lowered = row_sums.lower((x.to("meta"),), H200)
+    check(lowered, shared(lowered, ctas), {"x": x}, {"out": x.sum(1)})
+
+
+def check(lowered: Lowered, config: Config, args: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
+    source, *_ = lowered.emit(config)
     outputs = {name: torch.full_like(want, -1, dtype=args["x"].dtype) for name, want in wanted.items()}
     hints = lowered.regions[0].hints
     given = cluster_emulation.bound(source, {**args, **outputs}, hints)

@@ -100,6 +100,7 @@ def test_what_a_sum_begins_with_is_added_once() -> None:
     ("kernel", "reason"),
     [
         (kernels.bounded, "more than add"),
+        (kernels.in_halves, "more than add"),
         (kernels.decayed, "more than add"),
         (kernels.read_again, "more than add"),
         (kernels.stored_each_turn, "store before its end would be done by every block"),
