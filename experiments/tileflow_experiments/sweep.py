@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -161,7 +162,8 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
                 **({"shared": True} if any(task.kernel.shared for task in tasks) else {}),
             },
         )
-        return _carried_out(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        given = (sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _carried_out(outputs, journal, partial(_run, *given))
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
@@ -173,7 +175,8 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     with _opened(sweep, tools) as (tasks, evaluator, seeds):
         _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
-        return _carried_out(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        given = (sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _carried_out(outputs, journal, partial(_run, *given))
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
@@ -295,20 +298,11 @@ class _Stoppable(Protocol):
     def stop(self, reason: str) -> None: ...
 
 
-def _carried_out(
-    sweep: SweepSpec,
-    outputs: Outputs,
-    tasks: Sequence[TuningTask],
-    seeds: Transfers,
-    evaluator: Evaluator | None,
-    journal: Journal,
-    tools: Tools,
-    mlflow_uri: str,
-) -> str:
-    """Return what :func:`_run` does. Say what is kept, and how to go on, where somebody does not wait for the end of a
+def _carried_out(outputs: Outputs, journal: Journal, run: Callable[[], str]) -> str:
+    """Return what ``run`` does. Say what is kept, and how to go on, where somebody does not wait for the end of a
     stop; a journal that is full before the search stops the sweep as a full one does later."""
     try:
-        return _run(sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri)
+        return run()
     except JournalFull as error:
         log.error("%s", error)
         with suppress(JournalFull):

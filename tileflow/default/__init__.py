@@ -4,7 +4,7 @@ Products get the block sizes that keep the matrix units fed (:mod:`products`); e
 program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every
 multiprocessor busy (:mod:`streaming`), or the blocks of a cluster hold a row that is too long for one
 (:mod:`clusters`). Where programs are still fewer than multiprocessors, those share the turns of loops
-(:mod:`spreading`), or the blocks of clusters share them and add up their sums (:mod:`cluster_loops`).
+(:mod:`spreading`), or the blocks of clusters share them (:mod:`cluster_loops`).
 """
 
 from __future__ import annotations

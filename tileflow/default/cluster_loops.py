@@ -1,4 +1,4 @@
-"""Loops of sums whose turns the blocks of a cluster share, where the grid alone leaves multiprocessors idle."""
+"""Loops whose turns the blocks of a cluster share, where the grid alone leaves multiprocessors idle."""
 
 from __future__ import annotations
 

@@ -54,17 +54,17 @@ def cluster_loop_constraints(ir: KernelIR, extents: Extents, target: Target) -> 
         words = extents.elements(value.dims) * itemsize(value.type.dtype)
         threads = NUM_WARPS.symbol(ir) * target.warp_size
         yield Constraint(
-            f"blocks of a cluster add up {words} bytes of {site}",
+            f"blocks of a cluster put together {words} bytes of {site}",
             LOOP_CTAS.symbol(site).eq(1).or_(words.le(threads * (MOST_REGISTERS * _REGISTER))),
             tuple(down),
-            f"blocks of a cluster add up at most {MOST_REGISTERS} registers of each thread",
+            f"blocks of a cluster put together at most {MOST_REGISTERS} registers of each thread",
         )
     yield from _serves_the_example(found, site, extents, target, tuple(down))
     yield Constraint(
-        f"boxes for the sums of {site}",
+        f"boxes for what blocks put together of {site}",
         LOOP_CTAS.symbol(site).eq(1).or_(declared.le(BOXES)),
         tuple(down),
-        f"the boxes for all sums, two for each text that adds some up, are {BOXES} bytes of shared memory at most",
+        f"the boxes for all that blocks put together, two for each text, are {BOXES} bytes of shared memory at most",
     )
 
 
