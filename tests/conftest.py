@@ -52,7 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file's tests go to one process and share what its fixtures make there; so do those of the folders ``ALONE``."""
+    """A file's tests go to one process and share what its fixtures make there; so do those of the folders ``ALONE``.
+    Another ``--dist`` than what ``-n`` means is taken as it is."""
+    if config.getoption("dist") != "load":
+        return None
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):

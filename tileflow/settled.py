@@ -56,7 +56,9 @@ def known_default(lowered: Lowered, kernel_hash: str) -> Config:
 
 
 def _key(lowered: Lowered, kernel_hash: str) -> tuple[str, ...]:
-    return kernel_hash, lowered.problem.key, lowered.target.name, lowered.mode
+    # an int of a call may choose what the kernel's code is, and is no part of its problem
+    code = (ir.hash for ir in lowered.regions)
+    return kernel_hash, lowered.problem.key, lowered.target.name, lowered.mode, *code
 
 
 def _settle(lowered: Lowered, config: Config, region: int, resources_of: Resourced) -> Config:

@@ -486,7 +486,7 @@ for _dtype in (torch.int8, torch.uint8, torch.int16):
 @case(WIDE_ROWS, torch.tensor([3, 120], dtype=torch.int8), wanted=lambda x, index: x[[3, 120]], t=64)
 @tileflow.kernel
 def row_by_a_narrow_scalar(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(index.size(0), x.size(1))
+    out = torch.empty(index.size(0), x.size(1), device=x.device)
     for i in tfl.grid(index.size(0)):
         row = index[i]
         for t in tfl.tile(x.size(1)):
@@ -498,7 +498,7 @@ def row_by_a_narrow_scalar(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor
 @tileflow.kernel
 def segments_of_none(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     """Nothing to share the tensor's length among."""
-    out = torch.empty(offsets.size(0) - 1)
+    out = torch.empty(offsets.size(0) - 1, device=x.device)
     for i in tfl.grid(offsets.size(0) - 1):
         total = 0.0
         for tile in tfl.tile(offsets[i], offsets[i + 1]):

@@ -90,7 +90,7 @@ def fuzzy_ref(text: Any, mask: Any, length: Any, errors: int) -> Any:
     return count
 
 
-@stranger(make_patterns, fuzzy_ref, {"texts": 7, "n": 11, "patterns": 3}, {"texts": 16384, "n": 1000, "patterns": 64})
+@stranger(make_patterns, fuzzy_ref, {"texts": 7, "n": 11, "patterns": 3}, {"texts": 16384, "n": 1000, "patterns": 64}, loops=True)
 @tileflow.kernel
 def fuzzy_matches(text, mask, length, errors: tfl.constexpr):
     """Wu and Manber, 1992: how often each pattern is met with at most so many errors, a bit for each of its letters."""
@@ -140,7 +140,7 @@ def make_brackets(b: Any, n: Any) -> Any:
     return (torch.cat([front, closed.flip(1)], 1),)
 
 
-@stranger(make_brackets, brackets_ref, {"b": 5, "n": 14}, {"b": 16384, "n": 1024})
+@stranger(make_brackets, brackets_ref, {"b": 5, "n": 14}, {"b": 16384, "n": 1024}, loops=True)
 @tileflow.kernel
 def match_brackets(text):
     """The partner of each bracket: brackets sorted by depth, in their order, lie pair by pair."""
@@ -191,6 +191,7 @@ def parse_ref(word: Any, leaf: Any, rule: Any) -> Any:
     parse_ref,
     {"b": 5, "n": 6, "rules": 9, "words": 12},
     {"b": 16384, "n": 24, "rules": 60, "words": 4096},
+    loops=True,
 )
 @tileflow.kernel
 def parse_chart(word, leaf, rule):
@@ -277,6 +278,7 @@ def joined(a_scale, a, b_scale, b):
     lambda text: (numerals_ref(text)[0], torch.tensor(numerals_ref(text)[1], dtype=torch.int32)),
     {"n": 37, "width": 11},
     {"n": 1 << 22, "width": 16},
+    loops=True,
 )
 @tileflow.kernel
 def parse_numerals(text):
@@ -318,6 +320,7 @@ def palindromes_ref(text: Any) -> Any:
     palindromes_ref,
     {"n": 23},
     {"n": 1 << 20},
+    loops=True,
 )
 @tileflow.kernel
 def palindromes(text):

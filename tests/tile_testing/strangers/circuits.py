@@ -122,6 +122,7 @@ def clipper_ref(signal: Any, r: float, c: float, rate: float) -> Any:
     clipper_ref,
     {"lines": 5, "n": 9},
     {"lines": 8192, "n": 4096},
+    loops=True,
 )
 @tileflow.kernel
 def diode_clipper(signal, r, c, rate):
@@ -293,7 +294,7 @@ def elmore_ref(offsets: Any, parent: Any, r: Any, c: Any) -> Any:
     return delay, worst
 
 
-@stranger(make_trees, elmore_ref, {"nets": 7, "most": 9}, {"nets": 1 << 18, "most": 64})
+@stranger(make_trees, elmore_ref, {"nets": 7, "most": 9}, {"nets": 1 << 18, "most": 64}, loops=True)
 @tileflow.kernel
 def elmore_delays(offsets, parent, r, c):
     """Elmore, 1948: each tree's loads from its leaves up, then delays from its root down, and the worst."""

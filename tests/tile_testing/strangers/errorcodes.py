@@ -359,6 +359,7 @@ def fountain_ref(data: Any, chosen: Any, offsets: Any) -> Any:
     fountain_ref,
     {"symbols": 17, "source": 11, "width": 7},
     {"symbols": 65536, "source": 32768, "width": 256},
+    loops=True,
 )
 @tileflow.kernel
 def fountain_encode(data, chosen, offsets):

@@ -79,6 +79,7 @@ def trial_ref(parent: Any, account: Any, journal: Any, entry: Any, journals: int
     trial_ref,
     {"accounts": 23, "lines": 41, "journals": 5},
     {"accounts": 4096, "lines": 1 << 22, "journals": 8192},
+    loops=True,
 )
 @tileflow.kernel
 def trial_balance(parent, account, journal, entry, journals: int):
@@ -344,6 +345,7 @@ def benford_ref(cents: Any, kind: Any, kinds: int) -> Any:
     benford_ref,
     {"n": 203, "kinds": 3},
     {"n": 1 << 24, "kinds": 200},
+    loops=True,
 )
 @tileflow.kernel
 def leading_digits(cents, kind, kinds: int):

@@ -318,7 +318,7 @@ def match_ref(ra: Any, dec: Any, known_ra: Any, known_dec: Any, radius: float) -
     return who
 
 
-@stranger(make_stars, match_ref, {"n": 21, "known": 67}, {"n": 1 << 17, "known": 1 << 17})
+@stranger(make_stars, match_ref, {"n": 21, "known": 67}, {"n": 1 << 17, "known": 1 << 17}, loops=True)
 @tileflow.kernel
 def match_stars(ra, dec, known_ra, known_dec, radius):
     """The nearest known star of each one that was seen, among those of a catalogue, by declination, in its zone."""

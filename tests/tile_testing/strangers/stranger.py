@@ -14,13 +14,15 @@ from tileflow.runtime.argtree import tensors
 @dataclass(frozen=True)
 class Stranger:
     """``make(**small)``: arguments that an interpreter takes, at sizes that leave tails; ``make(**large)``: those that
-    a GPU is worth. ``reference(*args)``: in plain torch, of its own dtypes."""
+    a GPU is worth. ``reference(*args)``: in plain torch, of its own dtypes. ``loops``: it goes over elements in Python,
+    which takes minutes at the large size."""
 
     kernel: Any
     make: Callable[..., tuple[Any, ...]]
     reference: Callable[..., Any]
     small: dict[str, Any]
     large: dict[str, Any]
+    loops: bool = False
 
     def arguments(self, size: str = "small", device: str = "cpu") -> tuple[Any, ...]:
         """The same values each time."""
@@ -33,7 +35,11 @@ ALL: dict[str, Stranger] = {}
 
 
 def stranger(
-    make: Callable[..., tuple[Any, ...]], reference: Callable[..., Any], small: dict[str, Any], large: dict[str, Any]
+    make: Callable[..., tuple[Any, ...]],
+    reference: Callable[..., Any],
+    small: dict[str, Any],
+    large: dict[str, Any],
+    loops: bool = False,
 ) -> Callable[[Any], Any]:
     def register(kernel: Any) -> Any:
         def on_their_device(*args: Any) -> Any:
@@ -41,7 +47,7 @@ def stranger(
                 return reference(*args)
 
         ours = getattr(kernel, "__tileflow_kernel__", kernel)  # of one in the dialect, what it is here
-        ALL[kernel.__name__] = Stranger(ours, make, on_their_device, small, large)
+        ALL[kernel.__name__] = Stranger(ours, make, on_their_device, small, large, loops)
         return kernel
 
     return register

@@ -89,6 +89,7 @@ def directions_ref(height: Any) -> Any:
     directions_ref,
     {"h": 7, "w": 9},
     {"h": 4096, "w": 4096},
+    loops=True,
 )
 @tileflow.kernel
 def flow_accumulation(height):
@@ -271,7 +272,7 @@ def make_rings(rings: Any, points: Any) -> Any:
     return torch.rand(points, 2), torch.rand(corners, 2), offsets
 
 
-@stranger(make_rings, inside_ref, {"rings": 5, "points": 23}, {"rings": 2048, "points": 65536})
+@stranger(make_rings, inside_ref, {"rings": 5, "points": 23}, {"rings": 2048, "points": 65536}, loops=True)
 @tileflow.kernel
 def points_in_rings(point, corner, offsets):
     """Shimrat, 1962: which points lie in which polygons, by how often a ray to the right leaves each."""

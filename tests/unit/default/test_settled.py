@@ -65,6 +65,23 @@ def settle(found: Callable[[Mapping[str, Any], int], tuple[int, int] | Exception
 _KEYS: list[str] = []
 
 
+@tileflow.kernel
+def in_groups(x, groups: int):
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        out[t, :, :] = torch.nn.functional.group_norm(x[t, :, :], groups)
+    return out
+
+
+def test_the_same_problem_with_an_int_that_chooses_code_settles_by_itself() -> None:
+    """The first one's config has knobs of sums that the second does not have."""
+    x = torch.empty(4, 6, 10, device="meta")
+    one, two = (in_groups.lower((x, groups), H200) for groups in (1, 2))
+    assert one.problem.key == two.problem.key and {k.name for k in one.space.knobs} != {k.name for k in two.space.knobs}
+    for it in (one, two):
+        assert settled_default(it, "in_groups", lambda source: Resources(30, 0, 0, 128)) == it.default
+
+
 def test_a_default_that_fits_its_registers_stays() -> None:
     default, chosen, seen = settle(lambda config, region: (SPILLS, 255))
     assert chosen == default and [region for _, region in seen] == [0, 1]
