@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 import torch
-from tile_testing.kernels.summing_kernels import column_extrema, column_sums, continued, row_products, row_sums
+from tile_testing.kernels.summing_kernels import (
+    column_extrema,
+    column_facts,
+    column_softmax,
+    column_sums,
+    column_variances,
+    continued,
+    looped_variances,
+    number,
+    row_products,
+    row_sums,
+    two_loops,
+    whole_softmax,
+)
 
 from examples.matmul import bias_gelu, matmul, matmul_epilogue
 from tileflow.api import Kernel
@@ -16,6 +29,16 @@ from tileflow.target import Target, target
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
 KNOB = "loop:tile_k.ctas"
+TALL = (9001, 40)
+SEVERAL = {  # the kernel, the shape of what it takes, and what it gives of that
+    "softmax of columns": (column_softmax, TALL, lambda x: torch.softmax(x.float(), 0).to(x.dtype)),
+    "softmax of rows": (whole_softmax, (12, 70001), lambda x: torch.softmax(x.float(), 1).to(x.dtype)),
+    "variances": (column_variances, TALL, lambda x: (x.float().mean(0), x.float().var(0, correction=0))),
+    "variances in loops": (looped_variances, TALL, lambda x: x.float().var(0, correction=0)),
+    "facts": (column_facts, TALL, lambda x: (x.argmax(0), x.argmin(0), (x > 3).any(0), (x < 3).all(0), x.sum(0))),
+    "a number": (number, (100_001,), lambda x: (x.float().sum()[None], (x > 3).any()[None])),
+    "a loop that writes": (two_loops, (300, 4001), lambda x: x - x.float().sum(1, keepdim=True)),
+}
 
 
 @pytest.fixture
@@ -93,6 +116,25 @@ def test_what_sums_begin_with(card: Target) -> None:
     up, down = shared(continued, (x, start), card, 4)(x, start)
     torch.testing.assert_close(up, start + x.sum(1), rtol=1e-4, atol=1e-3)
     torch.testing.assert_close(down, 2 * start - x.sum(1), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("ctas", [2, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_loops_and_lanes(card: Target, name: str, dtype: torch.dtype, ctas: int) -> None:
+    """What every block goes on with is the same in all; a config of any blocks and warps has the same values."""
+    kernel, shape, wanted = SEVERAL[name]
+    x = torch.randn(shape, device="cuda").to(dtype)
+    lowered = kernel.lower((x,), card)
+    (knob,) = (k.name for k in lowered.space.knobs if k.name.startswith("loop:") and k.name.endswith(".ctas"))
+    chosen, near = random.Random(ctas), {torch.float32: 1e-4, torch.bfloat16: 2e-2}[dtype]
+    for config in (lowered.default_pipelined, *(lowered.space.sample(chosen) for _ in range(4))):
+        rolled = {k.name: k.choices[-1] for k in lowered.space.knobs if k.role == "reduction" and not config[k.name]}
+        config = lowered.space.repair(config.with_({**rolled, knob: ctas, "persistent": 0}))
+        call = kernel.compile(lowered, config, "cuda")
+        got = call(x)
+        torch.testing.assert_close(got, wanted(x), rtol=near, atol=10 * near)
+        assert all(map(torch.equal, *((out if isinstance(out, tuple) else (out,)) for out in (call(x), got))))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -13,7 +13,7 @@ from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import itemsize
-from ..passes.cluster_loops import shared_loop
+from ..passes.cluster_loops import shared_loops
 from ..space.knobs import LOOP_CTAS, NUM_WARPS, PRECISION, SCHEDULE
 from ..space.names import loop_site
 from ..target import Target
@@ -38,28 +38,28 @@ _ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there ar
 
 def cluster_loop_config(ir: KernelIR, config: Config, target: Target) -> dict[str, Choice]:
     """So many blocks for each program as end the launch soonest, all at once. ``config``: the rest of the choices."""
-    found = shared_loop(ir) if target.has_clusters else None
+    found = shared_loops(ir) if target.has_clusters else None
     name = LOOP_CTAS.name(loop_site(ir, found.tile)) if found is not None else ""
     if found is None or (found.rolled and config[found.rolled] == 0):
         return {}
     if name not in config.to_dict() or SCHEDULE.chosen(config, ir) != SCHEDULE.default:
         return {}
-    if not known_ends(found.region, found.tile, *ir.grid):
+    if not known_ends(found.region, *found.tiles, *ir.grid):
         return {}  # the author has a number of parts, or only the device knows how many programs have anything to do
-    turn = tuple(walk(found.loop.regions[0]))
-    if sum(op.kind in PRODUCTS for op in turn) > 1:
+    turns = tuple(op for loop in found.loops for op in walk(loop.regions[0]))
+    if sum(op.kind in PRODUCTS for op in turns) > (len(found.loops) == 1):
         return {}  # not measured
-    launch = _Launch(found.region, found.tile, turn, config, target)
+    launch = _Launch(found.region, found.tiles, turns, config, target)
     blocks = min(_JOINED_US, key=launch.takes_us)
     return {name: blocks} if launch.takes_us(blocks) < _WORTH * launch.takes_us(1) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """A launch, and what a turn of its loop over ``tile`` does."""
+    """A launch, and what a turn of its loops over ``tiles`` does."""
 
     ir: KernelIR
-    tile: str
+    tiles: tuple[str, ...]
     turn: tuple[Op, ...]
     config: Config
     target: Target
@@ -69,10 +69,12 @@ class _Launch:
         count = programs(self.ir, self.config.to_dict())
         if blocks > 1 and count * blocks > self._slots(blocks):
             return math.inf
-        looped = self.ir.tiles[self.tile]
-        turns = -(-tile_length(self.ir, self.tile) // max(looped.block.evaluate(self._sizes), 1))
+        turns = sum(-(-self._turns_of(tile) // blocks) for tile in self.tiles)
         waves = max(-(-count // int(self._slots(1))), 1)
-        return waves * -(-turns // blocks) * self._turn_us + _JOINED_US[blocks]
+        return waves * turns * self._turn_us + len(self.tiles) * _JOINED_US[blocks]
+
+    def _turns_of(self, tile: str) -> int:
+        return -(-tile_length(self.ir, tile) // max(self.ir.tiles[tile].block.evaluate(self._sizes), 1))
 
     @property
     def _sizes(self) -> dict[str, int]:

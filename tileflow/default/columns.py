@@ -3,6 +3,7 @@ these meet in each piece."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ..config import Choice
@@ -14,7 +15,7 @@ from ..ir.op_table import OPS
 from ..ir.opdef import Trait
 from ..ir.pressure import live_tiles
 from ..ir.types import Dim, itemsize
-from ..passes.cluster_loops import reductions, shared_loop
+from ..passes.cluster_loops import shared_loops
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .sizes import block_symbols, known_ends, pow2, programs
@@ -61,22 +62,24 @@ def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     of which clusters share the turns (:mod:`cluster_loops`), and long pieces. Sums of 1048576 x 32 numbers took 1674 us
     a column at a time, 493 with clusters, and 95 by 4 columns, of 100000 x 256 253 and 53 by 32, of 4096 x 3000 98 and
     23 (float32, H100, by hand, 2026-11-27); extrema were not measured."""
-    found = shared_loop(ir) if target.has_clusters else None
-    column = _column_block(found.region, found.tile) if found is not None else ""
-    if found is None or not column or not known_ends(found.region, found.tile, *ir.grid):
+    found = shared_loops(ir) if target.has_clusters else None
+    column = _column_block(found.region, found.tiles) if found is not None else ""
+    if found is None or not column or not known_ends(found.region, *found.tiles, *ir.grid):
         return {}
-    piece = found.rolled or str(found.region.tiles[found.tile].block.args[0])
+    pieces = {found.rolled} if found.rolled else {str(found.region.tiles[t].block.args[0]) for t in found.tiles}
     lengths = [(name, tile_length(ir, name)) for name in ir.grid]
     others = prod(n for name, n in lengths if ir.tiles[name].block.args[0] != column)
     (length,) = (n for name, n in lengths if ir.tiles[name].block.args[0] == column)
     block = min(NEIGHBOURS, pow2(length))
     while block > FEWEST_NEIGHBOURS and others * -(-length // block) * MOST_BLOCKS < BUSY * target.sm_count:
         block //= 2
-    if piece == column or tile_length(found.region, found.tile) * block <= PIECE:
+    if len(found.loops) > 1 and others * -(-length // block) >= target.sm_count:
+        return {}  # columns that are read more than once, of programs enough without clusters
+    if column in pieces or max(tile_length(found.region, t) for t in found.tiles) * block <= PIECE:
         return {}
     return {
         column: block,
-        piece: max(PIECE // (block * pow2(live_tiles(ir))), 1),
+        **dict.fromkeys(pieces, max(PIECE // (block * pow2(live_tiles(found.region))), 1)),
         NUM_WARPS.name(ir): WARPS,
         NUM_STAGES.name(ir): STAGES,
     }
@@ -90,11 +93,12 @@ def reduced_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     139 by one over 128 of 16, a sector of memory (H200, 81 configs that a search tried, 2026-11-27). Empty for others,
     and where it was not measured."""
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
-    shared = shared_loop(ir) if target.has_clusters else None
-    if target.vendor != "nvidia" or not loops or (shared is not None and {*reductions(shared.loop)} == {"sum"}):
+    shared = shared_loops(ir) if target.has_clusters else None
+    are_sums = shared is not None and all(joined.fn == "sum" for joined in shared.joined)
+    if target.vendor != "nvidia" or not loops or are_sums:
         return {}
     tiles = {TileAttrs.of(loop).tile for loop in loops}
-    columns = {_column_block(ir, tile) for tile in tiles}
+    columns = {_column_block(ir, (tile,)) for tile in tiles}
     if len(columns) != 1 or "" in columns or not all(_reduces_rows(loop) for loop in loops):
         return {}
     (column,) = columns
@@ -130,8 +134,8 @@ def _narrowest(ir: KernelIR) -> int:
     return min(itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) for op in loads)
 
 
-def _column_block(ir: KernelIR, tile: str) -> str:
-    """The block symbol along which neighbours of a row lie, in all matrices that the turns over ``tile`` load; empty
+def _column_block(ir: KernelIR, turns: Sequence[str]) -> str:
+    """The block symbol along which neighbours of a row lie, in all matrices that the turns over those tiles load; empty
     where a load is of another kind, or there is none."""
     found = set[str]()
     for op in ir.walk():
@@ -145,7 +149,8 @@ def _column_block(ir: KernelIR, tile: str) -> str:
             if isinstance(i, TileIndex)
         ]
         along = [name for name, stride in tiles if stride == 1]
-        is_column = len(tiles) == len(op.output.dims) == 2 and along and along != [tile] and tile in dict(tiles)
+        by_turn = dict(tiles).keys() & {*turns}
+        is_column = len(tiles) == len(op.output.dims) == 2 and along and len(by_turn) == 1 and along[0] not in by_turn
         block = ir.tiles[along[0]].block if is_column else None
         found.add(str(block.args[0]) if block is not None and block.op == "sym" and along[0] in ir.grid else "")
     return found.pop() if len(found) == 1 else ""

@@ -161,9 +161,11 @@ class ReduceAttrs(FoldAttrs):
 
 @dataclass(frozen=True, slots=True)
 class ClusterReduceAttrs(Attrs):
-    """``fn``: a row of ``NEUTRAL``, by which the blocks' values are put together."""
+    """``fn``: a row of ``NEUTRAL``, by which the blocks' values are put together. ``to_all``: every block has the
+    result, else the first one alone."""
 
     fn: str
+    to_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

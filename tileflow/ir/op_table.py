@@ -155,7 +155,7 @@ _ROWS = (
     OpDef(K.DOT, "(..., m, k) @ (..., k, n) + acc", "a, b, an optional acc", DotAttrs, (2, 3), check.dot,
           traits=T.PRODUCT | T.COLLECTIVE, fills=masked.product_fills, work=_product),
     OpDef(K.AWAIT_DOT, "the value, once the product that adds to it is over", "value", Attrs, (1, 1), check.same_type),
-    OpDef(K.CLUSTER_REDUCE, "in a cluster's first block all blocks' values put together, in the others nothing to read",
+    OpDef(K.CLUSTER_REDUCE, "what a cluster's blocks have, put together: in each, or else in the first one alone",
           "value", ClusterReduceAttrs, (1, 1), check.same_type, effects=_seen),
     OpDef(K.DOT_SCALED, "(m, k) @ (k, n) + acc of microscaling formats", "a, b, scales, an optional acc",
           DotScaledAttrs, (2, 5), check.dot_scaled, traits=T.PRODUCT | T.COLLECTIVE, fills=masked.product_fills),

@@ -108,6 +108,8 @@ class _EagerMode(TorchFunctionMode):
             return _made(func, args, kwargs)
         if func is torch.arange:
             return _counted(args, kwargs)
+        if func in _OF_NUMBERS:
+            kwargs = {"device": current(func.__name__).device, **kwargs}
         if func.__name__ in _RESHAPES and not kwargs:
             if (whole := _as_whole(func, *args)) is not None:
                 return whole
@@ -174,6 +176,8 @@ def product(compute: Callable[..., torch.Tensor], *operands: torch.Tensor) -> to
     return found
 
 
+# those of numbers, which are on the kernel's device too
+_OF_NUMBERS = (torch.tensor, torch.as_tensor, torch.scalar_tensor, torch.eye, torch.linspace)
 # torch's factories, and how many of their arguments stand before the sizes
 _FACTORIES: dict[Any, int] = {
     torch.zeros: 0,

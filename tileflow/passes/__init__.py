@@ -12,7 +12,6 @@ from ..ir.verify import verify
 from .agreeing_lanes import agree
 from .along_memory import turn_along_memory
 from .await_dot import await_dots
-from .cluster_loops import share_in_cluster
 from .cut_products import cut_products
 from .dead_code import remove_dead_code
 from .exponents import fuse_exponents, sink_scales
@@ -25,6 +24,7 @@ from .neighbours import join_neighbours
 from .nibbles import convert_nibbles
 from .partial_blocks import mask_partial_blocks
 from .roll import roll_all
+from .share_loops import share_in_cluster
 from .share_reductions import share_reductions
 from .spread import spread
 from .strength import reduce_strength

@@ -1,107 +1,97 @@
-"""Shared loops: the turns of a loop dealt out to the blocks of a cluster, which put together what each of them has.
+"""Shared loops: which the blocks of a cluster may share, each of them some turns, and what they then put together.
 
 A product of few rows and columns that sums over many has few programs, each with many turns: 200 x 1000 x 2048 fills
-half of 132 multiprocessors, and they run through 2048. So have the largest numbers of a few tall columns. Where all
-that a loop hands from turn to turn are sums, products or extrema, block ``p`` of ``n`` takes the turns ``p``,
-``p + n``, ``p + 2n`` ..., from what changes nothing each; behind the loop the first block puts all together
-(:mod:`tileflow.emit.cluster_loops`), and does what is left of the program alone.
+half of 132 multiprocessors, and they run through 2048. So have sums of a few tall columns, and what else is found in
+one pass after the other: a variance, a softmax. Block ``p`` of ``n`` takes the turns ``p``, ``p + n``, ``p + 2n`` ...
+of each loop. Where all that a loop hands from turn to turn are sums, products or extrema, the blocks put together what
+each of them has behind it; the lanes of a whole dimension (:mod:`roll`), which the loop leaves for one reduction, are
+reduced in each block first, and what that gives is put together.
 
-So nothing may be written, or seen, before the loop ends, and the loop is the only one: another one would be done by
-every block, or by one while the others are done. (Splitting a product's inner dimension, as CUTLASS does by clusters or
-in memory: "Stream-K", Osama et al., 2023, arXiv:2301.03598.)
+So nothing may be written, or seen, before the last of them ends, but by turns that write each their own elements, in a
+last loop. (Splitting a product's inner dimension, as CUTLASS does by clusters or in memory: "Stream-K", Osama et al.,
+2023, arXiv:2301.03598.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..errors import InternalError
-from ..expr import Expr
-from ..ir.attributes import NO_ATTRS, Attrs, ClusterReduceAttrs, IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
-from ..ir.graph import Block, KernelIR, Op, Operand, Tile, once, uses, walk
+from ..ir.attributes import PointwiseAttrs, ReduceAttrs, TileAttrs
+from ..ir.graph import Block, KernelIR, Op, Operand, once, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
-from ..ir.ops import neutral
-from ..ir.types import TileType, Value
-from .folds import COMBINE
+from ..ir.types import ONE, Dim, Value
+from .folds import COMBINE, HALVES, folded
 from .makers import function_of
-from .rewrite import Fresh
 from .roll import ROW, roll, rollable
+from .spread import meeting_turns
 
 SHARED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one puts together
 EXTREMA = ("max", "min")  # for which float64 has no instruction that keeps a NaN
 _LOOPS = (OpKind.FOR, OpKind.WHILE)
+_BY_LANE = (OpKind.POINTWISE, OpKind.CAST, OpKind.UNSQUEEZE, OpKind.REDUCE)
+_JOINED_AS = {"sum": "sum", "prod": "prod", "max": "max", "min": "min", "any": "max", "all": "min"}
 # what a turn puts to what the one before it left, and the reduction by which blocks put theirs together
 _REDUCED_BY = {put: fn for fn, put in COMBINE.items() if fn in ("sum", "prod", *EXTREMA)} | {"sub": "sum"}
 
 
 @dataclass(frozen=True, slots=True)
-class SharedLoop:
-    """A loop whose turns the blocks of a cluster may share. ``region``: which has the loop: the author's, or the one in
-    which the reduction ``rolled`` is a loop, which it is not else."""
+class Joined:
+    """What each block has a part of: what a loop carries, or a reduction of its lanes gives. ``fn``: the reduction by
+    which blocks put theirs together. ``dtype``: in which they do. ``dims``: of the tile that they do it with."""
+
+    value: Value
+    fn: str
+    dtype: str
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The value's, or of one element for a scalar."""
+        return self.value.dims or (ONE,)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLoops:
+    """Loops whose turns the blocks of a cluster may share. ``region``: which has the loops: the author's, or the one in
+    which the reduction ``rolled`` is loops, which it is not else. ``joined``: in the order of the region."""
 
     region: KernelIR
-    loop: Op
+    loops: tuple[Op, ...]
+    joined: tuple[Joined, ...]
     rolled: str = ""
 
     @property
+    def tiles(self) -> tuple[str, ...]:
+        """The loops' tiles."""
+        return tuple(TileAttrs.of(loop).tile for loop in self.loops)
+
+    @property
     def tile(self) -> str:
-        """The loop's tile."""
-        return TileAttrs.of(self.loop).tile
+        """The first loop's tile, by which the knob is called."""
+        return self.tiles[0]
 
 
 @once
-def shared_loop(ir: KernelIR) -> SharedLoop | None:
-    """The loop of a region whose turns the blocks of a cluster may share: its only one, or that of its only reduction,
-    if that is rolled into one loop."""
+def shared_loops(ir: KernelIR) -> SharedLoops | None:
+    """The loops of a region whose turns the blocks of a cluster may share: all that it has, or those of its only
+    reduction of a whole dimension, if that is rolled into loops."""
     rolled = [site for site in rollable(ir) if not site.startswith(ROW)]
-    loop = _loop(ir)
-    if loop is not None:
-        return None if refusal(ir, loop) else SharedLoop(ir, loop)
-    if len(rolled) != 1:
+    if any(op.kind is OpKind.FOR for op in ir.body.ops):
+        found = plan(ir)
+    elif len(rolled) == 1:
+        found = plan(roll(ir, rolled[0]))
+    else:
         return None
-    (site,) = rolled
-    region = roll(ir, site)
-    loop = _loop(region)
-    return None if loop is None or refusal(region, loop) else SharedLoop(region, loop, site)
+    return None if isinstance(found, str) else found
 
 
-def share_in_cluster(ir: KernelIR, name: str, blocks: int) -> KernelIR:
-    """The region with the turns of the loop over tile ``name`` dealt to so many blocks of a cluster. Raises
-    InternalError where :func:`refusal` says why not."""
-    loop = _loop(ir)
-    reason = "there is no such loop" if loop is None or TileAttrs.of(loop).tile != name else refusal(ir, loop)
-    if loop is None or reason:
-        raise InternalError(
-            "only a loop of sums and the like is shared by the blocks of a cluster", got=f"{name}: {reason}"
-        )
-    axis = Tile(f"{name}.part", Expr.of(1), Expr.of(0), Expr.of(blocks), is_grid=False, in_cluster=True)
-    tiles = {**ir.tiles, name: replace(ir.tiles[name], dealt=axis.name), axis.name: axis}
-    return replace(ir, tiles=tiles, body=_Shared(ir, loop, axis).body())
-
-
-def refusal(ir: KernelIR, loop: Op) -> str:
-    """Why the blocks of a cluster cannot share a loop's turns; empty where they can."""
-    if ir.tiles[TileAttrs.of(loop).tile].lengths is not None:
-        return "it is a jagged loop"
-    if any(op.kind in _LOOPS for op in ir.walk() if op is not loop):
-        return "it is not the launch's only loop"
-    before = Block((), ir.body.ops[: ir.body.ops.index(loop)], ())
-    for op in (*walk(before), *walk(loop.regions[0])):
-        effects = effects_of(op)
-        if effects.writes or effects.is_seen:
-            return f"{op.kind} before its end would be done by every block"
-    (body,) = loop.regions
-    if not body.params:
-        return "it carries nothing"
-    for param, fn in zip(body.params, reductions(loop), strict=True):
-        if param.type.dtype not in SHARED or not param.dims:
-            return f"it carries {param.type}, which is no tile of {', '.join(SHARED)}"
-        if not fn:
-            return "a turn does more than add to what the one before it left, or multiply or bound it"
-        if fn in EXTREMA and param.type.dtype == "float64":
-            return f"it carries a {fn} of float64, for which no instruction keeps a NaN"
-    return ""
+def plan(ir: KernelIR) -> SharedLoops | str:
+    """What the blocks of a cluster share of a region, and put together; why they cannot share its loops, if so."""
+    loops = tuple(op for op in ir.body.ops if op.kind is OpKind.FOR)
+    reason = next((why for loop in loops if (why := _refusal(ir, loop))), "" if loops else "there is no loop")
+    if not reason and any(op.kind in _LOOPS for op in ir.walk() if all(op is not loop for loop in loops)):
+        reason = "it has loops inside of others, or in branches"
+    return reason or _Planned(ir, loops).result()
 
 
 def reductions(loop: Op) -> tuple[str, ...]:
@@ -111,9 +101,134 @@ def reductions(loop: Op) -> tuple[str, ...]:
     return tuple(_reduction(p, r, body, counts, readers) for p, r in zip(body.params, body.results, strict=True))
 
 
-def _loop(ir: KernelIR) -> Op | None:
-    """The first loop of a region, where it stands in no branch."""
-    return next((op for op in ir.body.ops if op.kind is OpKind.FOR), None)
+def is_put_off(op: Op) -> bool:
+    """Whether an op between loops can be done behind the last one, by the first block: a store of what is known."""
+    return op.kind is OpKind.STORE
+
+
+def read_by(op: Op) -> set[Value]:
+    """The values that an op, or what is inside of it, reads."""
+    return {*op.values, *(v for region in op.regions for v in uses(region))}
+
+
+def _refusal(ir: KernelIR, loop: Op) -> str:
+    """Why blocks cannot share the turns of a loop, whatever it carries; empty where they can."""
+    name, (body,) = TileAttrs.of(loop).tile, loop.regions
+    if ir.tiles[name].lengths is not None:
+        return "it is a jagged loop"
+    if any(effects_of(op).is_seen for op in walk(body)):
+        return "what a turn does is seen outside"
+    writes = any(effects_of(op).writes for op in walk(body))
+    if not body.params and not writes:
+        return "it carries nothing"
+    if not writes:
+        return ""
+    if body.params or loop is not [op for op in ir.body.ops if op.kind is OpKind.FOR][-1]:
+        return f"{seen_of(loop)} before its end would be done by every block"
+    return meeting_turns(ir, loop, name)
+
+
+class _Planned:
+    """A region's ops in order: which values are lanes, of which each block has its own, and what is put together."""
+
+    def __init__(self, ir: KernelIR, loops: tuple[Op, ...]) -> None:
+        self._ir, self._loops = ir, loops
+        self._site = rolled_site(ir, loops[0])
+        self._lanes, self._joined = set[Value](), list[Joined]()
+
+    def result(self) -> SharedLoops | str:
+        """What is shared, or why nothing can be."""
+        last, waiting = 0, list[tuple[int, OpKind]]()
+        for place, op in enumerate(self._ir.body.ops):
+            before = len(self._joined)
+            reason = self._loop(op) if op.kind is OpKind.FOR else self._other(op)
+            if reason:
+                return reason
+            if op.kind is OpKind.FOR or len(self._joined) > before:
+                last = place
+            elif (done := seen_of(op)) and not (self._site and self._joined and is_put_off(op)):
+                waiting.append((place, done))
+        for place, kind in waiting:
+            if place < last:
+                return f"{kind} before its end would be done by every block"
+        if not self._joined:
+            return "nothing is put together"
+        return SharedLoops(self._ir, self._loops, tuple(self._joined), self._site)
+
+    def _loop(self, loop: Op) -> str:
+        if self._lanes & read_by(loop):
+            return "a loop takes what each block has its own of"
+        (body,) = loop.regions
+        for out, param, fn in zip(loop.outputs, body.params, reductions(loop), strict=True):
+            if self._site and lane_axis(param, self._site) is not None:
+                self._lanes.add(out)
+                continue
+            reason = _carried(param, fn)
+            if reason:
+                return reason
+            self._joined.append(Joined(out, fn, param.type.dtype))
+        return ""
+
+    def _other(self, op: Op) -> str:
+        """An op between loops, or behind them all."""
+        if not self._lanes & read_by(op):
+            return ""
+        if op.kind not in _BY_LANE or op.regions:
+            return f"{op.kind} takes what each block has its own of"
+        if op.kind is not OpKind.REDUCE or not _is_lanes(folded(op), self._site):
+            self._lanes.update(op.outputs)
+            return ""
+        fn, dtype = _JOINED_AS.get(ReduceAttrs.of(op).fn, ""), joined_dtype(op)
+        reason = _puts_together(op.output, fn, dtype)
+        if not reason:
+            self._joined.append(Joined(op.output, fn, dtype))
+        return reason
+
+
+def rolled_site(ir: KernelIR, loop: Op) -> str:
+    """The site of the whole dimension that a loop is over blocks of (:mod:`roll`); empty for an author's loop."""
+    tile = ir.tiles[TileAttrs.of(loop).tile]
+    site = str(tile.block.args[0]) if tile.block.op == "sym" else ""
+    return site if tile.name.startswith(f"{site}.") else ""
+
+
+def lane_axis(value: Value, site: str) -> int | None:
+    """The axis along which a loop over the dimension ``site`` carries lanes; None where there is none."""
+    found = [axis for axis, dim in enumerate(value.dims) if _is_lanes(dim, site)]
+    return found[0] if len(found) == 1 else None
+
+
+def joined_dtype(op: Op) -> str:
+    """In which dtype blocks put together what a reduction of lanes gives: half types as the lanes are."""
+    own, lanes = op.output.type.dtype, op.values[0].type.dtype
+    return own if own in SHARED else lanes if own in HALVES else "int32"
+
+
+def _is_lanes(dim: Dim | None, site: str) -> bool:
+    return dim is not None and dim.tile is None and site in dim.extent.symbols()
+
+
+def _carried(param: Value, fn: str) -> str:
+    """Why blocks cannot put together what a loop carries; empty where they can."""
+    if param.type.dtype not in SHARED or not param.dims:
+        return f"it carries {param.type}, which is no tile of {', '.join(SHARED)}"
+    if not fn:
+        return "a turn does more than add to what the one before it left, or multiply or bound it"
+    return _puts_together(param, fn, param.type.dtype)
+
+
+def _puts_together(value: Value, fn: str, dtype: str) -> str:
+    if not fn or dtype not in SHARED:
+        return f"blocks do not put together {value.type}"
+    if fn in EXTREMA and dtype == "float64":
+        return f"it carries a {fn} of float64, for which no instruction keeps a NaN"
+    return ""
+
+
+def seen_of(op: Op) -> OpKind | None:
+    """What of an op, itself or inside of it, writes or is seen; None where nothing does."""
+    inside = walk(Block((), (op,), ()))
+    return next((o.kind for o in inside if effects_of(o).writes or effects_of(o).is_seen), None)
 
 
 def _reduction(param: Value, result: Operand, body: Block, counts: dict[Value, int], readers: dict[Value, Op]) -> str:
@@ -138,59 +253,3 @@ def _put_by(op: Op, value: Value) -> str:
         return ""
     fn = function_of(op)
     return "" if fn == "sub" and op.inputs[0] != value else _REDUCED_BY.get(fn, "")
-
-
-class _Shared:
-    """A region's ops with the loop's turns shared by the blocks along ``axis``."""
-
-    def __init__(self, ir: KernelIR, loop: Op, axis: Tile) -> None:
-        self._ir, self._loop, self._axis, self._fresh = ir, loop, axis, Fresh(ir)
-
-    def body(self) -> Block:
-        """What every block does, then the rest of the program in the first one."""
-        ops, bounds = self._ir.body.ops, LoopAttrs.of(self._loop).bounds
-        place = ops.index(self._loop)
-        shared = list(ops[:place])
-        entries = self._loop.inputs[bounds:]
-        functions = reductions(self._loop)
-        starts = tuple(self._start(shared, entry, fn) for entry, fn in zip(entries, functions, strict=True))
-        parts = tuple(self._again(v) for v in self._loop.outputs)
-        shared.append(self._loop.with_(inputs=(*self._loop.inputs[:bounds], *starts), outputs=parts))
-        rest = list[Op]()
-        for entry, start, part, out, fn in zip(entries, starts, parts, self._loop.outputs, functions, strict=True):
-            total = out if start == entry else self._again(out)
-            shared.append(self._op(OpKind.CLUSTER_REDUCE, (part,), total, ClusterReduceAttrs(fn)))
-            if total != out:
-                attrs = PointwiseAttrs(COMBINE[fn], out.type.dtype)
-                rest.append(Op(OpKind.POINTWISE, (total, entry), (out,), attrs, (), self._loop.loc))
-        rest += ops[place + 1 :]
-        shared.append(self._in_first(shared, rest))
-        return Block((), tuple(shared), ())
-
-    def _start(self, ops: list[Op], entry: Operand, fn: str) -> Operand:
-        """What leaves a reduction unchanged, in the place of what a loop begins with."""
-        assert isinstance(entry, Value)  # a tile, as what the loop carries is
-        maker = self._ir.definitions.get(entry)
-        while maker is not None and maker.kind is OpKind.EXPAND:
-            maker = self._ir.definitions.get(maker.values[0])
-        nothing = neutral(fn, entry.type.dtype)
-        if maker is not None and maker.kind is OpKind.FULL and maker.inputs[0] == nothing:
-            return entry
-        start = self._again(entry)
-        ops.append(self._op(OpKind.FULL, (nothing,), start))
-        return start
-
-    def _in_first(self, ops: list[Op], rest: list[Op]) -> Op:
-        """The branch that a cluster's first block takes."""
-        number = self._fresh.value(TileType(self._axis.index_dtype, ()))
-        is_first = self._fresh.value(TileType("bool", ()))
-        ops.append(Op(OpKind.TILE_BEGIN, (), (number,), TileAttrs(self._axis.name), (), self._loop.loc))
-        ops.append(Op(OpKind.POINTWISE, (number, 0), (is_first,), PointwiseAttrs("eq", number.type.dtype), ()))
-        sides = Block((), tuple(rest), ()), Block((), (), ())
-        return Op(OpKind.IF, (is_first,), (), IfAttrs(), sides, self._loop.loc)
-
-    def _op(self, kind: OpKind, inputs: tuple[Operand, ...], out: Value, attrs: Attrs = NO_ATTRS) -> Op:
-        return Op(kind, inputs, (out,), attrs, (), self._loop.loc)
-
-    def _again(self, value: Value) -> Value:
-        return self._fresh.value(value.type, value)

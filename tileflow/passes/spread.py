@@ -72,7 +72,7 @@ def spread_refusal(ir: KernelIR, loop: Op) -> str:
             return f"{op.kind} outside it would be repeated by every program"
     if any(op.kind is OpKind.WHILE for op in around):
         return "a while-loop is around it"
-    return _shared(ir, loop, name)
+    return meeting_turns(ir, loop, name)
 
 
 def _around(block: Block, loop: Op) -> list[Op] | None:
@@ -87,8 +87,9 @@ def _around(block: Block, loop: Op) -> list[Op] | None:
     return None
 
 
-def _shared(ir: KernelIR, loop: Op, name: str) -> str:
-    """Which tensor two turns may both mean elements of, of which one writes."""
+def meeting_turns(ir: KernelIR, loop: Op, name: str) -> str:
+    """Which tensor two turns of a loop over the tile ``name`` may both mean elements of, of which one writes; empty
+    where no turn needs what another one did."""
     (body,) = loop.regions
     written = dict.fromkeys(path for op in walk(body) for path in effects_of(op).writes)
     accesses = accesses_of(ir)

@@ -8,8 +8,8 @@ from ..config import Constraint, Direction, Knob
 from ..expr import Expr, all_of
 from ..ir.analysis import tile_length
 from ..ir.graph import KernelIR
-from ..ir.types import Value, itemsize
-from ..passes.cluster_loops import SharedLoop, shared_loop
+from ..ir.types import itemsize
+from ..passes.cluster_loops import Joined, SharedLoops, shared_loops
 from ..passes.roll import rollable
 from ..target import Target
 from .extents import Extents
@@ -28,30 +28,32 @@ _REGISTER = 4  # bytes
 
 
 def cluster_loop_knob(ir: KernelIR, target: Target, known: Mapping[str, Knob]) -> Iterator[Knob]:
-    """How many blocks of a cluster share the turns of a region's loop. Each reduction around it is in one piece, for
-    the loop is to be the only one, or is the loop itself; a program has one tile, since a box in shared memory is not
-    used again; and turns are neither unrolled nor written out, for a block may have none."""
+    """How many blocks of a cluster share the turns of a region's loops; the knob is the first one's. Each reduction
+    around them is in one piece, for the loops are to be all that there are, or is the loops itself; a program has one
+    tile, since a box in shared memory is not used again; and turns are neither unrolled nor written out, for a block
+    may have none."""
     found = _found(ir, target)
     if found is None:
         return
     site = loop_site(ir, found.tile)
     alone = [PERSISTENT.symbol(ir).eq(0)]
     alone += [Expr.sym(r).ne(0) if r == found.rolled else Expr.sym(r).eq(0) for r in rollable(ir)]
-    alone += [k.symbol(site).eq(int(k.default)) for k in (STATIC, UNROLL) if k.name(site) in known]
+    each = dict.fromkeys(loop_site(ir, tile) for tile in found.tiles)
+    alone += [k.symbol(of).eq(int(k.default)) for of in each for k in (STATIC, UNROLL) if k.name(of) in known]
     yield LOOP_CTAS.at(site, all_of(alone))
 
 
 def cluster_loop_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterator[Constraint]:
-    """What a loop carries is few enough registers for a text that names each."""
+    """What blocks put together is few enough registers for a text that names each."""
     found = _found(ir, target)
     if found is None:
         return
     site, down = loop_site(ir, found.tile), list[tuple[str, Direction]]()
     down.append((LOOP_CTAS.name(site), "down"))
     declared = Expr.of(0)
-    for value in found.loop.outputs:
-        declared = declared + least_declared(ir, extents, value, target)
-        words = extents.elements(value.dims) * itemsize(value.type.dtype)
+    for joined in found.joined:
+        declared = declared + least_declared(ir, extents, joined, target)
+        words = extents.elements(joined.dims) * itemsize(joined.dtype)
         threads = NUM_WARPS.symbol(ir) * target.warp_size
         yield Constraint(
             f"blocks of a cluster put together {words} bytes of {site}",
@@ -69,22 +71,21 @@ def cluster_loop_constraints(ir: KernelIR, extents: Extents, target: Target) -> 
 
 
 def _serves_the_example(
-    found: SharedLoop, site: str, extents: Extents, target: Target, down: tuple[tuple[str, Direction], ...]
+    found: SharedLoops, site: str, extents: Extents, target: Target, down: tuple[tuple[str, Direction], ...]
 ) -> Iterator[Constraint]:
     """A variant for any size takes the call that it was lowered for, as its guards have it."""
-    ir, ctas, tile = found.region, LOOP_CTAS.symbol(site), found.region.tiles[found.tile]
-    ends = [(t.begin, t.end) for t in (tile, *(ir.tiles[name] for name in ir.grid))]
+    ir, ctas = found.region, LOOP_CTAS.symbol(site)
+    ends = [(ir.tiles[name].begin, ir.tiles[name].end) for name in (*found.tiles, *ir.grid)]
     known = [
         isinstance(b, Expr) and isinstance(e, Expr) and (b.symbols() | e.symbols()) <= ir.hints.keys() for b, e in ends
     ]
     if ir.mode == "static" or not all(known):
         return
-    block = (Expr.sym(found.rolled) if found.rolled else tile.block.substitute(ir.hints)).max(1)
     programs = Expr.of(1)
     for name in ir.grid:
         programs = programs * Expr.of(tile_length(ir, name)).cdiv(ir.tiles[name].block.substitute(ir.hints))
     few = (programs * ctas).le(MOST_AT_ONCE * target.sm_count)
-    many = (ctas * block * LEAST_TURNS).le(tile_length(ir, found.tile))
+    many = all_of([(ctas * _block(found, t) * LEAST_TURNS).le(tile_length(ir, t)) for t in found.tiles])
     yield Constraint(
         f"few programs of many turns share {site}",
         ctas.eq(1).or_(few.and_(many)),
@@ -94,11 +95,18 @@ def _serves_the_example(
     )
 
 
-def least_declared(ir: KernelIR, extents: Extents, value: Value, target: Target) -> Expr:
+def _block(found: SharedLoops, tile: str) -> Expr:
+    """Elements of a turn."""
+    return (
+        Expr.sym(found.rolled) if found.rolled else found.region.tiles[tile].block.substitute(found.region.hints)
+    ).max(1)
+
+
+def least_declared(ir: KernelIR, extents: Extents, joined: Joined, target: Target) -> Expr:
     """Bytes of shared memory that the texts of a sum declare where each hands on one register a thread at a time."""
     threads = NUM_WARPS.symbol(ir) * target.warp_size
-    box = (threads * itemsize(value.type.dtype)).max(LEAST_BOX)
-    return texts(extents.elements(value.dims), threads, len(value.dims)) * box * 2
+    box = (threads * itemsize(joined.dtype)).max(LEAST_BOX)
+    return texts(extents.elements(joined.dims), threads, len(joined.dims)) * box * 2
 
 
 def texts(elements: Expr, threads: Expr, axes: int) -> Expr:
@@ -109,12 +117,12 @@ def texts(elements: Expr, threads: Expr, axes: int) -> Expr:
 
 def boxes(ir: KernelIR, knobs: Mapping[str, Knob]) -> Expr:
     """Bytes of shared memory that blocks hand sums on by, beside all else."""
-    found = shared_loop(ir)
+    found = shared_loops(ir)
     name = LOOP_CTAS.name(loop_site(ir, found.tile)) if found is not None else ""
     return Expr.sym(name).ne(1) * BOXES if name in knobs else Expr.of(0)
 
 
-def _found(ir: KernelIR, target: Target) -> SharedLoop | None:
-    """The loop that has the knob; None where none has, as one of a single turn."""
-    found = shared_loop(ir) if target.has_clusters else None
-    return found if found is not None and tile_length(found.region, found.tile) > 1 else None
+def _found(ir: KernelIR, target: Target) -> SharedLoops | None:
+    """The loops that have the knob; None where there are none, or none of several turns."""
+    found = shared_loops(ir) if target.has_clusters else None
+    return found if found is not None and any(tile_length(found.region, t) > 1 for t in found.tiles) else None

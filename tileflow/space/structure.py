@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..config import Config
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
-from ..passes.cluster_loops import shared_loop
+from ..passes.cluster_loops import shared_loops
 from ..passes.roll import rollable
 from ..passes.spread import spreadable
 from ..passes.structural_choice import StructuralChoice
@@ -42,7 +42,7 @@ def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
         ),
         cluster_loops=tuple(
             (found.tile, n)
-            for found in (shared_loop(ir),)
+            for found in (shared_loops(ir),)
             if found is not None and (n := LOOP_CTAS.chosen(config, loop_site(ir, found.tile))) > 1
         ),
     )

@@ -85,8 +85,8 @@ def compiled(name: str, one: Any) -> Row:
 
 
 def called(one: Any, args: Sequence[Any]) -> str:
-    """Call the kernel and its reference, each on copies of the arguments: it may store into them. A reference that loops
-    over elements has the small ones. Returns what is wrong with the result."""
+    """Call the kernel and its reference, each on copies of the arguments: it may store into them. Where the reference
+    loops over elements, they are the small ones. Returns what is wrong with the result."""
     if one.loops:
         args = one.arguments("small", next(tensors(args)).device)
     mine, theirs = copy.deepcopy(args), copy.deepcopy(args)

@@ -110,8 +110,9 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
             assert text.startswith("barrier.cluster") and len(waited) == 1
             return cluster.barrier.wait()
         found = cluster.exchanged(len(waited), rank, args[0])
-        if "gives0" in text:  # put together in pairs; only the first block may look at that
-            return _put_together(found, text) if rank == 0 else torch.full_like(args[0], -(2**20))
+        if "there0" in text:  # put together in pairs; only blocks that take may look at that
+            is_taker = rank == 0 or "gives0" not in text
+            return _put_together(found, text) if is_taker else torch.full_like(args[0], -(2**20))
         assert args[0].numel() == 1
         (room,) = (int(size) for size in re.findall(r"box\[(\d+)\]", text))
         assert cluster.parts * args[0].element_size() <= room and len(dtype) == constraints.count("=")
@@ -135,7 +136,7 @@ _TWO = {"add": torch.add, "mul": torch.mul, "max": torch.maximum, "min": torch.m
 
 def _put_together(values: list[torch.Tensor], text: str) -> torch.Tensor:
     """All of them in one, as the text does it: neighbours first."""
-    (instruction,) = set(re.findall(r"@takes\d+ (add|mul|max|min)\.", text))
+    (instruction,) = set(re.findall(r"\b(add|mul|max|min)\.[\w.]+ \$", text))
     two = _TWO[instruction]
     while len(values) > 1:
         values = [two(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
@@ -173,6 +174,7 @@ def _language(block: int) -> SimpleNamespace:
         maximum=lambda a, b, propagate_nan=None: torch.maximum(a, b),
         minimum=lambda a, b, propagate_nan=None: torch.minimum(a, b),
         PropagateNan=SimpleNamespace(ALL=None),
+        abs=torch.abs,
         exp2=torch.exp2,
         exp=torch.exp,
         log=torch.log,
@@ -186,5 +188,6 @@ def _language(block: int) -> SimpleNamespace:
         join=lambda a, b: torch.stack(torch.broadcast_tensors(a, b), -1),
         reshape=lambda value, shape: value.reshape(shape),
         uint32=torch.int64,  # words that are not negative
-        **{name: getattr(torch, name) for name in ("float32", "float64", "int32", "int64")},
+        int1=torch.bool,
+        **{name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64", "int32", "int64")},
     )

@@ -98,6 +98,8 @@ def _computed(name: str, given: list[Any]) -> Any:
             return where, at + a * b
         case "and", [a, b]:
             return a & b
+        case "xor", [a, b]:
+            return a ^ b
         case "setp", [a, b]:
             return a == b
         case "sub", [a, b]:

@@ -63,6 +63,67 @@ def whole_softmax(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
+def column_softmax(x: Tensor) -> Tensor:
+    """Columns that are read again, and stored, after their sum."""
+    out = torch.empty_like(x)
+    for tile_n in tfl.tile(x.size(1)):
+        out[:, tile_n] = torch.softmax(x[:, tile_n].float(), 0)
+    return out
+
+
+@tileflow.kernel
+def column_variances(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two passes, of which the second one needs what the first one found, and a number of each."""
+    mean, out = (torch.empty(x.size(1), device=x.device) for _ in range(2))
+    for tile_n in tfl.tile(x.size(1)):
+        column = x[:, tile_n].float()
+        centre = column.mean(0)
+        mean[tile_n] = centre
+        out[tile_n] = (column - centre[None, :]).square().mean(0)
+    return mean, out
+
+
+@tileflow.kernel
+def column_facts(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """What blocks put together of places, of bools and of halves."""
+    high, low = (torch.empty(x.size(1), dtype=torch.int64, device=x.device) for _ in range(2))
+    some, every = (torch.empty(x.size(1), dtype=torch.bool, device=x.device) for _ in range(2))
+    total = torch.empty(x.size(1), dtype=x.dtype, device=x.device)
+    for tile_n in tfl.tile(x.size(1)):
+        column = x[:, tile_n]
+        high[tile_n], low[tile_n] = column.argmax(0), column.argmin(0)
+        some[tile_n], every[tile_n] = (column > 3).any(0), (column < 3).all(0)
+        total[tile_n] = column.sum(0)
+    return high, low, some, every, total
+
+
+@tileflow.kernel
+def number(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A sum of all that there is, and whether any is large."""
+    out, some = torch.empty(1, device=x.device), torch.empty(1, dtype=torch.bool, device=x.device)
+    for n in tfl.grid(1):
+        out[n] = x[:].float().sum()
+        some[n] = (x[:] > 3).any()
+    return out, some
+
+
+@tileflow.kernel
+def looped_variances(x: Tensor) -> Tensor:
+    """The same by loops of the author's."""
+    out = torch.empty(x.size(1), device=x.device)
+    for tile_n in tfl.tile(x.size(1)):
+        total = tfl.zeros([tile_n])
+        for tile_k in tfl.tile(x.size(0)):
+            total += x[tile_k, tile_n].sum(0)
+        centre = total / x.size(0)
+        squares = tfl.zeros([tile_n])
+        for tile_k in tfl.tile(x.size(0)):
+            squares += (x[tile_k, tile_n] - centre[None, :]).square().sum(0)
+        out[tile_n] = squares / x.size(0)
+    return out
+
+
+@tileflow.kernel
 def continued(x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     """Sums that begin with a number of each row, one of them with what is taken from it."""
     up, down = torch.empty_like(start), torch.empty_like(start)
@@ -225,6 +286,45 @@ def whole_with_a_branch_behind(x: Tensor, y: Tensor) -> Tensor:
         out[tile_m] = x[tile_m, :].sum(1)
         if tile_m.begin == 0:
             tfl.atomic_add(y, [tile_m], 1.0)
+    return out
+
+
+@tileflow.kernel
+def written_in_place(x: Tensor) -> Tensor:
+    """A last loop that writes what the first one has read."""
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].sum(1)
+        for tile_k in tfl.tile(x.size(1)):
+            x[tile_m, tile_k] = x[tile_m, tile_k] - total[:, None]
+    return x
+
+
+@tileflow.kernel
+def written_before(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A loop that writes before the one that sums."""
+    out, sums = torch.empty_like(x), torch.empty(x.size(0), device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        for tile_k in tfl.tile(x.size(1)):
+            out[tile_m, tile_k] = x[tile_m, tile_k] * 2
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].sum(1)
+        sums[tile_m] = total
+    return out, sums
+
+
+@tileflow.kernel
+def loops_in_turns(x: Tensor) -> Tensor:
+    """A loop whose turns have loops."""
+    out = torch.empty(x.size(0), device=x.device)
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            for tile_j in tfl.tile(tile_k.begin, x.size(1)):
+                total += x[tile_m, tile_j].sum(1)
+        out[tile_m] = total
     return out
 
 

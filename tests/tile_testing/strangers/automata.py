@@ -90,7 +90,13 @@ def fuzzy_ref(text: Any, mask: Any, length: Any, errors: int) -> Any:
     return count
 
 
-@stranger(make_patterns, fuzzy_ref, {"texts": 7, "n": 11, "patterns": 3}, {"texts": 16384, "n": 1000, "patterns": 64}, loops=True)
+@stranger(
+    make_patterns,
+    fuzzy_ref,
+    {"texts": 7, "n": 11, "patterns": 3},
+    {"texts": 16384, "n": 1000, "patterns": 64},
+    loops=True,
+)
 @tileflow.kernel
 def fuzzy_matches(text, mask, length, errors: tfl.constexpr):
     """Wu and Manber, 1992: how often each pattern is met with at most so many errors, a bit for each of its letters."""

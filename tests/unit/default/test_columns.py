@@ -104,5 +104,8 @@ def test_turns_that_exchange_more_than_sums_keep_their_warps() -> None:
 
 @pytest.mark.parametrize("rows", [1 << 20, 100_000])
 def test_a_run_that_does_not_fit_is_shorter_and_not_one_column(rows: int) -> None:
-    """32 columns beside 4096 rows are more than shared memory holds; a column alone reads whole sectors."""
-    assert default(places, rows, 256, torch.float32)["block:t"] == 8
+    """32 columns beside 4096 rows are more than shared memory holds; a column alone reads whole sectors. Of a card
+    without clusters, which share the turns of such columns else."""
+    assert default(places, rows, 256, torch.float32, "b200")["block:t"] == 8
+    shared = default(places, rows, 256, torch.float32)
+    assert (shared["block:t"], shared["loop:argmax#0.ctas"]) == (16, 8)

@@ -15,11 +15,17 @@ from hypothesis import strategies as st
 from tile_testing.fakes import cluster_emulation, ptx_blocks
 from tile_testing.kernels.summing_kernels import (
     column_extrema,
+    column_facts,
+    column_softmax,
     column_sums,
+    column_variances,
     continued,
+    looped_variances,
+    number,
     peaks,
     row_products,
     row_sums,
+    two_loops,
     whole_columns,
     whole_extrema,
     whole_rows,
@@ -44,7 +50,7 @@ EXACT = ("sum", "prod")  # that float64 has an instruction for
 def shared(lowered: Lowered, ctas: int, turn: int = 64) -> Config:
     """The default with turns of so many elements, or of the fewest that there are, dealt to ``ctas`` blocks."""
     (knob,) = (k.name for k in lowered.space.knobs if k.name.startswith("loop:") and k.name.endswith(".ctas"))
-    cut = [k for k in lowered.space.knobs if k.name == "block:tile_k" or k.role == "reduction"]
+    cut = [k for k in lowered.space.knobs if k.name.startswith("block:tile_k") or k.role == "reduction"]
     turns = {k.name: turn if k.allows(turn) else min(c for c in k.choices if c) for k in cut}
     config = lowered.space.repair(lowered.default.with_({**turns, knob: ctas}))
     assert config[knob] == ctas
@@ -57,27 +63,35 @@ def shared(lowered: Lowered, ctas: int, turn: int = 64) -> Config:
     count=st.integers(1, 64),
     warps=st.sampled_from([1, 4, 16]),
     reduction=st.sampled_from([(fn, t) for fn in TOGETHER for t in REGISTERS if t != "float64" or fn in EXACT]),
+    to_all=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_the_first_block_has_each_register_put_together(
-    parts: int, count: int, warps: int, reduction: tuple[str, str], seed: int
+    parts: int, count: int, warps: int, reduction: tuple[str, str], to_all: bool, seed: int
 ) -> None:
     """Of some of a block's threads, in any order between barriers; no two meet in a word between two barriers."""
     fn, dtype = reduction
-    text, size = reduce_text(parts, fn, dtype, count, warps * 32), REGISTERS[dtype][2]
+    text, size = reduce_text(parts, fn, dtype, count, warps * 32, to_all=to_all), REGISTERS[dtype][2]
     (room,) = map(int, re.findall(r"box\[(\d+)\]", text))
     assert room <= BOXES or count == 1
     order = random.Random(seed)
     own = {(p, t): [order.randrange(1000) for _ in range(count)] for p in range(parts) for t in (0, 1, warps * 32 - 1)}
     wanted = {t: [TOGETHER[fn](own[p, t][r] for p in range(parts)) for r in range(count)] for _, t in own}
     ptx_blocks.run(text, own, size, order)
-    assert {t: found for (p, t), found in own.items() if p == 0} == wanted
+    for block in range(parts if to_all else 1):
+        assert {t: found for (p, t), found in own.items() if p == block} == wanted
 
 
 def test_floats_are_added_in_pairs() -> None:
     own = {(p, 0): [v] for p, v in enumerate([1.0, 1e17, -1e17, 1.0])}
     ptx_blocks.run(reduce_text(4, "sum", "float64", 1, 32), own, 8, random.Random(0))
     assert own[0, 0] == [(1.0 + 1e17) + (-1e17 + 1.0)]
+
+
+def test_all_blocks_have_the_same_bits() -> None:
+    own = {(p, 0): [v] for p, v in enumerate([1.0, 1e17, -1e17, 1.0, 3.0, -1e17, 0.1, 7.0])}
+    ptx_blocks.run(reduce_text(8, "sum", "float64", 1, 32, to_all=True), own, 8, random.Random(0))
+    assert len({tuple(found) for found in own.values()}) == 1
 
 
 @pytest.mark.parametrize("fn", ["max", "min"])
@@ -102,6 +116,19 @@ NEAR_ONE = 1 + LONG / 100
 LONGER = torch.randn(5, 4200)  # whole dimensions have turns of 128 at least
 HOLES = LONGER.clone()
 HOLES[2, 777] = torch.nan
+TALL = LONGER.T.contiguous()
+VARIANCES, HALVES = TALL.var(0, correction=0), TALL.bfloat16()
+SUNKEN = TALL.clone()
+SUNKEN[:, 1], SUNKEN[17:4100, 2], SUNKEN[5, 3] = -torch.inf, -torch.inf, torch.nan
+FACTS = {"floats": TALL, "halves": (TALL * 4).round().half(), "ints": (TALL * 9).int(), "infinities": SUNKEN}
+
+
+def facts(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What ``column_facts`` gives."""
+    some, every, total = (x > 3).any(0), (x < 3).all(0), x.float().sum(0).to(x.dtype)
+    return {"high": x.argmax(0), "low": x.argmin(0), "some": some, "every": every, "total": total}
+
+
 CASES = [
     pytest.param(row_sums, {"x": LONG}, {"out": LONG.sum(1)}, id="rows"),
     pytest.param(row_sums, {"x": (LONG * 9).long()}, {"out": (LONG * 9).long().sum(1)}, id="ints"),
@@ -131,6 +158,16 @@ CASES = [
     ),
     pytest.param(whole_extrema, {"x": HOLES.T.contiguous()}, {"out": HOLES.amax(1)}, id="whole extrema"),
     pytest.param(row_products, {"x": NEAR_ONE}, {"out": NEAR_ONE.prod(1)}, id="products"),
+    pytest.param(column_softmax, {"x": TALL}, {"out": torch.softmax(TALL, 0)}, id="softmax"),
+    pytest.param(column_softmax, {"x": HALVES}, {"out": torch.softmax(HALVES.float(), 0)}, id="softmax of halves"),
+    pytest.param(column_softmax, {"x": SUNKEN}, {"out": torch.softmax(SUNKEN, 0)}, id="softmax of infinities"),
+    pytest.param(column_variances, {"x": TALL}, {"mean": TALL.mean(0), "out": VARIANCES}, id="variances"),
+    pytest.param(looped_variances, {"x": TALL}, {"out": VARIANCES}, id="variances in loops"),
+    pytest.param(
+        number, {"x": TALL[:, 0]}, {"out": TALL[:, 0].sum()[None], "some": (TALL[:, 0] > 3).any()[None]}, id="number"
+    ),
+    pytest.param(two_loops, {"x": LONG}, {"out": LONG - LONG.sum(1, keepdim=True)}, id="a loop that writes"),
+    *(pytest.param(column_facts, {"x": x}, facts(x), id=f"facts of {name}") for name, x in FACTS.items()),
 ]
 
 
@@ -152,7 +189,8 @@ def test_values_of_fewer_turns_than_blocks(ctas: int) -> None:
 
 def check(lowered: Lowered, config: Config, args: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
     source, *_ = lowered.emit(config)
-    outputs = {name: torch.full_like(want, -1, dtype=args["x"].dtype) for name, want in wanted.items()}
+    tensor = lowered.regions[0].tensor
+    outputs = {n: torch.full_like(want, -1, dtype=getattr(torch, tensor(n).torch_dtype)) for n, want in wanted.items()}
     hints = lowered.regions[0].hints
     given = cluster_emulation.bound(source, {**args, **outputs}, hints)
     cluster_emulation.run(source, given, source.grid[0].evaluate(hints))

@@ -423,3 +423,22 @@ def test_equal_elements_keep_their_order_as_plain_python_too() -> None:
     got = orders.run_eagerly(torch.zeros(1, 64))
     assert [list(range(64))] * 4 == [order[0].tolist() for order in got[:4]]
     assert got[4][0].tolist() == [0, 1, 2, 3, 4]
+
+
+MADE: list[torch.Tensor] = []
+
+
+@tileflow.kernel
+def constants(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        MADE[:] = [torch.tensor([1.0, 2.0]), torch.as_tensor(3), torch.scalar_tensor(2.0), torch.eye(2)]
+        MADE.extend([torch.linspace(0, 1, 3), torch.zeros(3), torch.arange(3), torch.full([2], 1.0)])
+        out[t] = x[t]
+    return out
+
+
+def test_what_device_code_makes_is_on_the_kernels_device() -> None:
+    """A kernel with a list of numbers compiled, and its own text, as the reference of a tuning, met two devices."""
+    constants.run_eagerly(torch.empty(4, device="meta"))
+    assert {made.device.type for made in MADE} == {"meta"}
