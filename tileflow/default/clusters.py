@@ -5,15 +5,22 @@ its elements: that second read is what a cluster saves. Measured on an H200 (doc
 of long rows*): 8 blocks of 8 warps have 1.07 to 1.47 times the loop's speed for rows of 65536 and 131072 float32 or
 bfloat16, of softmax, norms and a loss with its gradient. Rows that do not begin at multiples of 16 bytes had 0.75 to
 1.13 times, 32768 elements 0.78, 262144 bfloat16 0.89: those keep their loop.
+
+A row that lies across memory, a column, is one element of each sector that is read, which must wait in the second-level
+cache for the programs of its neighbours: the variances of 8 columns of 65536 float32 took 8 us so and 20 by loops that
+clusters share, those of 256 of 100000 230 us (H100, by hand, 2026-11-27).
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from ..config import Choice
+from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.pressure import live_tiles
-from ..ir.types import itemsize
+from ..ir.types import Dim, itemsize
 from ..passes.clusters import Row, clustered_row
 from ..passes.roll import roll
 from ..space.clusters import cluster_refusal
@@ -27,6 +34,7 @@ LANES = (1 << 16, 1 << 17)  # of a row
 DTYPES = ("float32", "bfloat16", "float16")  # of what is loaded
 FULL = 0.75  # of the lanes, at least: 100000 of 131072 are. Of emptier ones blocks would have nothing to do
 ALIGNED = 16  # bytes that rows begin at multiples of
+KEPT = 1 << 23  # bytes of tensors whose rows lie across memory
 MOST_TILES = 4  # of the row, live at once, as layer_norm has; of five nothing was measured
 
 
@@ -43,12 +51,26 @@ def cluster_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     (dtype,) = loaded
     if dtype not in DTYPES or length * itemsize(dtype) % ALIGNED:
         return {}
-    if live_tiles(ir) > MOST_TILES:
+    if live_tiles(ir) > MOST_TILES or _lies_across(ir, row.dim):
         return {}
     if _loads(roll(ir, row.site)) <= _loads(ir):
         return {}  # a loop reads the row once as well
     rows = {block.name: 1 for block in ir.blocks if BLOCK.matches(block.name)}
     return {**rows, row.site: 0, CTAS.name(ir): BLOCKS, NUM_WARPS.name(ir): WARPS}
+
+
+def _lies_across(ir: KernelIR, dim: Dim) -> bool:
+    """Whether rows lie across memory in tensors that are more than the second-level cache keeps for all programs."""
+    across = 0
+    for op in ir.walk():
+        if op.kind is not OpKind.LOAD or dim not in op.output.dims:
+            continue
+        access = AccessAttrs.of(op)
+        tensor, axis = ir.tensor(access.tensor), op.output.dims.index(dim)
+        along = [i for i, item in enumerate(access.index) if getattr(item, "axis", None) == axis]
+        if any(tensor.strides[i].constant != 1 for i in along):
+            across += prod(ir.hint(extent) for extent in tensor.shape) * itemsize(tensor.dtype)
+    return across > KEPT
 
 
 def _loads(ir: KernelIR) -> int:

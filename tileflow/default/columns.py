@@ -15,7 +15,7 @@ from ..ir.op_table import OPS
 from ..ir.opdef import Trait
 from ..ir.pressure import live_tiles
 from ..ir.types import Dim, itemsize
-from ..passes.cluster_loops import shared_loops
+from ..passes.cluster_loops import SharedLoops, shared_loops
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .sizes import block_symbols, known_ends, pow2, programs
@@ -79,10 +79,17 @@ def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         return {}
     return {
         column: block,
-        **dict.fromkeys(pieces, max(PIECE // (block * pow2(live_tiles(found.region))), 1)),
+        **dict.fromkeys(pieces, max(PIECE // (block * pow2(_held(found) if found.rolled else live_tiles(ir))), 1)),
         NUM_WARPS.name(ir): WARPS,
         NUM_STAGES.name(ir): STAGES,
     }
+
+
+def _held(found: SharedLoops) -> int:
+    """How many tiles of a turn's size a thread holds at a time, in the loop that has most: what it carries, and loads
+    beyond the first."""
+    loads = [sum(op.kind is OpKind.LOAD for op in walk(loop.regions[0])) for loop in found.loops]
+    return max(len(loop.outputs) + max(n - 1, 0) for loop, n in zip(found.loops, loads, strict=True))
 
 
 def reduced_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:

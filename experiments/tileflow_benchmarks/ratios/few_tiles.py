@@ -1,5 +1,5 @@
 """Launches of few tiles with long sums, under their default configs, beside torch's: products of few rows and columns,
-and sums and largest numbers of few rows or columns.
+sums and largest numbers of few rows or columns, and more that is found of whole columns.
 
     python -m tileflow_benchmarks.ratios.few_tiles --out DIR [--only WORDS]   on a GPU
     python -m tileflow_benchmarks.ratios.few_tiles --out DIR --dry-run        builds only, without one
@@ -10,6 +10,7 @@ cluster of several (:mod:`tileflow.passes.cluster_loops`), and torch's call are 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,6 +112,57 @@ def whole_column_peaks(x):  # type: ignore[no-untyped-def]
     return out
 
 
+@tileflow.kernel
+def whole_column_places(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): where each column's largest number is."""
+    out = torch.empty(x.size(1), dtype=torch.int64, device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        out[columns] = x[:, columns].argmax(0)
+    return out
+
+
+@tileflow.kernel
+def whole_column_truths(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): whether each column has a number above 4."""
+    out = torch.empty(x.size(1), dtype=torch.bool, device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        out[columns] = (x[:, columns] > 4).any(0)
+    return out
+
+
+@tileflow.kernel
+def whole_column_logs(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): the logarithm of each column's sum of exponentials."""
+    out = torch.empty(x.size(1), device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        out[columns] = torch.logsumexp(x[:, columns].float(), 0)
+    return out
+
+
+@tileflow.kernel
+def whole_column_variances(x):  # type: ignore[no-untyped-def]
+    """(rows, columns): each column's variance."""
+    out = torch.empty(x.size(1), device=x.device)
+    for columns in tfl.tile(x.size(1)):
+        out[columns] = x[:, columns].float().var(0)
+    return out
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x if x.dtype is torch.float64 else x.float()
+
+
+# what torch finds along an axis, by the last word of a kernel's name
+_PEERS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "sums": lambda x, axis: x.sum(axis, dtype=_wide(x[:0]).dtype),
+    "peaks": lambda x, axis: _wide(x.amax(axis)),
+    "places": lambda x, axis: x.argmax(axis),
+    "truths": lambda x, axis: (x > 4).any(axis),
+    "logs": lambda x, axis: torch.logsumexp(_wide(x), axis),
+    "variances": lambda x, axis: _wide(x).var(axis),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class FewTiles:
     """One call. ``sizes``: rows, columns and what a product sums over. ``layout``: of a product's operands, as in
@@ -137,10 +189,8 @@ class FewTiles:
         """Return what the kernel is timed beside."""
         if self.layout:
             return torch.matmul
-        axis = int("row_" in self.kernel.rpartition(":")[2])
-        if self.kernel.endswith("peaks"):
-            return lambda x: x.amax(axis).to(torch.float64 if x.dtype is torch.float64 else torch.float32)
-        return lambda x: x.sum(axis, dtype=torch.float64 if x.dtype is torch.float64 else torch.float32)
+        name = self.kernel.rpartition(":")[2]
+        return functools.partial(_PEERS[name.rpartition("_")[2]], axis=int("row_" in name))
 
     def args(self, device: str) -> tuple[torch.Tensor, ...]:
         """Return random arguments on ``device``."""
@@ -169,9 +219,16 @@ _SUMS = [(f"{whole}row_sums", size) for whole in ("", "whole_") for size in _LON
 _SUMS += [(f"{whole}column_sums", size) for whole in ("", "whole_") for size in _TALL]
 _PEAKS = [("row_peaks", size) for size in _LONG]
 _PEAKS += [(f"{whole}column_peaks", size) for whole in ("", "whole_") for size in _TALL]
+_FOUND = [(f"whole_column_{what}", size) for what in ("places", "truths", "logs", "variances") for size in _TALL]
 CASES = (
     *(FewTiles(_PRODUCT, dtype, s, layout) for dtype in _WORST for s in _PRODUCTS for layout in ("NN", "NT", "TN")),
     *(FewTiles(f"{_HERE}{name}", dtype, size) for dtype in _WORST for name, size in (*_SUMS, *_PEAKS)),
+    *(
+        FewTiles(f"{_HERE}{name}", dtype, size)
+        for dtype in _WORST
+        for name, size in _FOUND
+        if dtype is torch.float32 or not name.endswith("places")  # halves have the largest number in several places
+    ),
 )
 
 
