@@ -37,7 +37,7 @@ SEVERAL = {  # the kernel, the shape of what it takes, and what it gives of that
     "variances in loops": (looped_variances, TALL, lambda x: x.float().var(0, correction=0)),
     "facts": (column_facts, TALL, lambda x: (x.argmax(0), x.argmin(0), (x > 3).any(0), (x < 3).all(0), x.sum(0))),
     "a number": (number, (100_001,), lambda x: (x.float().sum()[None], (x > 3).any()[None])),
-    "a loop that writes": (two_loops, (300, 4001), lambda x: x - x.float().sum(1, keepdim=True)),
+    "a loop that writes": (two_loops, (300, 4001), lambda x: (x - x.float().sum(1, keepdim=True)).to(x.dtype)),
 }
 
 
