@@ -79,7 +79,7 @@ def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         return {}
     return {
         column: block,
-        **dict.fromkeys(pieces, max(PIECE // (block * pow2(_held(found) if found.rolled else live_tiles(ir))), 1)),
+        **dict.fromkeys(pieces, max(PIECE // (block * pow2(_held(found))), 1)),
         NUM_WARPS.name(ir): WARPS,
         NUM_STAGES.name(ir): STAGES,
     }

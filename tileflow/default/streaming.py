@@ -22,7 +22,7 @@ from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
 from .columns import reduced_column_config, summed_column_config, tall_dims
-from .exchanges import column_config, exchange_config, lone_warp_config, row_warp_config
+from .exchanges import column_config, exchange_config, lone_warp_config, rounds_config, row_warp_config
 from .gathers import gather_config
 from .lanes import crossing_config, own_rows_config
 from .pairs import pair_config, pair_limits
@@ -135,7 +135,8 @@ def _of_its_loops(
     own = _of_a_kind(ir, sizes, target)
     if not (own or is_ragged or any(wanted[site] for site in rollable(ir))):
         exchanging = (ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
-        own = row_warp_config(*exchanging) or column_config(*exchanging) or exchange_config(*exchanging)
+        rules = (row_warp_config, column_config, exchange_config, rounds_config)
+        own = next(filter(None, (rule(*exchanging) for rule in rules)), {})
     if not (own or is_ragged or carries_chunks(ir) or wanted[NUM_WARPS.name(ir)] != MIN_WARPS):
         own = _loops_filled(ir, sizes, target)
     own |= neighbour_config(ir, sizes, {**wanted, **own}[NUM_WARPS.name(ir)], target)
