@@ -10,7 +10,6 @@ cluster of several (:mod:`tileflow.passes.cluster_loops`), and torch's call are 
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -190,7 +189,8 @@ class FewTiles:
         if self.layout:
             return torch.matmul
         name = self.kernel.rpartition(":")[2]
-        return functools.partial(_PEERS[name.rpartition("_")[2]], axis=int("row_" in name))
+        find, axis = _PEERS[name.rpartition("_")[2]], int("row_" in name)
+        return lambda x: find(x, axis)
 
     def args(self, device: str) -> tuple[torch.Tensor, ...]:
         """Return random arguments on ``device``."""
