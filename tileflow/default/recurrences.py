@@ -35,7 +35,7 @@ FEWEST_ELEMENTS = 4  # of a lane, where a program has more warps than its sums w
 SHARING_ELEMENTS = 16  # of a lane, of tiles for which turns load numbers alone
 MOST_OF_A_LANE = 8  # numbers that a lane sums by itself
 ASYNC_BYTES = 4  # that a lane copies at least, for a copy that need not be waited for
-_SUMS = ("add", "maximum", "minimum", "mul")
+_SUMS = ("add", "maximum", "minimum", "mul", "bitwise_or", "bitwise_and", "bitwise_xor", "logical_or", "logical_and")
 
 
 def recurrences(ir: KernelIR) -> list[Op]:

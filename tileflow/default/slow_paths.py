@@ -8,33 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from operator import mul
 
 from ..config import Choice
 from ..ir.attributes import PointwiseAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
+from ..ir.types import itemsize
 from ..space.knobs import NUM_WARPS
 from ..target import Target
 from .sizes import pow2
 
-MANY = 8  # elements of a lane
+MANY = 8  # registers of a lane's elements: one of float32, two of float64
+_REGISTER = 4  # bytes
 MOST_WARPS = 16
 _TURNING = ("sin", "cos")
 
 
 def slow_path_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
     """Twice the warps where a lane computes many sines. Six kernels take 0.62 to 0.96 of their time so (H100, by hand,
-    2026-11-27; docs/explanations/defaults.md). ``wanted``: the blocks and warps without this rule."""
+    2026-11-27; docs/explanations/defaults.md); one in float64, of half as many, 0.62. ``wanted``: the blocks and warps
+    without this rule."""
     warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
     if target.vendor != "nvidia" or not isinstance(warps, int) or 2 * warps > MOST_WARPS:
         return {}
     lanes = warps * target.warp_size
-    return {NUM_WARPS.name(ir): 2 * warps} if _elements(ir, wanted) >= MANY * lanes else {}
+    return {NUM_WARPS.name(ir): 2 * warps} if _registers(ir, wanted) >= MANY * lanes else {}
 
 
-def _elements(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
-    """Elements of the largest tile of sines or cosines; 0 where there is none."""
+def _registers(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
+    """Registers of the largest tile of sines or cosines; 0 where there is none."""
     chosen = {name: size for name, size in wanted.items() if isinstance(size, int)}
     sizes = {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **chosen}
     turning = [op.output for op in ir.walk() if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _TURNING]
-    return max((prod(pow2(d.extent.evaluate(sizes)) for d in v.dims) for v in turning), default=0)
+    counts = (prod(pow2(d.extent.evaluate(sizes)) for d in v.dims) for v in turning)
+    words = (max(itemsize(v.type.dtype) // _REGISTER, 1) for v in turning)
+    return max(map(mul, counts, words), default=0)

@@ -81,3 +81,23 @@ def test_a_row_s_weight_leaves_its_block_as_it_is() -> None:
     """A load of both, a store of both, and one or two along the row: no tile of pairs."""
     it = ALL["lstm_cell"].kernel.lower((meta(8192, 4096), meta(4096), meta(8192, 1024)), H200)
     assert chosen(it, "block:tile_b", "block:tile_h") == (1, 1024)
+
+
+@tileflow.kernel
+def collected(x, rule):
+    """Which of many rules' bits each number has, all of them put together."""
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        a = x[t]
+        found = torch.zeros_like(a)
+        for r in range(rule.size(0)):
+            found |= (a >> rule[r]) & 1
+        out[t] = found
+    return out
+
+
+def test_bits_that_are_put_together_are_no_recurrence() -> None:
+    """A chart of 16384 sentences took 7.4 ms by one warp with turns ahead, 5.6 by four (H100, by hand, 2026-11-27)."""
+    x, rule = torch.empty(16384, dtype=torch.int32, device="meta"), torch.empty(60, dtype=torch.uint8, device="meta")
+    it = collected.lower((x, rule), target("nvidia-h100-sxm"))
+    assert not recurrences(it.regions[0]) and it.default["num_warps"] == 4
