@@ -125,7 +125,17 @@ def _refusal(ir: KernelIR, loop: Op) -> str:
         return ""
     if body.params or loop is not [op for op in ir.body.ops if op.kind is OpKind.FOR][-1]:
         return f"{seen_of(loop)} before its end would be done by every block"
-    return meeting_turns(ir, loop, name)
+    return meeting_turns(ir, loop, name) or _written_behind(ir, loop)
+
+
+def _written_behind(ir: KernelIR, loop: Op) -> str:
+    """What the first block would write behind a loop that writes, for which no block waits."""
+    read = {path for op in walk(loop.regions[0]) for path in effects_of(op).reads}
+    behind = Block((), ir.body.ops[ir.body.ops.index(loop) + 1 :], ())
+    for op in walk(behind):
+        if any(not read.isdisjoint(ir.sharing(path)) for path in effects_of(op).writes):
+            return f"{op.kind} behind it, of what other blocks' turns may still read"
+    return ""
 
 
 class _Planned:

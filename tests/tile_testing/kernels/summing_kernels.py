@@ -302,6 +302,20 @@ def written_in_place(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
+def written_behind(x: Tensor) -> Tensor:
+    """What a last loop reads, written behind it: by a block that may be ahead of the others."""
+    out = torch.empty_like(x)
+    for tile_m in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_m])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile_m, tile_k].sum(1)
+        for tile_k in tfl.tile(x.size(1)):
+            out[tile_m, tile_k] = x[tile_m, tile_k] - total[:, None]
+        x[tile_m, 0] = total
+    return out
+
+
+@tileflow.kernel
 def written_before(x: Tensor) -> tuple[Tensor, Tensor]:
     """A loop that writes before the one that sums."""
     out, sums = torch.empty_like(x), torch.empty(x.size(0), device=x.device)

@@ -149,6 +149,7 @@ def test_what_a_sum_begins_with_is_added_once() -> None:
         (kernels.stored_each_turn, "store before its end would be done by every block"),
         (kernels.stored_before, "atomic before its end would be done by every block"),
         (kernels.written_in_place, "load of x names elements that another turn writes"),
+        (kernels.written_behind, "store behind it, of what other blocks' turns may still read"),
         (kernels.written_before, "store before its end would be done by every block"),
         (kernels.loops_in_turns, "loops inside of others"),
     ],
