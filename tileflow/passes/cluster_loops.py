@@ -20,7 +20,7 @@ from ..ir.attributes import PointwiseAttrs, ReduceAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, once, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
-from ..ir.types import ONE, Dim, Value
+from ..ir.types import ONE, Dim, Value, is_float
 from .folds import COMBINE, HALVES, folded
 from .makers import function_of
 from .roll import ROW, roll, rollable
@@ -209,9 +209,12 @@ def lane_axis(value: Value, site: str) -> int | None:
 
 
 def joined_dtype(op: Op) -> str:
-    """In which dtype blocks put together what a reduction of lanes gives: half types as the lanes are."""
+    """In which dtype blocks put together what a reduction of lanes gives: half types as the lanes are, ints of few bits
+    and bools as int32."""
     own, lanes = op.output.type.dtype, op.values[0].type.dtype
-    return own if own in SHARED else lanes if own in HALVES else "int32"
+    if own in HALVES:
+        return lanes
+    return own if own in SHARED or is_float(own) else "int32"
 
 
 def _is_lanes(dim: Dim | None, site: str) -> bool:

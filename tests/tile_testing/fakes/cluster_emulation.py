@@ -180,6 +180,7 @@ def _language(block: int) -> SimpleNamespace:
         log=torch.log,
         log2=torch.log2,
         rsqrt=torch.rsqrt,
+        sqrt=torch.sqrt,
         where=lambda c, a, b: torch.where(torch.as_tensor(c), torch.as_tensor(a), torch.as_tensor(b)),
         full=lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),
         broadcast_to=lambda value, shape: value.broadcast_to(shape),
@@ -189,5 +190,6 @@ def _language(block: int) -> SimpleNamespace:
         reshape=lambda value, shape: value.reshape(shape),
         uint32=torch.int64,  # words that are not negative
         int1=torch.bool,
-        **{name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64", "int32", "int64")},
+        **{name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64")},
+        **{name: getattr(torch, name) for name in ("int8", "uint8", "int16", "int32", "int64")},
     )

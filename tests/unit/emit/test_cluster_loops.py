@@ -121,11 +121,13 @@ VARIANCES, HALVES = TALL.var(0, correction=0), TALL.bfloat16()
 SUNKEN = TALL.clone()
 SUNKEN[:, 1], SUNKEN[17:4100, 2], SUNKEN[5, 3] = -torch.inf, -torch.inf, torch.nan
 FACTS = {"floats": TALL, "halves": (TALL * 4).round().half(), "ints": (TALL * 9).int(), "infinities": SUNKEN}
+FACTS["bytes"] = (TALL * 20).to(torch.int8)
 
 
 def facts(x: torch.Tensor) -> dict[str, torch.Tensor]:
     """What ``column_facts`` gives."""
-    some, every, total = (x > 3).any(0), (x < 3).all(0), x.float().sum(0).to(x.dtype)
+    some, every = (x > 3).any(0), (x < 3).all(0)
+    total = (x.float() if x.is_floating_point() else x.long()).sum(0).to(x.dtype)
     return {"high": x.argmax(0), "low": x.argmin(0), "some": some, "every": every, "total": total}
 
 
