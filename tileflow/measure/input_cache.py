@@ -64,6 +64,7 @@ class _Problem:
 
 _cache: OrderedDict[Key, _Problem] = OrderedDict()
 _slowest_s: float | None = None  # of the seeds whose references were made on this device
+_slow: dict[Key, set[str]] = {}  # by problem: witnesses of noise that have no answer in time
 _noise: dict[tuple[Key, int], Measured] = {}  # by problem and seed: a few numbers, which outlive the tensors
 _witnesses: dict[Key, Witnesses] = {}  # two calls and what is known of them, which outlive the tensors too
 
@@ -89,7 +90,8 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInput
         report("prepare")
     made = [seed for seed in request.seeds if seed not in problem.seeds]
     for seed in made:
-        measured = _noise.setdefault((key(request), seed), Measured())
+        slow = _slow.setdefault(key(request), set())
+        measured = _noise.setdefault((key(request), seed), Measured(slow=slow))
         problem.seeds[seed] = _prepare_seed(problem.kernel, request, seed, measured)
         problem.kernel = problem.kernel.kind(*problem.seeds[seed].args)
     _cache[key(request)] = problem

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .deadline import deadline
+from .deadline import OutOfTime, deadline
 from .deviation import by_chunk, chunks, flipped, row_scales, wide_dtype
 from .inputs import as_reals, clone, leaves, map_tensors
 from .jitter import jitter
@@ -77,11 +77,14 @@ class Spread:
 @dataclass(slots=True)
 class Measured:
     """What the witnesses of one problem and seed showed, by the path of an output. ``missing``: those that there were
-    none of, and why. ``done``: they were asked. It outlives the tensors that it was found with."""
+    none of, and why. ``done``: they were asked. ``slow``: the problem's witnesses that had no answer in time with any
+    seed. Those are not asked again, since whoever measures waits for them. It outlives the tensors that it was found
+    with."""
 
     spreads: dict[str, Spread] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     done: bool = False
+    slow: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -139,10 +142,15 @@ class Noise:
 
     def _made(self, name: str, function: Callable[[], T]) -> T | None:
         """What it gives in time, else None, which is noted: the author's functions under other roundings may fail."""
+        if name in self.measured.slow:
+            self.measured.missing.append(f"{name}: took too long with another seed")
+            return None
         try:
             with deadline(WITNESS_S):
                 return function()
         except Exception as error:
+            if isinstance(error, OutOfTime):
+                self.measured.slow.add(name)
             self.measured.missing.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
             return None
 

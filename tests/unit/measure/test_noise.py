@@ -183,6 +183,28 @@ def test_a_witness_that_fails_or_never_ends_is_named(monkeypatch: pytest.MonkeyP
     assert "no witness: the kernel's text over blocks of 32: OutOfTime" in verdict.reason
 
 
+def test_a_witness_without_an_answer_is_not_asked_with_another_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others on the card wait for it: 8 seconds of 65, three times, were one kernel's."""
+    from tileflow.measure import noise
+
+    asked: list[Any] = []
+
+    def slow(x: torch.Tensor, config: Any = None) -> torch.Tensor:
+        asked.append(config)
+        while True:
+            x = x + 0
+            time.sleep(0.001)
+
+    monkeypatch.setattr(noise, "WITNESS_S", 0.02)
+    known: set[str] = set()
+    for seed in range(2):
+        args = (torch.randn(100, generator=torch.Generator().manual_seed(seed)),)
+        reference = make_reference(lambda x: x * 2, args, meaning=slow, measured=noise.Measured(slow=known))
+        verdict = check_call(lambda x: (x * 2).index_fill(0, torch.tensor([3]), 9.0), args, reference)
+        assert "no witness: the kernel's text over blocks of 32" in verdict.reason
+    assert len(asked) == len(noise.BLOCKS) and "took too long with another seed" in verdict.reason
+
+
 def test_what_the_author_says_overrides() -> None:
     args = (torch.randn(100, generator=torch.Generator().manual_seed(0)),)
 
