@@ -31,6 +31,7 @@ from tileflow.config import Config
 from tileflow.errors import BuildError, TableError
 from tileflow.runtime.problem import Problem, TensorSpec
 from tileflow.runtime.table import Entry, KernelId, Table, load_table
+from tileflow.space.knobs import definition
 
 TREE = ROOT
 FOLDER = TREE / stored.TABLES
@@ -273,7 +274,9 @@ def test_a_row_that_is_older_than_a_knob_is_built() -> None:
     older = replace(row, config=Config.of(knobs))
     wanted = [o for o in package.orders([Table.of(whole.kernel, [older])]) if o.kind == "static"]
     (built,) = require_built(build_rows(wanted, processes=1))
-    assert built.config == Config.of({**knobs, "maxnreg": 0})
+    added = {name: choice for name, choice in built.config.items if name not in knobs}
+    assert built.config == Config.of({**knobs, **added}) and "maxnreg" in added
+    assert all(choice == definition(name).default for name, choice in added.items())
 
 
 @pytest.mark.parametrize("options", [["wheel", "dest", "--processes", "-1"], ["dispatch", "a.whl", "--most", "-1"]])
