@@ -167,9 +167,10 @@ LOOP_CTAS = LoopKnob(
     (1, 2, 4, 8),
     default=1,
     role="grid",
-    where="Hopper; the launch's only loop, if all that its turns hand on are sums, products or extrema, nothing is "
-    "written before it ends, and it is neither unrolled nor written out; not persistent",
-    why="blocks of a cluster share the loop's turns and put together what they have by shared memory, where the grid "
+    where="Hopper; a launch's loops, one after the other, by the first one's name, if all that turns hand on are sums, "
+    "products or extrema, or lanes of a whole dimension, nothing is written before the last one but by turns of its "
+    "own, and none is unrolled or written out; not persistent",
+    why="blocks of a cluster share the loops' turns and put together what they have by shared memory, where the grid "
     "alone leaves multiprocessors idle "
     "([loops over clusters](../explanations/warp-specialisation.md#loops-over-clusters))",
 )
