@@ -57,11 +57,11 @@ def _is_whole(ir: KernelIR, dim: Dim) -> bool:
     return dim.tile is None and dim.extent.symbols() <= ir.hints.keys()
 
 
-def summed_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
-    """Sums of columns, or the like, of which nothing else becomes: as many neighbours of a row as leave enough programs
-    of which clusters share the turns (:mod:`cluster_loops`), and long pieces. Sums of 1048576 x 32 numbers took 1674 us
+def shared_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """Columns that loops reduce whose turns clusters may share (:mod:`cluster_loops`): as many neighbours of a row as
+    leave enough programs for that, and long pieces. Sums of 1048576 x 32 numbers took 1674 us
     a column at a time, 493 with clusters, and 95 by 4 columns, of 100000 x 256 253 and 53 by 32, of 4096 x 3000 98 and
-    23 (float32, H100, by hand, 2026-11-27); extrema were not measured."""
+    23 (float32, H100, by hand, 2026-11-27); other reductions: docs/measurements/performance.md, *Few tiles*."""
     found = shared_loops(ir) if target.has_clusters else None
     column = _column_block(found.region, found.tiles) if found is not None else ""
     if found is None or not column or not known_ends(found.region, *found.tiles, *ir.grid):
@@ -94,7 +94,7 @@ def _held(found: SharedLoops) -> int:
 
 def reduced_column_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """One warp, where each turn of a loop reduces rows of a matrix for each of its columns, and hands on more than sums
-    (:func:`summed_column_config`): several would meet in each turn. Where programs are so few that multiprocessors
+    (:func:`shared_column_config`): several would meet in each turn. Where programs are so few that multiprocessors
     would be idle, clusters may share the turns instead. The largest and the sum of what 12288 x 12288 halves lead to
     took 2045 us by eight warps over 16 rows of 128 columns, 409 by eight over 128 of 32, 202 by one over 32 of 32, and
     139 by one over 128 of 16, a sector of memory (H200, 81 configs that a search tried, 2026-11-27). Empty for others,

@@ -21,7 +21,7 @@ from ..passes.folds import folded
 from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
-from .columns import reduced_column_config, summed_column_config, tall_dims
+from .columns import reduced_column_config, shared_column_config, tall_dims
 from .exchanges import column_config, exchange_config, lone_warp_config, rounds_config, row_warp_config
 from .gathers import gather_config
 from .lanes import crossing_config, own_rows_config
@@ -63,7 +63,7 @@ LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region without products that should not have their plain defaults."""
-    if columns := reduced_column_config(ir, target) or summed_column_config(ir, target):
+    if columns := reduced_column_config(ir, target) or shared_column_config(ir, target):
         return columns
     wanted: dict[str, Choice] = {}
     chunked = chunks(ir)

@@ -2,7 +2,7 @@
 
 Blocks add up, or else, in pairs, then the first blocks of pairs, and so on: of 4, ``(0 + 1) + (2 + 3)``, the same in
 each run. Where every block goes on with the result, both blocks of a pair have what they add up, and then meet one of
-the next pair, so that all have the same bits.
+the next pair (recursive doubling), so that all have the same bits.
 Triton's tiles lie in the registers of a block's threads alike in all blocks, since all run one program: a thread hands
 its registers to the thread of its number in another block, whatever lanes they hold. It does so in pieces, by two boxes
 in shared memory in turn. Whoever takes from a box does that before it arrives at the next barrier, and the box is not

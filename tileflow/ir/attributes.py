@@ -162,7 +162,7 @@ class ReduceAttrs(FoldAttrs):
 @dataclass(frozen=True, slots=True)
 class ClusterReduceAttrs(Attrs):
     """``fn``: a row of ``NEUTRAL``, by which the blocks' values are put together. ``to_all``: every block has the
-    result, else the first one alone."""
+    result, as of an all-reduce, else the first one alone."""
 
     fn: str
     to_all: bool = False
