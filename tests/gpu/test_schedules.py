@@ -207,6 +207,86 @@ def test_one_product_after_another_is_the_same(card: Target, tiles: Tiles) -> No
     assert all(torch.equal(call(*args), first) for _ in range(50))
 
 
+# ---- float32 products in parts ---------------------------------------------------------------------------------------
+
+
+def in_parts(kernel: Kernel, args: tuple[Any, ...], card: Target, columns: int = 128, mode: str = "static") -> Any:
+    """The call under a warp-specialised config of a float32 product."""
+    lowered = kernel.lower(args, card, mode=mode)
+    (parts,) = (k.name for k in lowered.space.knobs if k.name.endswith(".precision"))
+    choices: dict[str, Choice] = {
+        "schedule": "warp_specialised", "block:tile_m": 128, "block:tile_n": columns, "block:tile_k": 32,
+        "num_stages": 2, "consumers": 2, "ping_pong": False, parts: "tf32x3", "group": 4,
+    }  # fmt: skip
+    return kernel.compile(lowered, lowered.space.complete(choices), "cuda")
+
+
+def float32_operands(layout: str, m: int, n: int, k: int) -> tuple[torch.Tensor, ...]:
+    args = (torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda"))
+    return tuple(a if kind == "N" else a.T.contiguous().T for a, kind in zip(args, layout, strict=True))
+
+
+def assert_as_exact(out: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> None:
+    """The error against float64 is no larger than cuBLAS's, but for its best splits of the inner dimension."""
+    wanted = x.double() @ y.double()
+    error, torchs = (float((o.double() - wanted).square().mean().sqrt()) for o in (out, x @ y))
+    assert error <= 1.5 * torchs
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("columns", [16, 64, 128])
+def test_float32_products_in_every_layout(card: Target, columns: int, layout: str, mode: str) -> None:
+    """Of sizes that no block divides; each program has several tiles."""
+    args = float32_operands(layout, 2056, 3080, 1000)
+    assert_as_exact(in_parts(matmul, args, card, columns, mode)(*args), *args)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+def test_float32_products_of_one_turn_and_of_many(card: Target, layout: str) -> None:
+    call = in_parts(matmul, float32_operands(layout, 4096, 1024, 4096), card, mode="dynamic")
+    for k in (256, 260, 320, 4096, 20, 32):
+        args = float32_operands(layout, 4096, 1024, k)
+        wanted = args[0].double() @ args[1].double()
+        assert float((call(*args).double() - wanted).abs().max()) < 1e-4 * float(wanted.abs().max())
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+def test_what_is_infinite_hides_nothing(card: Target, layout: str) -> None:
+    x, y = float32_operands(layout, 256, 256, 512)
+    x[5, 7], x[9, 3], y[:] = math.inf, math.nan, 1.0
+    out = in_parts(matmul, (x, y), card)(x, y)
+    assert out[5].isposinf().all() and out[9].isnan().all()
+    assert out.isfinite().sum() == (256 - 2) * 256
+
+
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+def test_one_float32_product_after_another_is_the_same(card: Target, layout: str) -> None:
+    """A race over a slot or its parts would show as bits that change."""
+    args = float32_operands(layout, 4096, 4096, 512)
+    call = in_parts(matmul, args, card)
+    first = call(*args)
+    assert all(torch.equal(call(*args), first) for _ in range(50))
+
+
+@pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (1000, 1000, 1000), (300, 5000, 1024), (1536, 1540, 1536)])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_the_default_of_a_float32_product(card: Target, layout: str, sizes: tuple[int, int, int]) -> None:
+    args = float32_operands(layout, *sizes)
+    lowered = matmul.lower(args, card)
+    assert_as_exact(matmul.compile(lowered, lowered.default, "cuda")(*args), *args)
+
+
+def test_epilogues_of_float32_products(card: Target) -> None:
+    x, y = float32_operands("NT", 1000, 1096, 512)
+    bias = torch.randn(1096, device="cuda")
+    args = (x, y, lambda acc, tile_m, tile_n: torch.sigmoid(acc + bias[tile_n]) * acc)
+    wanted = x.double() @ y.double()
+    wanted = torch.sigmoid(wanted + bias) * wanted
+    out = in_parts(matmul_epilogue, args, card)(*args)
+    assert float((out.double() - wanted).abs().max()) < 1e-4 * float(wanted.abs().max())
+
+
 # ---- two products of one left operand, epilogues that load a matrix --------------------------------------------------
 
 # rows and columns of a tile, of each product

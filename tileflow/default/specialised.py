@@ -24,6 +24,7 @@ from ..space.schedules import refusal
 from ..target import Target
 from .sizes import programs, symbol, times
 from .specialised_rows import rows_config
+from .split_products import split_config
 
 K = OpKind
 GROUP_ROWS = 64  # of a consumer group
@@ -84,6 +85,8 @@ def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Ta
     others = [name for name in ir.grid if name not in (found.rows, found.columns.tile) and tile_length(ir, name) > 1]
     if others or not _is_one_part(ir, found, wanted):
         return {}
+    if found.is_split:
+        return split_config(ir, found, wanted, target)
     if len(found.products) > 1:
         return _beside_each_other(ir, found, target)
     return _dealt(ir, found, wanted, target) or _beside_loads(ir, found, target)

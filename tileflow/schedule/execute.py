@@ -31,6 +31,7 @@ from .machine import (
     ScheduleFault,
     SlotState,
     Transfer,
+    as_tf32,
 )
 from .types import (
     Arrive,
@@ -54,6 +55,7 @@ from .types import (
     Share,
     Shared,
     Slot,
+    Split,
     Staged,
     Step,
     Take,
@@ -67,8 +69,8 @@ from .types import (
 
 @dataclass(eq=False, slots=True)
 class Event:
-    """Something that may happen next. ``kind``: ``producer``, ``consumer``, ``copy`` or ``product``; ``number``: of the
-    group; ``age``: how many of its kind were issued after it."""
+    """Something that may happen next. ``kind``: ``producer``, ``splitter``, ``consumer``, ``copy`` or ``product``;
+    ``number``: of the group; ``age``: how many of its kind were issued after it."""
 
     kind: str
     number: int
@@ -85,12 +87,14 @@ def at_random(seed: int) -> Chooser:
 
 
 def _preferring(*order: str, slow: int | None = None, newest: bool = False) -> Chooser:
-    """The first kind of ``order`` that can go on; the consumer group ``slow`` only where nobody else can."""
+    """The first kind of ``order`` that can go on, those not named last; the consumer group ``slow`` only where nobody
+    else can."""
 
     def choose(events: Sequence[Event]) -> Event:
         def rank(event: Event) -> tuple[bool, int, int]:
             is_slow = event.number == slow and event.kind in ("consumer", "product")
-            return is_slow, order.index(event.kind), event.age if newest else -event.age
+            place = order.index(event.kind) if event.kind in order else len(order)
+            return is_slow, place, event.age if newest else -event.age
 
         return min(events, key=rank)
 
@@ -102,6 +106,7 @@ NASTY: dict[str, Chooser] = {
     "copies and products as late as they can": _preferring("producer", "consumer", "product", "copy"),
     "products last": _preferring("producer", "copy", "consumer", "product"),
     "the producer last": _preferring("consumer", "product", "copy", "producer"),
+    "the splitter as far ahead as it can": _preferring("splitter", "copy", "producer", "consumer", "product"),
     "copies at once": _preferring("copy", "product", "consumer", "producer"),
     "the newest copy first": _preferring("producer", "consumer", "copy", "product", newest=True),
     "the first group last": _preferring("producer", "copy", "consumer", "product", slow=0),
@@ -173,7 +178,8 @@ class _Execution:
         self._memory = Memory(schedule)
         self._groups = [Group(n) for n in range(schedule.consumer.groups)]
         self._in_order: int | None = None  # the group whose turn at the matrix units it is
-        roles = [(schedule.producer, 0), *((schedule.consumer, g.number) for g in self._groups)]
+        helpers = [(role, 0) for role in reversed(schedule.helpers)]
+        roles = [*helpers, *((schedule.consumer, g.number) for g in self._groups)]
         self._tasks = [_Task(role, n, self._program(role.program, n, 0)) for role, n in roles]
 
     def run(self, choose: Chooser) -> None:
@@ -263,6 +269,8 @@ class _Execution:
                 self._body.save(value, self._groups[number].read((value,), where)[value], number)
             case Share():
                 self._share(step, number, turn, where)
+            case Split():
+                self._split(step, number, turn, where)
             case Put():
                 self._put(step, number, turn, where)
             case AwaitPuts(pending):
@@ -403,6 +411,20 @@ class _Execution:
         self._leave_alone(place, where)
         place.contents = self._groups[number].read((step.value,), where)[step.value].clone()
         place.turn = step.slot.turn.at(turn, self._turns)
+
+    def _split(self, step: Split, number: int, turn: int, where: _Where) -> None:
+        """A box's low parts, rounded to what the matrix units read of them, and its high parts where it is turned."""
+        numbers = self._contents(replace(step.box, transposed=False), "the splitter", number, turn, where)
+        high = as_tf32(numbers)
+        rest = torch.where(numbers.isfinite(), numbers - high, 0.0)
+        low = (rest.contiguous().view(torch.int32) + (1 << 12)).view(torch.float32)
+        assert isinstance(step.box.slot, Staged)
+        for name, part in ((step.low, low), (step.high, high)):
+            if name is not None:
+                place = self._place(name, step.box.slot, number, turn)
+                self._leave_alone(place, where)
+                place.contents = part.mT if step.box.transposed else part
+                place.turn = step.box.slot.turn.at(turn, self._turns)
 
     def _await_puts(self, number: int, pending: int) -> _Run:
         mine = [o for o in self._memory.outgoing if o.group == number]

@@ -273,8 +273,9 @@ class Group:
 
     def complete(self, product: Product) -> None:
         """The product is over: its result lies in registers that nobody may read before it was awaited."""
-        left, right = (_matrix(v).float() for v in (product.left, product.right))
         step = product.step
+        left, right = (_matrix(v).float() for v in (product.left, product.right))
+        left, right = (as_tf32(left), as_tf32(right)) if step.tf32 else (left, right)
         left = left.mT if isinstance(step.left, Shared) and step.left.transposed else left
         result = left @ (right.mT if step.right.transposed else right)
         self.registers[step.into] = self.registers[step.into] + result if step.adds else result
@@ -293,6 +294,11 @@ class Group:
                     if isinstance(place, Box):
                         place.let_go(product.name)
         self.products = kept
+
+
+def as_tf32(numbers: torch.Tensor) -> torch.Tensor:
+    """What the matrix units read of float32 numbers: all but the last 13 bits (PTX ISA 9.7.15, ``wgmma`` of tf32)."""
+    return (numbers.contiguous().view(torch.int32) & -(1 << 13)).view(torch.float32)
 
 
 def _matrix(value: Operand) -> torch.Tensor:

@@ -4,7 +4,8 @@ Two products of one left operand, whose right operands have as many columns, are
 each other, as those of a gate are.
 
 Both operands are boxes as they lie in memory, each row by row or column by column; the sums begin at zero and nothing
-reads them before the loop is over. Rows are those of a tile of the grid, or of a ragged group
+reads them before the loop is over. Float32 operands in full precision are split into parts
+(:mod:`tileflow.schedule.split_product`). Rows are those of a tile of the grid, or of a ragged group
 (:mod:`tileflow.schedule.groups`); the inner dimension is summed by one tile, or in parts
 (:mod:`tileflow.schedule.parts`). What is not of this form is refused by name.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..expr import Expr, is_knob
 from ..ir.access import box_anywhere, box_order, describable
+from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
@@ -62,6 +64,11 @@ class Single:
     def product(self) -> Op:
         """The product, the first of them: all are alike."""
         return self.products[0]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the operands are float32, which the matrix units take in parts."""
+        return self.product.values[0].type.dtype == "float32"
 
     @property
     def is_ragged(self) -> bool:
@@ -118,6 +125,8 @@ def _find(ir: KernelIR) -> Single:
     product = products[0]
     check_products(ir, loop, products)
     parts = _parts(ir, loop, frame)
+    if product.values[0].type.dtype == "float32" and (len(products) > 1 or parts is not None or frame.rows is not None):
+        raise Refused("a float32 product is alone, and sums the whole inner dimension of a tile of the grid", product)
     if len(products) > 1 and (parts is not None or frame.rows is not None):
         raise Refused("two products sum over the whole inner dimension, of the rows of a tile of the grid", product)
     made = {v: op for op in (*ir.body.ops, *frame.block.ops, *body.ops) for v in op.outputs}
@@ -233,8 +242,10 @@ def _check_product(product: Op) -> None:
     if product.kind is not K.DOT:
         raise Refused("its product is a plain one, without scales of its own", product)
     dtypes = {v.type.dtype for v in product.values[:2]}
-    if len(dtypes) != 1 or not dtypes <= {*_HALVES, *_EIGHTS} or DotAttrs.of(product).acc != "float32":
-        raise Refused("its product is of bfloat16, float16 or fp8, summed in float32", product)
+    if len(dtypes) != 1 or not dtypes <= {*_HALVES, *_EIGHTS, "float32"} or DotAttrs.of(product).acc != "float32":
+        raise Refused("its product is of bfloat16, float16, fp8 or float32, summed in float32", product)
+    if dtypes == {"float32"} and not in_full_precision(product):
+        raise Refused("its product of float32 is in full precision, no rounded one of tf32", product)
     if any(len(v.dims) != 2 for v in product.values[:2]):
         raise Refused("its product is of matrices", product)
 

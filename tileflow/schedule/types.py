@@ -215,13 +215,14 @@ class Arrive:
 class Multiply:
     """Issue a product: ``into = left @ right``, or ``into += ...`` where it ``adds``. It reads its operands until it is
     awaited, and nobody may read ``into`` before. ``in_order``: groups issue such products one after the other, from
-    here to the arrival that hands the turn over."""
+    here to the arrival that hands the turn over. ``tf32``: of float32 numbers, whose last 13 bits it ignores."""
 
     into: str
     left: Shared | str
     right: Shared
     adds: bool
     in_order: bool = False
+    tf32: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +301,17 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """Put what a product ignores of a box's float32 numbers, which is all but their tf32 part, into the same slot of
+    the buffer ``low``. Where the box is ``transposed``, ``low`` has its dimensions swapped, and so has ``high``, the
+    buffer of the tf32 parts; else the box itself is that."""
+
+    box: Shared
+    low: str
+    high: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitPuts:
     """Wait until the copy engine has read all that this group had it write, but for the last ``pending`` boxes."""
 
@@ -362,7 +374,7 @@ _Named = TypeVar("_Named", Buffer, Barrier)
 Writes = Save | Put | AwaitPuts | Scatter
 Branches = IfWhole | IfFull
 Nested = EachTile | Repeat | IfAny | Branches
-Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Share | Cut | Writes | Nested
+Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Share | Split | Cut | Writes | Nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,13 +390,19 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A producer, consumer groups, and what lies between them."""
+    """A producer, consumer groups, a splitter of boxes where there is one, and what lies between them."""
 
     producer: Role
     consumer: Role
     buffers: tuple[Buffer, ...]
     barriers: tuple[Barrier, ...]
     stages: int
+    splitter: Role | None = None
+
+    @property
+    def helpers(self) -> tuple[Role, ...]:
+        """The roles beside the consumer groups."""
+        return (self.producer,) if self.splitter is None else (self.splitter, self.producer)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name."""
@@ -398,7 +416,7 @@ class Schedule:
     def warps(self) -> int:
         """The warps of a block. The compiler deals out whole warp groups, so that the producer's other warps sit
         idle."""
-        return WARPS_OF_A_GROUP * (self.consumer.groups + 1)
+        return WARPS_OF_A_GROUP * (self.consumer.groups + len(self.helpers))
 
 
 def steps_of(program: tuple[Step, ...]) -> Iterator[Step]:

@@ -19,6 +19,7 @@ from ..target import Target
 from .extents import Extents
 from .knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from .schedule_checks import block_steps, schedule_constraint
+from .split_schedules import bytes_of_parts, split_constraints
 
 HEIGHTS = (64, 128)  # rows of a group: one instruction of the matrix units, or two
 _LEAST_COLUMNS = 16
@@ -60,13 +61,17 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
         f"a turn holds boxes of the turn before: at least {_LEAST_STAGES} stages",
     )
     sums = own * columns * len(found.products)
-    fit = sums.cdiv(WARPS_OF_A_GROUP * 32).le(_FEW_SUMS + groups.ne(3) * _FEW_SUMS)
+    # a float32 product's group has the sums of a turn twice beside those of all
+    most = Expr.of(_FEW_SUMS) if found.is_split else _FEW_SUMS + groups.ne(3) * _FEW_SUMS
+    fit = sums.cdiv(WARPS_OF_A_GROUP * 32).le(most)
     repair = (*block_steps(columns, "down"), *block_steps(rows, "down"))
     yield schedule_constraint(
         "registers of a consumer", fit, repair, "the sums of a group leave a thread registers for the epilogue"
     )
     if isinstance(found, Computed):
         yield _operands_fit(groups, own, columns, inner)
+    if found.is_split:
+        yield from split_constraints(ir, found, extents, target)
     if found.parts is not None and not found.parts.length.symbols() & ir.hints.keys():
         yield schedule_constraint(
             "turns of a part",
@@ -152,6 +157,8 @@ def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Exte
     else:
         rights = columns * len(found.products)
         ring = stages * (rows + rights) * inner * itemsize(found.left.output.type.dtype)
+        if found.is_split:
+            ring = ring + stages * (bytes_of_parts(found, rows, columns, inner) + BARRIER_BYTES)
     needed = ring + (stages * 2 + groups) * BARRIER_BYTES + OVERHEAD
     if found.saved is not None:
         size = itemsize(ir.tensor(AccessAttrs.of(found.saved).tensor).dtype)

@@ -19,13 +19,26 @@ from ..schedule.gradients import NAMES as GRADIENT_NAMES
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
 from ..schedule.product import NAMES as PRODUCT_NAMES
 from ..schedule.single import Single
+from ..schedule.split_product import NAMES as SPLIT_NAMES
 from ..schedule.structure import Structure, find_structure
 from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
 from ..target import Target
 from .clusters import without_clusters
 from .extents import Extents
 from .gradient_schedules import gradient_constraints
-from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PERSISTENT, PING_PONG, SCHEDULE, definition
+from .knobs import (
+    CONSUMERS,
+    DESCENDING,
+    GRID,
+    GROUP,
+    NUM_STAGES,
+    ORDER,
+    PERSISTENT,
+    PING_PONG,
+    PRECISION,
+    SCHEDULE,
+    definition,
+)
 from .product_schedules import product_constraints
 from .schedule_checks import (
     block_steps,
@@ -95,7 +108,9 @@ def interpretable(space: ConfigSpace, config: Config) -> Config:
 def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
     """The knobs of a region that has several schedules: those of the pipelined one matter in it alone. A tile of rows
     that groups share may have three groups' rows."""
-    shared = (*_SHARED, PERSISTENT) if isinstance(_found(ir), Chained) else _SHARED
+    found = _found(ir)
+    own = (PERSISTENT,) if isinstance(found, Chained) else (PRECISION,) if _is_split(found) else ()
+    shared = (*_SHARED, *own)
     name = _shared_rows(ir)
     knobs = [replace(k, choices=_with_three_groups(k.choices)) if k.name == name else k for k in knobs]
     return [k if _is_shared(k, shared) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
@@ -161,12 +176,16 @@ def _found(ir: KernelIR) -> Structure:
     return found
 
 
+def _is_split(found: Structure) -> bool:
+    return isinstance(found, Single) and found.is_split
+
+
 def _names(found: Structure) -> frozenset[str]:
     """What a program of the structure's schedule calls its own."""
     if isinstance(found, Computed):
         return COMPUTED_NAMES
     if isinstance(found, Single):
-        return PRODUCT_NAMES
+        return SPLIT_NAMES if _is_split(found) else PRODUCT_NAMES
     return GRADIENT_NAMES if isinstance(found, GradientLoop) else NAMES
 
 

@@ -130,6 +130,6 @@ REFUSED: dict[str, tuple[Kernel, tuple[Any, ...]]] = {
     "its sums begin at zero": (begun, _meta()),
     "its product adds to the sums, which are all that the loop carries": (counted, _meta()),
     "no reduction goes over": (summed_by_columns, _meta()),
-    "its product is of bfloat16, float16 or fp8": (matmul, _meta(dtype=torch.float32)),
+    "its product is of bfloat16, float16, fp8 or float32": (matmul, _meta(dtype=torch.float64)),
     "operands of 8 bits lie in memory with the inner dimension last": (matmul, _meta(dtype=torch.float8_e4m3fn)),
 }

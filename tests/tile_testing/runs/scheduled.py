@@ -18,6 +18,7 @@ from tileflow.emit.gluon.grouped_kernel import GroupedKernel
 from tileflow.emit.gluon.kernel import GluonKernel
 from tileflow.emit.gluon.product_kernel import ProductKernel
 from tileflow.emit.gluon.specialised import specialised_kernel
+from tileflow.emit.gluon.split_kernel import SplitKernel
 from tileflow.emit.source import TritonSource
 from tileflow.ir.graph import KernelIR
 from tileflow.lowered import DIVISIBLE, Lowered
@@ -29,6 +30,7 @@ from tileflow.schedule.evaluate_computed import ComputedProgram
 from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.evaluate_groups import GroupedProgram, grouped_tiles
 from tileflow.schedule.evaluate_product import ProductProgram, program_tiles
+from tileflow.schedule.evaluate_split import SplitProgram
 from tileflow.schedule.execute import NASTY, Chooser, at_random, execute
 from tileflow.schedule.types import Turns
 from tileflow.space.knobs import SCHEDULE
@@ -115,6 +117,7 @@ def _bodies(
     given = (ir, found, config, tensors, scalars)
     if isinstance(kernel, ProductKernel):
         kind = ComputedProgram if isinstance(kernel, ComputedKernel) else ProductProgram
+        kind = SplitProgram if isinstance(kernel, SplitKernel) else kind
         for number in reversed(range(PROGRAMS)):
             own: Sequence[Mapping[str, int]] = program_tiles(tiles, number, PROGRAMS)
             if isinstance(kernel, GroupedKernel):

@@ -234,7 +234,7 @@ class GluonKernel(GluonContext):
     def _start(self, roles: Steps) -> None:
         """Buffers and barriers, then the roles."""
         line = self.writer.line
-        consumer, producer = roles.consumer(), roles.producer()
+        consumer, helpers = roles.consumer(), [roles.helper(role) for role in self.specialised.helpers]
         for buffer in self.specialised.buffers:
             dtype, layout = self._memory_of(buffer)
             slots = ", ".join(map(str, (buffer.slots, *buffer.slot_shape)))
@@ -247,8 +247,9 @@ class GluonKernel(GluonContext):
             line(f"for slot in gl.static_range({barrier.slots}):")
             line(f"    mbarrier.init({barrier.name}.index(slot), count={barrier.arrivals})")
         groups = self.specialised.consumer.groups
-        partitions = [self._partition(consumer, str(n)) for n in range(groups)] + [self._partition(producer, "")]
-        workers = [self.specialised.consumer] * (groups - 1) + [self.specialised.producer]
+        partitions = [self._partition(consumer, str(n)) for n in range(groups)]
+        partitions += [self._partition(helper, "") for helper in helpers]
+        workers = [self.specialised.consumer] * (groups - 1) + [*self.specialised.helpers]
         line("gl.warp_specialize([")
         for partition in partitions:
             line(f"    {partition},")

@@ -17,6 +17,7 @@ from .grouped_kernel import GroupedKernel
 from .kernel import GluonKernel
 from .parts_kernel import PartsKernel
 from .product_kernel import ProductKernel
+from .split_kernel import SplitKernel
 
 
 def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Divisible = "all") -> TritonSource:
@@ -32,7 +33,13 @@ def specialised_kernel(ir: KernelIR, config: Config, target: Target, divisible: 
     if isinstance(found, Computed):
         kind = ComputedKernel
     elif isinstance(found, Single):
-        kind = GroupedKernel if found.is_ragged else PartsKernel if found.parts is not None else ProductKernel
+        kind = _of_single(found)
     elif isinstance(found, GradientLoop):
         kind = GradientsKernel
     return kind(ir, config, target, divisible)
+
+
+def _of_single(found: Single) -> type[GluonKernel]:
+    if found.is_split:
+        return SplitKernel
+    return GroupedKernel if found.is_ragged else PartsKernel if found.parts is not None else ProductKernel

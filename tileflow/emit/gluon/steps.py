@@ -47,6 +47,11 @@ from ..dtypes import compute_dtype, triton_dtype
 from .context import GluonContext
 from .functions import Function
 
+_SAYS = {
+    "producer": "Boxes of memory, copied as far ahead as there are slots.",
+    "splitter": "Each turn's boxes, split into the parts that products take.",
+}
+
 
 class Steps(ABC):
     """Writes the roles of one schedule. ``turns``: the text of how many turns there are; ``always``: whether there is
@@ -76,9 +81,9 @@ class Steps(ABC):
         says = "A group of rows: their products, and what the author computes between them."
         return self._role(self._schedule.consumer, says, ("who",))
 
-    def producer(self) -> Function:
-        """The function of the producer role."""
-        return self._role(self._schedule.producer, "Boxes of memory, copied as far ahead as there are slots.", ())
+    def helper(self, role: Role) -> Function:
+        """The function of a role beside the consumers."""
+        return self._role(role, _SAYS[role.name], ())
 
     def _role(self, role: Role, says: str, first: tuple[str, ...]) -> Function:
         with self._e.lines() as writer:

@@ -1,0 +1,63 @@
+"""Which float32 products are split by warps of their own by default, and in which tiles."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from examples.matmul import matmul
+from tileflow.build.compile import build
+from tileflow.config import Config
+from tileflow.target import target
+
+H100, H200, MI300X = (target(name) for name in ("nvidia-h100-sxm", "nvidia-h200", "amd-mi300x"))
+
+
+def default(layout: str, m: int, n: int, k: int, card: str = "nvidia-h100-sxm") -> Config:
+    def operand(kind: str, rows: int, columns: int) -> torch.Tensor:
+        sides = (rows, columns) if kind == "N" else (columns, rows)
+        found = torch.empty(*sides, device="meta")
+        return found if kind == "N" else found.T
+
+    return matmul.lower((operand(layout[0], m, k), operand(layout[1], k, n)), target(card)).default
+
+
+def tile(config: Config) -> tuple[object, ...]:
+    if config.get("schedule", "pipelined") == "pipelined":
+        return ()
+    return config["block:tile_m"], config["block:tile_n"], config["num_stages"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "sizes", "expected"),
+    [
+        ("NN", (4096, 4096, 4096), (128, 128, 2)),
+        ("NT", (4096, 4096, 4096), (128, 128, 3)),  # what lies along the inner dimension has low parts alone
+        ("TN", (4096, 4096, 4096), (128, 128, 2)),
+        ("TT", (4096, 4096, 4096), (128, 128, 2)),
+        ("NN", (1000, 1000, 1000), (128, 64, 3)),  # 64 tiles of 128 columns would leave half the GPU empty
+        ("NT", (1000, 1000, 1000), ()),  # 35 us pipelined, 38 us by the best of such tiles
+        ("NN", (300, 5000, 1024), (128, 128, 2)),
+        ("NN", (128, 4096, 4096), ()),  # clusters share the pipelined loop
+        ("NN", (4096, 4096, 128), ()),  # short sums have larger errors than multiply-adds
+        ("NN", (4096, 4096, 1001), ()),  # no boxes
+    ],
+    ids=str,
+)
+def test_the_tiles_that_end_first(layout: str, sizes: tuple[int, int, int], expected: tuple[object, ...]) -> None:
+    assert tile(default(layout, *sizes)) == expected
+
+
+def test_other_gpus_have_none() -> None:
+    assert tile(default("NN", 4096, 4096, 4096, MI300X.name)) == ()
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_the_defaults_spill_nothing(layout: str) -> None:
+    sizes = (4096, 4096, 4096)
+    args = tuple(torch.empty(4096, 4096, device="meta") for _ in sizes[:2])
+    args = tuple(a if kind == "N" else a.T for a, kind in zip(args, layout, strict=True))
+    lowered = matmul.lower(args, H200)
+    assert tile(lowered.default)
+    (source,) = lowered.emit(lowered.default)
+    assert build(source, H200).resources.spills == 0

@@ -1,0 +1,82 @@
+"""Where a float32 product is split by warps of its own by default, and in which tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..config import Choice
+from ..ir.attributes import site_of
+from ..ir.graph import KernelIR
+from ..schedule.memory import OVERHEAD
+from ..schedule.product import PIECE_BYTES
+from ..schedule.single import Single
+from ..schedule.split_product import GROUPS, TURN
+from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, NUM_WARPS, PING_PONG, PRECISION
+from ..space.split_schedules import PARTS
+from ..target import Target
+from .sizes import programs, symbol, times
+
+ROWS = 128
+# microseconds of a turn of a tile of so many columns (H100, 2026-11-27, torch 2.11, Triton 3.6.0)
+TURN_US = {128: 1.4, 64: 1.02}
+# the same of a pipelined block of 128 x 64 by itself on a multiprocessor, and of two, or of one as large as two: of
+# tf32 parts, which a right operand along the inner dimension has, and of bfloat16 parts
+PIPELINED_US = {True: (0.85, 1.6), False: (1.14, 2.0)}
+PIPELINED_BLOCK = 128 * 64
+FEW_WARPS = 4  # of a pipelined block, of which two share a multiprocessor
+MOST_STAGES = 4
+BAND = 8
+
+
+def split_config(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """Tiles of 128 x 128 or 128 x 64, whichever ends sooner, where that is before the pipelined blocks of ``wanted``
+    end: so many waves of so many microseconds a turn. Fitted to 26 products of 12 sizes, of which the choice has 0.98
+    of the best one's speed in the mean. Where half the multiprocessors would have no tile, blocks of clusters share
+    the pipelined loop (:mod:`cluster_loops`)."""
+    found_by_columns = {columns: _tiles(ir, found, columns, target) for columns in TURN_US}
+    if not all(found_by_columns.values()):
+        return {}
+    narrow = found_by_columns[min(TURN_US)]
+    if 2 * programs(ir, narrow) <= target.sm_count:
+        return {}
+
+    def ends_us(columns: int) -> float:
+        return -(-programs(ir, found_by_columns[columns]) // target.sm_count) * TURN_US[columns]
+
+    columns = min(TURN_US, key=ends_us)
+    return found_by_columns[columns] if ends_us(columns) < _pipelined_us(ir, found, wanted, target) else {}
+
+
+def _pipelined_us(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> float:
+    """What a turn of all pipelined blocks takes, one after the other."""
+    alone, beside = PIPELINED_US[found.right_transposed]
+    rows, columns = (wanted.get(name, 1) for name in (ir.tiles[found.rows].block.args[0], symbol(found.columns)))
+    assert isinstance(rows, int) and isinstance(columns, int)
+    share = rows * columns * times(found.columns) / PIPELINED_BLOCK
+    blocks = programs(ir, wanted)
+    if wanted.get(NUM_WARPS.name(ir)) != FEW_WARPS:
+        return -(-blocks // target.sm_count) * beside * share / 2
+    whole, rest = divmod(blocks, 2 * target.sm_count)
+    last = 0.0 if not rest else beside if rest > target.sm_count else alone
+    return (whole * beside + last) * share
+
+
+def _tiles(ir: KernelIR, found: Single, columns: int, target: Target) -> dict[str, Choice]:
+    """The knobs of tiles of so many columns; none where no knobs change its sides alone."""
+    block = ir.tiles[found.rows].block
+    chosen: dict[str, Choice] = {block.args[0]: ROWS} if block.op == "sym" else {}
+    for dim, size in ((found.columns, columns), (found.inner, TURN)):
+        chosen |= {symbol(dim): max(size // times(dim), 1)} if symbol(dim) else {}
+    if len(chosen) < 3:
+        return {}
+    stages = _stages(found, columns, target)
+    own: dict[str, Choice] = {NUM_STAGES.name(ir): stages, PING_PONG.name(ir): False, CONSUMERS.name(ir): GROUPS}
+    return chosen | own | {GROUP.name(ir): BAND, PRECISION.name(site_of(found.product)): PARTS}
+
+
+def _stages(found: Single, columns: int, target: Target) -> int:
+    """As many as fit beside a piece of each group's result: boxes, and the parts that they are split into."""
+    left, right = ROWS * (2 + found.left_transposed), columns * (2 + (not found.right_transposed))
+    turn = (left + right) * TURN * 4
+    room = target.smem_per_block - GROUPS * PIECE_BYTES - 2 * OVERHEAD
+    return max(min(room // turn, MOST_STAGES), 2)

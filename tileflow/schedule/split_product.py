@@ -1,0 +1,129 @@
+"""The schedule of one float32 product whose operands are split into two tf32 parts each, by warps of their own.
+
+A product of tf32 parts is three products of the matrix units: low by high, high by low, high by high. The units ignore
+the last 13 bits of a float32 number, so that a box is its own high part: the splitter writes the low part beside it.
+They take tf32 along the inner dimension only: of a box that lies across it, the splitter writes both parts, transposed.
+So consumer groups have nothing to do but multiply and add up.
+
+The units round each sum towards zero. Sums of one turn are therefore added to those of all turns in float32 by the
+consumers' threads, the small ones (of low parts) first, as pipelined kernels have it. One group multiplies while the
+other one adds.
+
+What is infinite has a high part alone: low parts that are not a number are zero, and so are small sums that are none,
+which infinity by zero gives.
+"""
+
+from __future__ import annotations
+
+from . import product as plain
+from .product import PRODUCER_REGISTERS, Shape, left_slots, result_buffer, stored
+from .types import (
+    WARPS_OF_A_GROUP,
+    Arrive,
+    Await,
+    AwaitPuts,
+    Barrier,
+    Buffer,
+    Compute,
+    Copy,
+    EachTile,
+    Multiply,
+    OfGroup,
+    Repeat,
+    Role,
+    Round,
+    Schedule,
+    Shared,
+    Split,
+    Staged,
+    Step,
+    Turn,
+    Wait,
+)
+
+GROUPS = 2  # consumer groups, which share a tile's rows
+TURN = 32  # numbers of a row of an operand, in a turn: 128 bytes
+# a thread's, as setmaxnreg deals them out: of two groups, the splitter and the producer they are all there are
+CONSUMER_REGISTERS = 208
+SPLITTER_REGISTERS = 72
+_THIS, _FIRST = Turn(), Turn("first")
+
+NAMES = plain.NAMES | {
+    "split", "two_parts", "split_box", "split_across", "splitter", "small", "no_small", "large", "no_large",
+    "left_low", "left_high", "right_low", "right_high", "box", "low", "high", "numbers", "whole", "rest",
+    "ALONG", "ACROSS", "TURNED",
+}  # fmt: skip
+
+
+def is_across(shape: Shape) -> tuple[bool, bool]:
+    """Whether the left and the right box lie across the inner dimension, where the matrix units take no tf32."""
+    return shape.left_transposed, not shape.right_transposed
+
+
+def split_product(shape: Shape, stages: int) -> Schedule:
+    """The schedule for two consumer groups and a ring of ``stages`` slots, of boxes and of what they are split into."""
+    buffers = [
+        Buffer("left", shape.left, shape.element_bytes, stages * GROUPS, "stage"),
+        Buffer("right", shape.right, shape.element_bytes, stages, "stage"),
+    ]
+    for box, across in zip(tuple(buffers), is_across(shape), strict=True):
+        rows, columns = box.shape[-2:]
+        sides = (columns, rows) if across else (rows, columns)
+        for part in ("low", "high") if across else ("low",):
+            buffers.append(Buffer(f"{box.name}_{part}", sides, box.element_bytes, box.slots, "stage"))
+    barriers = (
+        Barrier("full", stages, 1 + GROUPS, "stage", "this turn's boxes are there"),
+        Barrier("split", stages, 1, "stage", "this turn's boxes are split"),
+        Barrier("empty", stages, GROUPS, "stage", "all groups have multiplied by what is split"),
+    )
+    turns: tuple[Step, ...] = (Compute("begin", (), ("sums",), _FIRST), Repeat(0, _multiplied(shape)))
+    consumer = Role(
+        "consumer",
+        GROUPS,
+        WARPS_OF_A_GROUP,
+        CONSUMER_REGISTERS,
+        (EachTile((*turns, *stored(shape))), AwaitPuts()),
+    )
+    splitter = Role("splitter", 1, WARPS_OF_A_GROUP, SPLITTER_REGISTERS, (EachTile((Repeat(0, _split(shape)),)),))
+    filled: tuple[Step, ...] = (
+        Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
+        *(Copy("left", slot, "full", _THIS) for slot in left_slots(GROUPS, dealt=False)),
+        Copy("right", Staged(_THIS), "full", _THIS),
+    )
+    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (EachTile((Repeat(0, filled),)),))
+    ring = (*buffers, *result_buffer(shape, GROUPS))
+    return Schedule(producer, consumer, ring, barriers, stages, splitter)
+
+
+def _split(shape: Shape) -> tuple[Step, ...]:
+    """A turn of the splitter. The slots that it writes are free: the producer waited for that before it filled the
+    boxes."""
+    left_across, right_across = is_across(shape)
+    return (
+        Wait("full", Staged(_THIS), Round(_THIS)),
+        Split(Shared("right", Staged(_THIS), right_across), "right_low", "right_high" if right_across else None),
+        *(
+            Split(Shared("left", slot, left_across), "left_low", "left_high" if left_across else None)
+            for slot in left_slots(GROUPS, dealt=False)
+        ),
+        Arrive("split", Staged(_THIS)),
+    )
+
+
+def _multiplied(shape: Shape) -> tuple[Step, ...]:
+    """A turn of a consumer group. Right operands lie with the inner dimension last, and are read transposed."""
+    left_across, right_across = is_across(shape)
+    own, of_all = Staged(_THIS, OfGroup()), Staged(_THIS)
+    left = Shared("left_high" if left_across else "left", own), Shared("left_low", own)
+    right = Shared("right_high" if right_across else "right", of_all, True), Shared("right_low", of_all, True)
+    return (
+        Wait("split", of_all, Round(_THIS)),
+        Multiply("small", left[1], right[0], adds=False, tf32=True),
+        Multiply("small", left[0], right[1], adds=True, tf32=True),
+        Multiply("large", left[0], right[0], adds=False, tf32=True),
+        Await(1, ("small",)),
+        Compute("add_small", ("sums", "small"), ("sums",), _THIS),
+        Await(0, ("large",)),
+        Arrive("empty", of_all),
+        Compute("add_large", ("sums", "large"), ("sums",), _THIS),
+    )
