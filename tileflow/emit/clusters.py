@@ -1,10 +1,10 @@
 """The Triton text of rows that the blocks of a cluster hold together: which part a block has, and how they exchange.
 (What they sum of a loop's turns: :mod:`cluster_loops`.)
 
-Triton knows nothing of such clusters. A block stores its number into a box of every block, at its own place, and waits
-for the cluster. Its box then has all numbers, which it combines in their order, so that every block gets the same.
-Blocks push and never read another one's memory, and what a block stores comes before it arrives, so that each may leave
-after its last exchange. A box is used once: nothing waits before it is written again.
+Triton knows nothing of such clusters. A block stores its number into a box of every block (:mod:`cluster_boxes`), at
+its own place, and waits for the cluster. Its box then has all numbers, which it combines in their order, so that every
+block gets the same. Blocks push and never read another one's memory, and what a block stores comes before it arrives,
+so that each may leave after its last exchange.
 """
 
 from __future__ import annotations
@@ -13,20 +13,12 @@ from ..expr import Expr
 from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.types import Value
-from ..space.cluster_loops import LEAST_BOX, LEAST_TURNS, MOST_AT_ONCE
+from ..space.cluster_loops import LEAST_TURNS, MOST_AT_ONCE
+from .cluster_boxes import REGISTERS, begin_text, box_of, next_box
 from .context import Context
 from .dtypes import triton_dtype
 from .plan import PART
 
-# by dtype: the constraint of a register, the type of the instructions, bytes
-REGISTERS = {
-    "float32": ("f", "f32", 4),
-    "float64": ("d", "f64", 8),
-    "int32": ("r", "b32", 4),
-    "int64": ("l", "b64", 8),
-}
-# memory of a block that has not begun may not be written
-_BEGIN = 'tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")'
 _TWO = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "tl.maximum({0}, {1})", "min": "tl.minimum({0}, {1})"}
 
 
@@ -35,7 +27,7 @@ def emit_program(e: Context) -> None:
     parts = e.plan.cluster
     if parts == 1:
         return
-    begin = e.module.constant("_BEGIN", _BEGIN)
+    begin = e.module.constant("_BEGIN", f'tl.constexpr("""{begin_text(box_of(e))}""")')
     e.writer.line(f'tl.inline_asm_elementwise({begin}, "=r,r", [0], dtype=tl.int32, is_pure=False, pack=1)')
     e.writer.line(f"{PART} = tl.program_id(0) % {parts}")
     for name in e.plan.ir.cluster:
@@ -67,7 +59,8 @@ def exchanged(e: Context, op: Op, text: str, dtype: str, combine: str) -> str:
     if not e.plan.is_divided(value.dims[AxisAttrs.of(op).axis].extent):
         return text
     fn, parts = ReduceAttrs.of(op).fn, e.plan.cluster
-    ptx = e.module.constant(f"_EXCHANGE_{dtype.upper()}", f'tl.constexpr("""{exchange_text(parts, dtype)}""")')
+    text_of_parts = exchange_text(parts, dtype, box_of(e))
+    ptx = e.module.constant(f"_EXCHANGE_{dtype.upper()}", f'tl.constexpr("""{text_of_parts}""")')
     letter = REGISTERS[dtype][0]
     numbers = ", ".join(f"n{i}" for i in range(parts))
     types = ", ".join([triton_dtype(dtype)] * parts)
@@ -84,21 +77,22 @@ def exchanged(e: Context, op: Op, text: str, dtype: str, combine: str) -> str:
     return f"{e.module.helper(f'_{fn}_of_cluster', body)}({text})"
 
 
-def exchange_text(parts: int, dtype: str) -> str:
+def exchange_text(parts: int, dtype: str, box: int) -> str:
     """The PTX by which so many blocks tell each other a number: the last operand is a block's own, those before it are
-    all of them, in the blocks' order. Each place where it stands has a box of its own."""
+    all of them, in the blocks' order. ``box``: bytes of each of the kernel's boxes."""
     _, kind, size = REGISTERS[dtype]
-    taken = "\n".join(f"    ld.shared.{kind} ${n}, [box+{size * n}];" for n in range(parts))
+    taken = "\n".join(f"    ld.shared.{kind} ${n}, [own+{size * n}];" for n in range(parts))
     return f"""{{
     .reg .pred is_peer;
-    .reg .b32 rank, own, there, thread;
-    .shared .align {LEAST_BOX} .b8 box[{LEAST_BOX}];
+    .reg .b32 rank, own, at, there, thread;
     mov.u32 rank, %cluster_ctarank;
     mov.u32 thread, %tid.x;
     setp.lt.u32 is_peer, thread, {parts};
-    mov.u32 own, box;
-    mad.lo.u32 own, rank, {size}, own;
-    @is_peer mapa.shared::cluster.u32 there, own, thread;
+    mov.u32 own, cluster_boxes;
+    add.u32 own, own, cluster_box;
+    {next_box(box)}
+    mad.lo.u32 at, rank, {size}, own;
+    @is_peer mapa.shared::cluster.u32 there, at, thread;
     @is_peer st.shared::cluster.{kind} [there], ${parts};
     barrier.cluster.arrive.release;
     barrier.cluster.wait.acquire;

@@ -9,18 +9,14 @@ from ..expr import Expr, all_of
 from ..ir.analysis import tile_length
 from ..ir.graph import KernelIR
 from ..ir.types import itemsize
-from ..passes.cluster_loops import Joined, SharedLoops, shared_loops
+from ..passes.cluster_loops import SharedLoops, shared_loops
 from ..passes.roll import rollable
 from ..target import Target
 from .extents import Extents
-from .knobs import LOOP_CTAS, NUM_WARPS, PERSISTENT, STATIC, UNROLL
+from .knobs import LOOP_CTAS, NUM_WARPS, PERSISTENT, STATIC, TUNABLE, UNROLL
 from .names import loop_site
 
-BOXES = 1 << 15  # bytes of a block's shared memory, at most (:mod:`tileflow.emit.cluster_loops`)
-# Bytes of a box, at least, and what it begins at a multiple of. Triton's own shared memory begins behind all boxes,
-# and the copy engine's tiles in it lie at multiples of 1024.
-LEAST_BOX = 1 << 10
-FEW = 8  # registers at once of a tile of fewer elements than threads, several of which hold each
+BOXES = 1 << 15  # bytes of a block's shared memory, at most (:mod:`tileflow.emit.cluster_boxes`)
 MOST_REGISTERS = 64  # of a thread's sums, each an operand of one assembly text, which then has as many results
 # Of a variant for any size: most blocks of a multiprocessor, and least turns of a block. Others are for other variants.
 MOST_AT_ONCE, LEAST_TURNS = 2, 4
@@ -30,8 +26,8 @@ _REGISTER = 4  # bytes
 def cluster_loop_knob(ir: KernelIR, target: Target, known: Mapping[str, Knob]) -> Iterator[Knob]:
     """How many blocks of a cluster share the turns of a region's loops; the knob is the first one's. Each reduction
     around them is in one piece, for the loops are to be all that there are, or is the loops itself; a program has one
-    tile, since a box in shared memory is not used again; and turns are neither unrolled nor written out, for a block
-    may have none."""
+    tile, since clusters are for few of them; and turns are neither unrolled nor written out, for a block may have
+    none."""
     found = _found(ir, target)
     if found is None:
         return
@@ -50,9 +46,7 @@ def cluster_loop_constraints(ir: KernelIR, extents: Extents, target: Target) -> 
         return
     site, down = loop_site(ir, found.tile), list[tuple[str, Direction]]()
     down.append((LOOP_CTAS.name(site), "down"))
-    declared = Expr.of(0)
     for joined in found.joined:
-        declared = declared + least_declared(ir, extents, joined, target)
         words = extents.elements(joined.dims) * itemsize(joined.dtype)
         threads = NUM_WARPS.symbol(ir) * target.warp_size
         yield Constraint(
@@ -62,30 +56,25 @@ def cluster_loop_constraints(ir: KernelIR, extents: Extents, target: Target) -> 
             f"blocks of a cluster put together at most {MOST_REGISTERS} registers of each thread",
         )
     yield from _serves_the_example(found, site, extents, target, tuple(down))
-    yield Constraint(
-        f"boxes for what blocks put together of {site}",
-        LOOP_CTAS.symbol(site).eq(1).or_(declared.le(BOXES)),
-        tuple(down),
-        f"the boxes for all that blocks put together, two for each text, are {BOXES} bytes of shared memory at most",
-    )
 
 
 def _serves_the_example(
     found: SharedLoops, site: str, extents: Extents, target: Target, down: tuple[tuple[str, Direction], ...]
 ) -> Iterator[Constraint]:
-    """A variant for any size takes the call that it was lowered for, as its guards have it."""
+    """A variant for any size takes the call that it was lowered for, as its guards have it: none is about the turns of
+    a loop whose bounds only the device knows."""
     ir, ctas = found.region, LOOP_CTAS.symbol(site)
-    ends = [(ir.tiles[name].begin, ir.tiles[name].end) for name in (*found.tiles, *ir.grid)]
-    known = [
-        isinstance(b, Expr) and isinstance(e, Expr) and (b.symbols() | e.symbols()) <= ir.hints.keys() for b, e in ends
-    ]
-    if ir.mode == "static" or not all(known):
+    if ir.mode == "static":
         return
     programs = Expr.of(1)
     for name in ir.grid:
-        programs = programs * Expr.of(tile_length(ir, name)).cdiv(ir.tiles[name].block.substitute(ir.hints))
+        length = _length(ir, name)
+        if length is None:
+            return
+        programs = programs * length.cdiv(ir.tiles[name].block.substitute(ir.hints))
     few = (programs * ctas).le(MOST_AT_ONCE * target.sm_count)
-    many = all_of([(ctas * _block(found, t) * LEAST_TURNS).le(tile_length(ir, t)) for t in found.tiles])
+    turns = [(ctas * _block(found, t) * LEAST_TURNS, _length(ir, t)) for t in found.tiles]
+    many = all_of([least.le(length) for least, length in turns if length is not None])
     yield Constraint(
         f"few programs of many turns share {site}",
         ctas.eq(1).or_(few.and_(many)),
@@ -95,24 +84,23 @@ def _serves_the_example(
     )
 
 
+def _length(ir: KernelIR, name: str) -> Expr | None:
+    """How many indices a tile has in the example, by the knobs that host code asks for; None where only the device
+    knows."""
+    begin, end = ir.tiles[name].begin, ir.tiles[name].end
+    if not isinstance(begin, Expr) or not isinstance(end, Expr):
+        return None
+    length = (end - begin).substitute(ir.hints)
+    knobs = {block.name for block in ir.blocks}
+    is_known = all(symbol in knobs or TUNABLE.matches(symbol) for symbol in length.symbols())
+    return length.max(0) if is_known else None
+
+
 def _block(found: SharedLoops, tile: str) -> Expr:
     """Elements of a turn."""
     return (
         Expr.sym(found.rolled) if found.rolled else found.region.tiles[tile].block.substitute(found.region.hints)
     ).max(1)
-
-
-def least_declared(ir: KernelIR, extents: Extents, joined: Joined, target: Target) -> Expr:
-    """Bytes of shared memory that the texts of a sum declare where each hands on one register a thread at a time."""
-    threads = NUM_WARPS.symbol(ir) * target.warp_size
-    box = (threads * itemsize(joined.dtype)).max(LEAST_BOX)
-    return texts(extents.elements(joined.dims), threads, len(joined.dims)) * box * 2
-
-
-def texts(elements: Expr, threads: Expr, axes: int) -> Expr:
-    """How many assembly texts the sum of a tile may be: Triton repeats one where a thread has more registers than it
-    names, of elements that several threads hold. A vector's may all be one thread's."""
-    return elements.cdiv(FEW) if axes == 1 else elements.lt(threads * FEW) * 3 + 1
 
 
 def boxes(ir: KernelIR, knobs: Mapping[str, Knob]) -> Expr:

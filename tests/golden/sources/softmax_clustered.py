@@ -9,25 +9,33 @@
 import triton
 import triton.language as tl
 
-_BEGIN = tl.constexpr("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 $0, 0; // $1")
+_BEGIN = tl.constexpr("""
+    .shared .align 1024 .b8 cluster_boxes[2048];
+    .reg .b32 cluster_box;
+    mov.b32 cluster_box, 0;
+    barrier.cluster.arrive.relaxed;
+    barrier.cluster.wait;
+    mov.b32 $0, 0; // $1
+""")
 
 _EXCHANGE_FLOAT32 = tl.constexpr("""{
     .reg .pred is_peer;
-    .reg .b32 rank, own, there, thread;
-    .shared .align 1024 .b8 box[1024];
+    .reg .b32 rank, own, at, there, thread;
     mov.u32 rank, %cluster_ctarank;
     mov.u32 thread, %tid.x;
     setp.lt.u32 is_peer, thread, 4;
-    mov.u32 own, box;
-    mad.lo.u32 own, rank, 4, own;
-    @is_peer mapa.shared::cluster.u32 there, own, thread;
+    mov.u32 own, cluster_boxes;
+    add.u32 own, own, cluster_box;
+    sub.u32 cluster_box, 1024, cluster_box;
+    mad.lo.u32 at, rank, 4, own;
+    @is_peer mapa.shared::cluster.u32 there, at, thread;
     @is_peer st.shared::cluster.f32 [there], $4;
     barrier.cluster.arrive.release;
     barrier.cluster.wait.acquire;
-    ld.shared.f32 $0, [box+0];
-    ld.shared.f32 $1, [box+4];
-    ld.shared.f32 $2, [box+8];
-    ld.shared.f32 $3, [box+12];
+    ld.shared.f32 $0, [own+0];
+    ld.shared.f32 $1, [own+4];
+    ld.shared.f32 $2, [own+8];
+    ld.shared.f32 $3, [own+12];
 }""")
 
 

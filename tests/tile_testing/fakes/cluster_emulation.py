@@ -107,15 +107,15 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
     def inline_asm_elementwise(text: str, constraints: str, args: list[Any], dtype: Any, **_: Any) -> Any:
         waited.append(text)
         if not isinstance(args[0], torch.Tensor):
-            assert text.startswith("barrier.cluster") and len(waited) == 1
+            assert "barrier.cluster" in text and len(waited) == 1
             return cluster.barrier.wait()
         found = cluster.exchanged(len(waited), rank, args[0])
         if "there0" in text:  # put together in pairs; only blocks that take may look at that
             is_taker = rank == 0 or "gives0" not in text
             return _put_together(found, text) if is_taker else torch.full_like(args[0], -(2**20))
         assert args[0].numel() == 1
-        (room,) = (int(size) for size in re.findall(r"box\[(\d+)\]", text))
-        assert cluster.parts * args[0].element_size() <= room and len(dtype) == constraints.count("=")
+        (room,) = (int(size) for size in re.findall(r"cluster_boxes\[(\d+)\]", waited[0]))
+        assert cluster.parts * args[0].element_size() <= room // 2 and len(dtype) == constraints.count("=")
         return found
 
     names = {**vars(_language(program * source.cluster + rank)), "inline_asm_elementwise": inline_asm_elementwise}

@@ -1,6 +1,6 @@
-"""The PTX of loops over clusters, run on a CPU: the threads of all blocks, between barriers in any order.
+"""The PTX of exchanges in a cluster, run on a CPU: the threads of all blocks, between barriers in any order.
 
-It knows the instructions of :mod:`tileflow.emit.cluster_loops` and no others. A word of shared memory that one thread
+It knows the instructions of :mod:`tileflow.emit.cluster_loops` and :mod:`tileflow.emit.clusters` and no others. A word of shared memory that one thread
 writes and another one reads or writes, with no barrier of the cluster between, is a race, which raises.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ _STATEMENT = re.compile(r"(?:@(\w+) )?([\w.:]+)(?: (.*))?")
 
 @dataclass
 class Memory:
-    """The shared memory of one block. ``touched``: by address, who wrote it since the last barrier, and who read it."""
+    """The boxes of one block. ``touched``: by address, who wrote it since the last barrier, and who read it."""
 
     size: int
     words: dict[int, Any] = field(default_factory=dict)
@@ -33,11 +33,13 @@ class Memory:
         return at
 
 
-def run(text: str, registers: dict[tuple[int, int], list[Any]], size: int, order: random.Random) -> None:
-    """Run ``text`` by the threads (block, number) of ``registers``, which it changes. ``size``: bytes of a register."""
-    (room,) = map(int, re.findall(r"box\[(\d+)\]", text))
-    memories = {block: Memory(room) for block, _ in registers}
-    threads = [_thread(text, block, number, own, memories, size) for (block, number), own in registers.items()]
+def run(
+    texts: Sequence[str], box: int, registers: dict[tuple[int, int], list[Any]], size: int, order: random.Random
+) -> None:
+    """Run ``texts``, one after the other, by the threads (block, number) of ``registers``, which they change. ``box``:
+    bytes of each of the two boxes, ``size``: of a register."""
+    memories = {block: Memory(2 * box) for block, _ in registers}
+    threads = [_thread(texts, block, number, own, memories, size) for (block, number), own in registers.items()]
     while threads:
         order.shuffle(threads)
         threads = [thread for thread in threads if next(thread, "ended") != "ended"]
@@ -46,16 +48,30 @@ def run(text: str, registers: dict[tuple[int, int], list[Any]], size: int, order
 
 
 def _thread(
-    text: str, block: int, number: int, own: list[Any], memories: dict[int, Memory], size: int
+    texts: Sequence[str], block: int, number: int, own: list[Any], memories: dict[int, Memory], size: int
 ) -> Iterator[str]:
     """One thread, which stops at each barrier."""
-    named: dict[str, Any] = {}
+    kept: dict[str, Any] = {"cluster_box": 0, "cluster_boxes": (block, 0)}
+    for text in texts:
+        named = {**kept, "%cluster_ctarank": block, "%tid.x": number}
+        yield from _text(text, (block, number), own, named, memories, size)
+        kept = {name: named[name] for name in kept}
+
+
+def _text(
+    text: str,
+    who: tuple[int, int],
+    own: list[Any],
+    named: dict[str, Any],
+    memories: dict[int, Memory],
+    size: int,
+) -> Iterator[str]:
+    """One thread in one text."""
 
     def value(word: str) -> Any:
-        special = {"%cluster_ctarank": block, "%tid.x": number, "box": (block, 0)}
         if word.startswith("$"):
             return own[int(word[1:])]
-        return special[word] if word in special else int(word) if word.lstrip("-").isdigit() else named[word]
+        return int(word) if word.lstrip("-").isdigit() else named[word]
 
     def put(word: str, what: Any) -> None:
         if word.startswith("$"):
@@ -76,13 +92,13 @@ def _thread(
         elif name.startswith("st."):
             where, offset = _place(operands[0], value)
             for n, word in enumerate(_words(operands[1])):
-                at = memories[where].access(offset + n * size, (block, number), writes=True)
+                at = memories[where].access(offset + n * size, who, writes=True)
                 memories[where].words[at] = value(word)
         elif name.startswith("ld."):
             where, offset = _place(operands[1], value)
-            assert where == block
+            assert where == who[0]
             for n, word in enumerate(_words(operands[0])):
-                at = memories[where].access(offset + n * size, (block, number), writes=False)
+                at = memories[where].access(offset + n * size, who, writes=False)
                 put(word, memories[where].words[at])
         elif name != "barrier.cluster.arrive.release":
             put(operands[0], _computed(name, list(map(value, operands[1:]))))
@@ -101,7 +117,9 @@ def _computed(name: str, given: list[Any]) -> Any:
         case "xor", [a, b]:
             return a ^ b
         case "setp", [a, b]:
-            return a == b
+            return a < b if ".lt." in name else a == b
+        case "sub" | "add", [(where, at), b]:
+            return where, at + b if name.startswith("add") else at - b
         case "sub", [a, b]:
             return a - b
         case "add", [a, b]:

@@ -31,18 +31,21 @@ from tile_testing.kernels.summing_kernels import (
     whole_rows,
 )
 
+from examples.layer_norm import layer_norm
 from examples.matmul import matmul
+from examples.softmax import softmax
 from tileflow.api import Kernel
-from tileflow.build.compile import build
+from tileflow.build.compile import build, compile_source
 from tileflow.config import Config
+from tileflow.emit.cluster_boxes import LEAST_BOX, REGISTERS, bytes_for, next_box
 from tileflow.emit.cluster_loops import reduce_text
-from tileflow.emit.clusters import REGISTERS
 from tileflow.kernels import flash
 from tileflow.lowered import Lowered
 from tileflow.space.cluster_loops import BOXES
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
+KNOB = "loop:tile_k.ctas"
 TOGETHER: dict[str, Callable[[Iterable[int]], int]] = {"sum": sum, "prod": math.prod, "max": max, "min": min}
 EXACT = ("sum", "prod")  # that float64 has an instruction for
 
@@ -57,58 +60,85 @@ def shared(lowered: Lowered, ctas: int, turn: int = 64) -> Config:
     return config
 
 
-@settings(max_examples=60, deadline=None)
+def put_together(values: list[Any], fn: str, to_all: bool) -> list[Any]:
+    """What the blocks of a cluster have behind a text, of what each had: neighbours first."""
+    two, step = TOGETHER[fn], 1
+    while step < len(values):
+        if to_all:
+            values = [two((v, values[p ^ step])) for p, v in enumerate(values)]
+        else:
+            takes = [p % (2 * step) == 0 for p in range(len(values))]
+            values = [two((v, values[p + step])) if takes[p] else v for p, v in enumerate(values)]
+        step *= 2
+    return values
+
+
+@settings(max_examples=100, deadline=None)
 @given(
     parts=st.sampled_from([2, 4, 8]),
     count=st.integers(1, 64),
-    warps=st.sampled_from([1, 4, 16]),
-    reduction=st.sampled_from([(fn, t) for fn in TOGETHER for t in REGISTERS if t != "float64" or fn in EXACT]),
-    to_all=st.booleans(),
+    warps=st.sampled_from([1, 4, 16, 32]),
+    dtype=st.sampled_from([*REGISTERS]),
+    texts=st.lists(st.tuples(st.sampled_from([*TOGETHER]), st.booleans()), min_size=1, max_size=3),
+    spare=st.sampled_from([0, LEAST_BOX]),
     seed=st.integers(0, 99),
 )
-def test_the_first_block_has_each_register_put_together(
-    parts: int, count: int, warps: int, reduction: tuple[str, str], to_all: bool, seed: int
+def test_each_register_is_put_together(
+    parts: int, count: int, warps: int, dtype: str, texts: list[tuple[str, bool]], spare: int, seed: int
 ) -> None:
-    """Of some of a block's threads, in any order between barriers; no two meet in a word between two barriers."""
-    fn, dtype = reduction
-    text, size = reduce_text(parts, fn, dtype, count, warps * 32, to_all=to_all), REGISTERS[dtype][2]
-    (room,) = map(int, re.findall(r"box\[(\d+)\]", text))
-    assert room <= BOXES or count == 1
+    """By texts that share their boxes, of some of a block's threads, in any order between barriers; no two meet in a
+    word between two barriers."""
+    texts = [(fn if dtype != "float64" or fn in EXACT else "sum", to_all) for fn, to_all in texts]
+    box = bytes_for(count, dtype, warps * 32)
+    assert 2 * box <= BOXES and box % LEAST_BOX == 0
+    box += spare  # of a text that needs more
     order = random.Random(seed)
     own = {(p, t): [order.randrange(1000) for _ in range(count)] for p in range(parts) for t in (0, 1, warps * 32 - 1)}
-    wanted = {t: [TOGETHER[fn](own[p, t][r] for p in range(parts)) for r in range(count)] for _, t in own}
-    ptx_blocks.run(text, own, size, order)
-    for block in range(parts if to_all else 1):
-        assert {t: found for (p, t), found in own.items() if p == block} == wanted
+    wanted = {at: list(registers) for at, registers in own.items()}
+    for fn, to_all in texts:
+        for t, r in {(t, r) for _, t in own for r in range(count)}:
+            for p, value in enumerate(put_together([wanted[p, t][r] for p in range(parts)], fn, to_all)):
+                wanted[p, t][r] = value
+    written = [reduce_text(parts, fn, dtype, count, warps * 32, box, to_all=to_all) for fn, to_all in texts]
+    ptx_blocks.run(written, box, own, REGISTERS[dtype][2], order)
+    assert own == wanted
+
+
+def sums(parts: int, dtype: str, values: list[float], *, to_all: bool = False) -> list[float]:
+    """What each block has of a number of its first thread."""
+    own = {(p, 0): [v] for p, v in enumerate(values)}
+    text = reduce_text(parts, "sum", dtype, 1, 32, LEAST_BOX, to_all=to_all)
+    ptx_blocks.run([text], LEAST_BOX, own, REGISTERS[dtype][2], random.Random(0))
+    return [found for (found,) in own.values()]
 
 
 def test_floats_are_added_in_pairs() -> None:
-    own = {(p, 0): [v] for p, v in enumerate([1.0, 1e17, -1e17, 1.0])}
-    ptx_blocks.run(reduce_text(4, "sum", "float64", 1, 32), own, 8, random.Random(0))
-    assert own[0, 0] == [(1.0 + 1e17) + (-1e17 + 1.0)]
+    assert sums(4, "float64", [1.0, 1e17, -1e17, 1.0])[0] == (1.0 + 1e17) + (-1e17 + 1.0)
 
 
 def test_all_blocks_have_the_same_bits() -> None:
-    own = {(p, 0): [v] for p, v in enumerate([1.0, 1e17, -1e17, 1.0, 3.0, -1e17, 0.1, 7.0])}
-    ptx_blocks.run(reduce_text(8, "sum", "float64", 1, 32, to_all=True), own, 8, random.Random(0))
-    assert len({tuple(found) for found in own.values()}) == 1
+    assert len({*sums(8, "float64", [1.0, 1e17, -1e17, 1.0, 3.0, -1e17, 0.1, 7.0], to_all=True)}) == 1
 
 
 @pytest.mark.parametrize("fn", ["max", "min"])
 @pytest.mark.parametrize("place", range(4))
 def test_extrema_keep_a_nan_of_any_block(fn: str, place: int) -> None:
     own = {(p, 0): [math.nan if p == place else float(p)] for p in range(4)}
-    ptx_blocks.run(reduce_text(4, fn, "float32", 1, 32), own, 4, random.Random(0))
+    ptx_blocks.run([reduce_text(4, fn, "float32", 1, 32, LEAST_BOX)], LEAST_BOX, own, 4, random.Random(0))
     assert math.isnan(own[0, 0][0])
 
 
-def test_a_word_that_is_read_while_another_thread_writes_it_is_found() -> None:
-    """The executor itself: without its last barrier a text has a race."""
-    text = reduce_text(2, "sum", "float32", 1, 32)
-    broken = text.replace("barrier.cluster.wait.acquire;", "", 1)
+@pytest.mark.parametrize("without", ["barrier.cluster.wait.acquire;", next_box(LEAST_BOX)])
+def test_a_word_that_is_read_while_another_thread_writes_it_is_found(without: str) -> None:
+    """The executor itself: without its last barrier a text has a race, and a second one that takes the first one's
+    box."""
+    text = reduce_text(2, "sum", "float32", 1, 32, LEAST_BOX)
+    broken = text.replace(without, "", 1)
+    assert broken != text
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(9):
-            ptx_blocks.run(broken, {(p, 0): [1.0] for p in range(2)}, 4, random.Random(seed))
+            own = {(p, 0): [1.0] for p in range(2)}
+            ptx_blocks.run([broken, broken], LEAST_BOX, own, 4, random.Random(seed))
 
 
 LONG = torch.randn(5, 1000)
@@ -223,6 +253,16 @@ def test_extrema_and_products_build(kernel: Kernel, dtype: torch.dtype) -> None:
     assert build(source, H200).abi.cluster == (4, 1, 1)
 
 
+def declared(lowered: Lowered, config: Config) -> tuple[int, int]:
+    """Bytes that a binary declares for boxes, as it is built, and how many texts it has."""
+    (source,) = (s for s in lowered.emit(config) if s.cluster > 1)
+    ptx = compile_source(source, lowered.target).assembly
+    (boxes,) = re.findall(r"\.shared [^;]*cluster_boxes\[(\d+)\];", ptx)
+    assert len(re.findall(r"\.shared \.align", ptx)) == 2  # and Triton's own
+    assert ptx.index("cluster_boxes[") < ptx.index("own0, cluster_boxes")
+    return int(boxes), ptx.count("own0, cluster_boxes")
+
+
 @pytest.mark.parametrize(
     ("dtype", "rows", "length", "warps"),
     [(torch.float32, 64, 1024, 16), (torch.float32, 1024, 64, 16), (torch.float32, 16, 4096, 32),
@@ -235,10 +275,43 @@ def test_numbers_that_several_threads_hold_have_boxes_enough(
     lowered = peaks.lower((torch.empty(4096, 65536, dtype=dtype, device="meta"),), H200)
     sizes = {"block:tile_m": rows, "block:tile_k": length, "num_warps": warps, "num_stages": 1}
     config = lowered.space.normalise(lowered.default.with_({**sizes, "loop:tile_k.ctas": 4, "persistent": 0}))
-    if lowered.space.is_valid(config):
-        assert build(lowered.emit(config)[0], H200).abi.cluster == (4, 1, 1)
-    else:
-        assert rows > 32  # of which several threads hold all
+    assert lowered.space.is_valid(config)
+    boxes, texts = declared(lowered, config)
+    assert boxes <= BOXES and texts >= 1 + (rows > 32)
+
+
+HALF = torch.float16
+OF_LAYER_NORM = torch.empty(7, 131, dtype=HALF, device="meta"), *[torch.empty(131, dtype=HALF, device="meta")] * 2, 1e-5
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "choices", "texts"),
+    [
+        (layer_norm, OF_LAYER_NORM, {"block:tile_m": 2, "reduce:sum#0": 128, "loop:sum#0.ctas": 2}, 2),
+        (softmax, OF_LAYER_NORM[:1], {"block:tile_m": 2, "reduce:max#0": 128, "loop:max#0.ctas": 8}, 2),
+    ],
+)
+def test_texts_that_triton_writes_again_share_the_boxes(
+    kernel: Kernel, args: tuple[Any, ...], choices: dict[str, int], texts: int
+) -> None:
+    """For each layout in which the sums are wanted: ptxas refused 64 KiB and 144 KiB."""
+    lowered = kernel.lower(args, H200)
+    config = lowered.space.normalise(lowered.default.with_({**choices, "num_warps": 32, "persistent": 0}))
+    assert lowered.space.is_valid(config)
+    boxes, written = declared(lowered, config)
+    assert boxes <= BOXES and written > texts
+    assert build(lowered.emit(config)[0], H200).abi.threads == 32 * 32
+
+
+def test_texts_that_llvm_copies_share_the_boxes() -> None:
+    """Where blocks have a turn at most, it writes the text for the first block and again for all others: of two boxes,
+    they would write to one and it would read the other."""
+    lowered = matmul.lower(tuple(torch.empty(*s, dtype=HALF, device="meta") for s in ((7, 131), (131, 19))), H200)
+    sizes = {"block:tile_m": 16, "block:tile_n": 32, "block:tile_k": 32, "num_warps": 2, "num_stages": 2}
+    config = lowered.space.normalise(lowered.default.with_({**sizes, KNOB: 8, "persistent": 0}))
+    assert lowered.space.is_valid(config)
+    boxes, texts = declared(lowered, config)
+    assert boxes == 2 * 2 * 32 * 4 * 8 and texts == 2
 
 
 def test_the_boxes_of_several_sums_are_no_more_than_those_of_one() -> None:
@@ -248,6 +321,6 @@ def test_the_boxes_of_several_sums_are_no_more_than_those_of_one() -> None:
     knob = "loop:tile_m@1@1.ctas"
     config = lowered.space.repair(lowered.default_pipelined.with_({knob: 2}))
     assert config[knob] == 2
+    assert declared(lowered, config) == (BOXES, 2)
     (source,) = (s for s in lowered.emit(config) if s.cluster == 2)
-    assert sum(int(size) for size in re.findall(r"box\[(\d+)\]", source.text)) <= BOXES
     assert build(source, H200).abi.cluster == (2, 1, 1)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tile_testing.fakes import ptx_blocks
 from tile_testing.fakes.cluster_emulation import bound, run
 from tile_testing.kernels.cluster_kernels import dropped_sums, extremes, places
 from tileflow_benchmarks.clusters.soft_labels import inputs, reference, soft_cross_entropy
@@ -22,6 +23,8 @@ from examples.softmax import softmax, softmax_bwd
 from tileflow.api import Kernel
 from tileflow.config import Choice, Config
 from tileflow.emit import kernel
+from tileflow.emit.cluster_boxes import LEAST_BOX, REGISTERS, next_box
+from tileflow.emit.clusters import exchange_text
 from tileflow.emit.kernel import emit
 from tileflow.emit.source import TritonSource
 from tileflow.errors import ConfigError
@@ -148,6 +151,22 @@ def test_random_numbers_are_those_of_their_places(n: int) -> None:
     words = torch.stack(torch.broadcast_tensors(*philox((place // 4, 0, 0, 0), seed)))
     weight = UNIT * (words.gather(0, place[None] % 4) >> 8).view(M, n)
     torch.testing.assert_close(out, (x * weight).sum(1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_exchanges_share_two_boxes(parts: int, dtype: str) -> None:
+    """The assembly texts, one after the other, by threads in any order between barriers: none writes what another one
+    may still read."""
+    text, size = exchange_text(parts, dtype, LEAST_BOX), REGISTERS[dtype][2]
+    wanted = [10 + p for p in range(parts)]
+    for seed in range(5):
+        own = {(p, t): [0] * parts + [10 + p] for p in range(parts) for t in range(parts + 1)}
+        ptx_blocks.run([text] * 3, LEAST_BOX, own, size, random.Random(seed))
+        assert all(registers == [*wanted, 10 + p] for (p, _), registers in own.items())
+    broken = text.replace(next_box(LEAST_BOX), "")
+    with pytest.raises(AssertionError, match="meet"):
+        ptx_blocks.run([broken] * 2, LEAST_BOX, own, size, random.Random(0))
 
 
 def planted(change: Callable[[str], str]) -> torch.Tensor:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 from tile_testing.kernels import summing_kernels as kernels
 
 from examples.int4_matmul import int4_matmul
+from examples.jagged import jagged_mean
 from examples.matmul import matmul
+from examples.split_k import split_k_matmul
+from tileflow.api import Kernel
 from tileflow.lowered import Lowered
 from tileflow.portable import portable_sources
 from tileflow.space.cluster_loops import BOXES, MOST_REGISTERS
@@ -146,3 +151,31 @@ def test_a_variant_for_any_size_takes_the_call_it_was_lowered_for(k: int, ctas: 
     (source, *_) = lowered.emit(lowered.space.repair(config))
     assert lowered.space.is_valid(config) == (k >= 4 * 32 * ctas)
     assert source.guards.evaluate(lowered.regions[0].hints)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [
+        (jagged_mean, {"m": 900, "n": 512, "batch": 64}),
+        (int4_matmul, {"m": 1024, "n": 4096, "k": 512}),
+        (split_k_matmul, {"m": 64, "n": 512, "k": 1 << 14}),
+    ],
+)
+def test_so_does_one_of_programs_that_a_tunable_counts_or_loops_that_only_the_device_knows(
+    kernel: Kernel, sizes: dict[str, int]
+) -> None:
+    """Random configs with clusters: launches of 32768 blocks refused their own call. 1024 rows have too many programs
+    for any."""
+    lowered = kernel.lower(kernel.inputs(**sizes), H200, mode="dynamic")
+    knob = next(k for k in lowered.space.knobs if k.name.startswith("loop:tile_") and k.name.endswith(".ctas"))
+    rng, drawn = random.Random(7), set()
+    while len(drawn) < 40:
+        config = lowered.space.sample(rng).with_({knob.name: rng.choice(knob.choices)})
+        drawn.add(lowered.space.normalise(lowered.space.repair(config)))
+    shared = [config for config in drawn if config[knob.name] != 1]
+    for config in shared:
+        hints = {ir.region: ir.hints for ir in lowered.specialised_regions(config)}
+        first = {source.region: source for source in reversed(lowered.emit(config))}
+        for region, source in first.items():
+            assert source.guards.evaluate(hints[region]), config
+    assert bool(shared) == (sizes["m"] != 1024)
