@@ -59,9 +59,9 @@ class DefaultStrategy(RandomStrategy):
         self._queue: deque[Config] = deque()
 
     def seed(self, configs: Iterable[Config]) -> None:
-        """Queue the configs to be asked for and measured first, whatever the model expects of them."""
+        """Queue the configs to be asked for and measured first, whatever the model and their binaries say of them."""
         super().seed(configs)
-        self._pruning.trust(self._seeds)
+        self._pruning.keep(self._seeds)
 
     def _suggest(self) -> Config | None:
         while True:

@@ -42,12 +42,19 @@ class Pruning:
     def __init__(self, model: TimeModel | None, progress: Progress, prune: bool) -> None:
         self._model, self._progress, self._prune = model, progress, prune
         self._facts: dict[Config, StaticFacts] = {}
+        self._asked_for: set[Config] = set()
         self._certain: set[Config] = set()
         self._dropped: set[Config] = set()
 
     def trust(self, configs: Iterable[Config]) -> None:
         """Mark configs to be measured first, whatever the model expects of them."""
         self._certain.update(configs)
+
+    def keep(self, configs: Iterable[Config]) -> None:
+        """Mark configs whose times are asked for: they are measured first, and dropped only where they cannot run. The
+        default is one, beside which all others are shown."""
+        self._asked_for.update(configs)
+        self.trust(self._asked_for)
 
     def built(self, config: Config, facts: StaticFacts) -> None:
         """Record the static facts of a built config, for the model too."""
@@ -63,8 +70,8 @@ class Pruning:
         """Return the predicted mean less one deviation for each config; the lowest is measured first.
 
         Trusted configs come first, and those that spill much last. Infinity drops a config: one that its static facts
-        prune, or one whose expected gain is negligible. The config with the lowest estimate is never dropped for its
-        gain, since a wrong model must find out.
+        prune, unless its time is asked for, or one whose expected gain is negligible. The config with the lowest
+        estimate is never dropped for its gain, since a wrong model must find out.
         """
         ranks = [0.0] * len(configs)
         if self._model is not None and self._model.ready:
@@ -77,7 +84,8 @@ class Pruning:
                 ranks[i] = _LAST + self._facts[config].spilled
             if config in self._certain:
                 ranks[i] = -math.inf
-            if self._prune and prune_reason(self._facts[config], self._progress.best):
+            best = math.inf if config in self._asked_for else self._progress.best
+            if self._prune and prune_reason(self._facts[config], best):
                 ranks[i] = math.inf
         self._dropped |= {config for config, rank in zip(configs, ranks, strict=True) if rank == math.inf}
         return ranks

@@ -8,11 +8,12 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tileflow_search import Result, make
 from tileflow_search.progress import Progress
 from tileflow_search.pruning import Pruning, prune_reason
 from tileflow_search.surrogate import Prediction
 
-from tileflow.config import Config
+from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.cost import Launch, StaticFacts, estimate, roofline_us, static_facts
 from tileflow.ir.traffic import Traffic
 from tileflow.runtime.abi import Resources
@@ -75,6 +76,29 @@ class TestHopeless:
         assert pruning.ranks([wasteful]) == [-math.inf]
         progress.learn(plain, math.log2(1e6))
         assert pruning.ranks([wasteful]) == [math.inf] and pruning.dropped(wasteful)
+
+    def test_what_is_asked_for_is_measured_wherever_it_runs(self) -> None:
+        """The default of a call, which compiled for ten seconds, while another config was measured: it had no time."""
+        progress = Progress(cast(Any, None))
+        pruning = Pruning(None, progress, prune=True)
+        wasteful, slow, huge, plain = (Config.of({"n": n}) for n in range(4))
+        pruning.built(wasteful, built(COPY, spills=64, programs=1 << 16))
+        pruning.built(slow, built(COPY, programs=1))
+        pruning.built(huge, static_facts(COPY, [Launch(Resources(255, 0, 0, 1024), 10)], H200))
+        progress.learn(plain, -10.0)
+        pruning.trust([wasteful, slow, huge])
+        assert pruning.ranks([wasteful, slow, huge]) == [math.inf] * 3
+        pruning.keep([wasteful, slow, huge])
+        assert pruning.ranks([wasteful, slow, huge]) == [-math.inf, -math.inf, math.inf]
+
+    def test_seeds_of_a_search_are_asked_for(self) -> None:
+        space = ConfigSpace((Knob("n", "n", (1, 2, 4, 8), "block", 1),))
+        default, other = Config.of({"n": 1}), Config.of({"n": 8})
+        strategy = make("default", space, 0, [default])
+        assert strategy.ask(1) == [default]
+        strategy.tell(other, Result(1.0))
+        strategy.built(default, built(COPY, spills=64, programs=1 << 16))
+        assert strategy.rank([default]) == [-math.inf]
 
     def test_a_block_must_fit(self) -> None:
         facts = static_facts(COPY, [Launch(Resources(255, 0, 0, 1024), 10)], H200)
