@@ -65,6 +65,7 @@ def shared(kernel: Kernel, args: tuple[Any, ...], card: Target, ctas: int, mode:
         ((200, 9001, 301), "dynamic"),  # of which eight blocks a program run at once
         *(((128, 8192, 512), mode) for mode in ("static", "dynamic")),
         ((16, 1000, 70), "static"),
+        ((7, 131, 19), "static"),  # of a turn at most for each of eight, which LLVM writes twice
         ((64, 40, 64), "static"),  # of another mode, where a variant for few turns serves it
     ],
 )
