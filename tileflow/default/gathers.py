@@ -1,8 +1,8 @@
-"""Loops that gather elements: not pipelined."""
+"""Loops that gather elements: not pipelined. Recurrences are, unless each stage would keep many registers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..config import Choice
 from ..ir.attributes import AccessAttrs
@@ -10,9 +10,14 @@ from ..ir.graph import KernelIR, Op, ValueIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
-from ..space.knobs import NUM_STAGES
+from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .operands import LEAST_COPIED
+from .recurrences import fills_warps
+from .sizes import chosen_sizes, register_elements
+
+KEPT_REGISTERS = 64  # of a thread, in all stages, from which on they leave room for few warps
+WORD = 4  # bytes of a register
 
 
 def gather_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
@@ -23,6 +28,37 @@ def gather_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     635 (H100, 2026-11-26). Places that are the same in each turn, and gathered rows, are better loaded ahead."""
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR] if target.vendor == "nvidia" else []
     return {NUM_STAGES.name(ir): 1} if any(_gathers(ir, loop) for loop in loops) else {}
+
+
+def kept_place_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """One stage, where turns use what the places of gathered elements are made of beside these elements, too, and other
+    warps compute while one waits. What is made a stage ahead for a place waits in registers for the elements, once for
+    each stage. Compiled for sm_90a by Triton 3.6, lines of sight of 1024 cells, which leave out a cell's own height,
+    have 138 registers and 499 instructions a turn five turns ahead, 56 and 357 without. ``wanted``: the blocks, warps
+    and stages without this rule."""
+    warps, stages = wanted.get(NUM_WARPS.name(ir)), wanted.get(NUM_STAGES.name(ir))
+    if target.vendor != "nvidia" or not isinstance(warps, int) or not isinstance(stages, int):
+        return {}
+    if not fills_warps(ir, wanted, target):
+        return {}
+    sizes, lanes = chosen_sizes(ir, wanted), warps * target.warp_size
+    loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
+    kept = max((_kept_words(ir, loop, sizes) for loop in loops), default=0) // lanes
+    return {NUM_STAGES.name(ir): 1} if kept * (stages - 1) >= KEPT_REGISTERS else {}
+
+
+def _kept_words(ir: KernelIR, loop: Op, sizes: Mapping[str, int]) -> int:
+    """Words of the tiles of which a turn makes places along memory, and that other ops of it read."""
+    (turn,) = loop.regions
+    ops = list(walk(turn))
+    made = {v for op in ops for v in op.outputs}
+    copied = [op for op in ops if op.kind is OpKind.LOAD and itemsize(op.output.type.dtype) >= LEAST_COPIED]
+    gathers = [op for op in copied if _is_gathered(ir, op, made) and _sources(ir, op.values).isdisjoint(turn.params)]
+    places = _sources(ir, (v for op in gathers for v in op.values)) & made
+    makers = [op for op in ops if not places.isdisjoint(op.outputs)]
+    others = {v for op in ops if op not in makers and op not in gathers for v in op.values}
+    kept = [v for v in places & others if v.dims]
+    return sum(register_elements(v, sizes) * max(itemsize(v.type.dtype) // WORD, 1) for v in kept)
 
 
 def _gathers(ir: KernelIR, loop: Op) -> bool:

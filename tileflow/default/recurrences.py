@@ -136,6 +136,13 @@ def warps_that_fill(
     return {NUM_WARPS.name(ir): warps} if warps > NUM_WARPS.default else {}
 
 
+def fills_warps(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> bool:
+    """Whether other warps of a multiprocessor compute while one waits for its turn's loads. ``wanted``: the blocks and
+    warps."""
+    warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
+    return isinstance(warps, int) and programs(ir, wanted) * warps >= FILLING_WARPS * target.sm_count
+
+
 def _is_recurrence(ir: KernelIR, loop: Op) -> bool:
     name = TileAttrs.of(loop).tile
     if not is_long(ir, name):

@@ -53,6 +53,12 @@ def tiles_of_axes(ir: KernelIR, wanted: Mapping[str, Choice]) -> tuple[int, ...]
     )
 
 
+def chosen_sizes(ir: KernelIR, wanted: Mapping[str, Choice]) -> dict[str, int]:
+    """What each symbol of a region stands for under the chosen blocks; 1 for a block that is not chosen."""
+    chosen = {name: size for name, size in wanted.items() if isinstance(size, int)}
+    return {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **chosen}
+
+
 def register_elements(value: Value, sizes: Mapping[str, int]) -> int:
     """Elements of a tile in registers, where each dimension is a power of two."""
     return prod(pow2(d.extent.evaluate(sizes)) for d in value.dims)

@@ -7,7 +7,6 @@ of local memory for the reduction of the argument. A lane that has many of them 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from operator import mul
 
 from ..config import Choice
@@ -17,7 +16,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import itemsize
 from ..space.knobs import NUM_WARPS
 from ..target import Target
-from .sizes import pow2
+from .sizes import chosen_sizes, register_elements
 
 MANY = 8  # registers of a lane's elements: one of float32, two of float64
 _REGISTER = 4  # bytes
@@ -38,9 +37,8 @@ def slow_path_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target)
 
 def _registers(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     """Registers of the largest tile of sines or cosines; 0 where there is none."""
-    chosen = {name: size for name, size in wanted.items() if isinstance(size, int)}
-    sizes = {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **chosen}
+    sizes = chosen_sizes(ir, wanted)
     turning = [op.output for op in ir.walk() if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _TURNING]
-    counts = (prod(pow2(d.extent.evaluate(sizes)) for d in v.dims) for v in turning)
+    counts = (register_elements(v, sizes) for v in turning)
     words = (max(itemsize(v.type.dtype) // _REGISTER, 1) for v in turning)
     return max(map(mul, counts, words), default=0)

@@ -23,7 +23,7 @@ from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
 from .columns import reduced_column_config, shared_column_config, tall_dims
 from .exchanges import column_config, exchange_config, lone_warp_config, rounds_config, row_warp_config
-from .gathers import gather_config
+from .gathers import gather_config, kept_place_config
 from .lanes import crossing_config, own_rows_config
 from .pairs import pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
@@ -33,6 +33,7 @@ from .sizes import block_symbols, pow2
 from .slow_paths import slow_path_config
 from .small_tiles import MATRIX_ELEMENTS, holds_matrices, warps_for_loads, woven_limits
 from .step_sums import step_sum_config
+from .tables import table_config
 from .whole_tiles import whole_tile_warps
 from .windows import neighbour_config, window_config, window_loads
 
@@ -104,7 +105,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted |= _of_its_loops(ir, wanted, sizes, live, bool(ragged), bool(chunked), target)
     wanted |= slow_path_config(ir, wanted, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
-    return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
+    wanted |= chunk_sizes(ir, resident * target.sm_count, wanted)
+    return wanted | table_config(ir, wanted, target) | kept_place_config(ir, wanted, target)
 
 
 def _least(*limits: Mapping[str, int]) -> dict[str, int]:
