@@ -12,12 +12,17 @@ from ..ir.graph import ExprIndex, KernelIR, Op, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES, OPS
 from ..ir.opdef import Trait
+from ..ir.pressure import on_the_way
 from ..ir.types import Value, itemsize
 from ..target import Target
-from .sizes import pow2
+from .recurrences import SCHEDULERS
+from .sizes import pow2, programs
 
 WOVEN_BYTES = 1 << 10  # of a tensor that a program stores by several stores
 MATRIX_ELEMENTS = 1 << 9  # of all matrices of a program, which is one warp
+MATRIX_BYTES = 1 << 12  # of their registers at the most
+_SIDE_OF_A_LANE = 2  # elements of what is as long as a side of all matrices
+_REGISTER = 4  # bytes
 _LEAST_MATRIX = 1 << 6
 _PASSING = (OpKind.POINTWISE, OpKind.CAST)
 _MANY_SUMS = 16  # one after another
@@ -126,6 +131,28 @@ def holds_matrices(ir: KernelIR, row: int) -> bool:
     if not _LEAST_MATRIX <= row <= MATRIX_ELEMENTS or _reads_in_loops(ir):
         return False
     return _sums(ir, ir.body.ops) >= _MANY_SUMS
+
+
+def matrix_elements(ir: KernelIR, row: int, element: int, target: Target) -> int:
+    """The elements of all matrices of such a program: so many matrices that lanes have two elements each of what is as
+    long as a side, as pivots' rows are, and each scheduler a program. An elimination of 12 x 12 has 800 instructions a
+    matrix by two a warp, 540 by four in as many registers (sm_90a, Triton 3.6). By two and four 16 x 8 reflections took
+    60 and 53 us, sudokus 3392 and 3340, determinants by 8 and 16 27.5 and 33.3 (H100, by hand, 2026-11-27).
+    ``element``: bytes of one."""
+    ready = on_the_way(ir)
+    tiles = (_sides(ir, v) for op in ir.walk() for v in op.outputs if v not in ready)
+    side = max((max(sides) for sides in tiles if len(sides) > 1 and prod(sides) == row), default=0)
+    if not side:
+        return MATRIX_ELEMENTS
+    wanted = min(row * _SIDE_OF_A_LANE * target.warp_size // side, MATRIX_BYTES // max(element, _REGISTER))
+    is_busy = programs(ir, {}) * row >= wanted * SCHEDULERS * target.sm_count
+    return max(MATRIX_ELEMENTS, wanted if is_busy else 0)
+
+
+def _sides(ir: KernelIR, value: Value) -> list[int]:
+    """The elements of a tile along its whole dimensions of more than one."""
+    whole = (d.extent for d in value.dims if d.extent.symbols() <= ir.hints.keys())
+    return [pow2(ir.hint(extent)) for extent in whole if ir.hint(extent) > 1]
 
 
 def _reads_in_loops(ir: KernelIR) -> bool:

@@ -31,7 +31,7 @@ from .recurrences import carries_chunks, recurrence_config, recurrences, warps_t
 from .shared_sums import shared_sum_config
 from .sizes import block_symbols, pow2
 from .slow_paths import slow_path_config
-from .small_tiles import MATRIX_ELEMENTS, holds_matrices, warps_for_loads, woven_limits
+from .small_tiles import holds_matrices, matrix_elements, warps_for_loads, woven_limits
 from .step_sums import step_sum_config
 from .tables import table_config
 from .whole_tiles import whole_tile_warps
@@ -79,7 +79,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     scans = row > 1 and any(op.kind is OpKind.SCAN for op in ir.walk())
     is_summed = row > 1 and live * _element(ir) <= WORD and not scans  # what a thread loads is summed at once
     matrices = holds_matrices(ir, row)
-    budget = MATRIX_ELEMENTS if matrices else PROGRAM_BYTES * per_thread // BYTES_PER_THREAD
+    budget = PROGRAM_BYTES * per_thread // BYTES_PER_THREAD
+    budget = matrix_elements(ir, row, _element(ir), target) if matrices else budget
     most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir))  # one may be turned around there
     apart = _apart(ir) if row > 1 else frozenset[str]()
     room = _Room(budget, most, row, apart)

@@ -49,10 +49,27 @@ def test_one_store_of_a_column_is_not_woven() -> None:
     assert woven_limits(ir, {"block:tile": 1 << 12}) == {}
 
 
-@pytest.mark.parametrize(("name", "matrices"), [("determinant", 8), ("small_cholesky", 1)])
-def test_matrices_in_registers_have_a_warp(name: str, matrices: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "block", "matrices"),
+    [
+        ("determinant", "tb", 8),  # 8 x 8 of eight bytes: 27.5 us, 33.3 by 16 and 36.2 by four
+        ("small_cholesky", "tb", 1),  # woven stores
+        ("householder_qr", "tb", 4),  # 16 x 8: 53 us, 60 by two
+        ("sudoku_singles", "t", 4),  # 9 x 9: 3340 us, 3392 by two
+        ("nodal_voltages", "t", 4),  # 12 x 12: 540 instructions a matrix, 800 by two
+        ("neighbourhood_attention", "tt", 8),  # rows of 64, no matrices: 96 us, 108 by 16
+    ],
+)
+def test_matrices_in_registers_have_a_warp(name: str, block: str, matrices: int) -> None:
+    """Their sides have two elements a lane."""
     found = default(name)
-    assert (found["block:tb"], found["num_warps"]) == (matrices, 1)
+    assert (found[f"block:{block}"], found["num_warps"]) == (matrices, 1)
+
+
+def test_few_matrices_leave_no_scheduler_idle() -> None:
+    few = ALL["nodal_voltages"].make(1024, 12)
+    meta = tuple(a.to("meta") for a in few)
+    assert ALL["nodal_voltages"].kernel.lower(meta, H100).default["block:t"] == 2
 
 
 def test_a_recurrence_with_few_programs_has_more_warps() -> None:
