@@ -242,6 +242,18 @@ def test_float32_products_in_every_layout(card: Target, columns: int, layout: st
     assert_as_exact(in_parts(matmul, args, card, columns, mode)(*args), *args)
 
 
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("sizes", [(1001, 1111, 1001), (1000, 1111, 1024), (1003, 1024, 1000), (129, 65, 257)], ids=str)
+def test_float32_operands_that_threads_load(card: Target, sizes: tuple[int, int, int], layout: str, mode: str) -> None:
+    """Of rows that begin anywhere: both, or one of them; 20 launches, since a race would show as bits that change."""
+    args = float32_operands(layout, *sizes)
+    call = in_parts(matmul, args, card, 64, mode)
+    first = call(*args)
+    assert_as_exact(first, *args)
+    assert all(torch.equal(call(*args), first) for _ in range(20))
+
+
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 def test_float32_products_of_one_turn_and_of_many(card: Target, layout: str) -> None:
     call = in_parts(matmul, float32_operands(layout, 4096, 1024, 4096), card, mode="dynamic")

@@ -70,7 +70,7 @@ class Shape:
     author's epilogue may be computed of some columns at a time. ``left_bytes``: of an element of the left box, where it
     is none of the product's own; ``out_transposed``: columns of the result are rows of its box. ``ragged``: some rows
     of a tile may belong to another one; ``searching``: roles compute vectors of numbers to know where their tiles
-    are."""
+    are; ``loaded``: whether the left and the right operand are no boxes, and are loaded by threads."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -86,6 +86,7 @@ class Shape:
     ragged: bool = False
     searching: bool = False
     products: int = 1
+    loaded: tuple[bool, bool] = (False, False)
 
     @property
     def pieces(self) -> int:

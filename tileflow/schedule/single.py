@@ -19,7 +19,7 @@ from ..expr import Expr, is_knob
 from ..ir.access import box_anywhere, box_order, describable
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
-from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, once
+from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .chained import Refusal, Refused, check_operations, is_scalar, products_of, read_by, results_of
@@ -39,7 +39,8 @@ class Single:
     the left operand's rows, or that of a group's; ``before``: numbers in front of the loop; ``inside``: numbers in it,
     which the operands' places follow from; ``after``: all else around it, in order; ``saved``: the store of the result
     that the copy engine can do, of a group's rows in whole blocks; ``frame``: where the loop stands; ``parts``: of the
-    inner dimension, where a tile sums one of several."""
+    inner dimension, where a tile sums one of several; ``loaded``: whether the left and the right operand are no boxes,
+    as float32 ones need not be. Of such an operand ``transposed`` says how its tile is read, not how it lies."""
 
     loop: Op
     rows: str
@@ -54,6 +55,7 @@ class Single:
     saved: Op | None
     frame: Frame
     parts: Parts | None
+    loaded: tuple[bool, bool]
 
     @property
     def right(self) -> Op:
@@ -133,8 +135,9 @@ def _find(ir: KernelIR) -> Single:
     left_paths = [_path(ir, made, op.inputs[0]) for op in products]
     right_paths = [_path(ir, made, op.inputs[1]) for op in products]
     left, *left_turns = left_paths[0]
+    loaded = not is_box(ir, left), not is_box(ir, right_paths[0][0])
     _check_stream(ir, loop, left, 0 if left_turns else 1, parts, frame.tile)
-    left_transposed = bool(left_turns) != is_turned(ir, left)
+    left_transposed = bool(left_turns) != (not loaded[0] and is_turned(ir, left))
     rights_transposed = [_right_transposed(ir, loop, path, parts) for path in right_paths]
     right_transposed = rights_transposed[0]
     if len(set(rights_transposed)) > 1:
@@ -172,6 +175,7 @@ def _find(ir: KernelIR) -> Single:
         saved_result(ir, after, product, frame.tile),
         frame,
         parts,
+        loaded,
     )
 
 
@@ -296,16 +300,23 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
             return load, op
     if op is None or op.kind is not K.LOAD:
         raise Refused("operands are loaded as the product takes them, without operations in between", op)
-    if not is_box(ir, op) or LoadAttrs.of(op).other != 0:
+    if LoadAttrs.of(op).other != 0 or not (is_box(ir, op) or _may_be_loaded(op)):
         raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
     return (op,)
+
+
+def _may_be_loaded(op: Op) -> bool:
+    """Whether threads may load an operand that is no box: a plain one of float32, which they split as well."""
+    access = AccessAttrs.of(op)
+    plain = not access.has_mask and not op.inputs and all(isinstance(i, TileIndex | ExprIndex) for i in access.index)
+    return plain and op.output.type.dtype == "float32" and len(op.output.dims) == 2
 
 
 def _right_transposed(ir: KernelIR, loop: Op, path: tuple[Op, ...], parts: Parts | None) -> bool:
     """Whether the product reads the box of a right operand with its dimensions swapped."""
     right, *turns = path
     _check_stream(ir, loop, right, 1 if turns else 0, parts)
-    return bool(turns) != is_turned(ir, right)
+    return bool(turns) != (is_box(ir, right) and is_turned(ir, right))
 
 
 def _reads_more(ir: KernelIR, op: Op, loop: Op) -> bool:

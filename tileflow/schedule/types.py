@@ -302,13 +302,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Put what a product ignores of a box's float32 numbers, which is all but their tf32 part, into the same slot of
-    the buffer ``low``. Where the box is ``transposed``, ``low`` has its dimensions swapped, and so has ``high``, the
-    buffer of the tf32 parts; else the box itself is that."""
+    """Put what a product ignores of float32 numbers, which is all but their tf32 part, into a slot of the buffer
+    ``low``, and their tf32 part into the same one of ``high``; without a ``high`` the source itself is that.
+    ``source``: a box, or registers; ``swapped``: the parts have its dimensions swapped."""
 
-    box: Shared
+    source: Shared | str
+    slot: Staged
     low: str
     high: str | None = None
+    swapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +392,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A producer, consumer groups, a splitter of boxes where there is one, and what lies between them."""
+    """A producer, consumer groups, a splitter of operands where there is one, and what lies between them."""
 
     producer: Role
     consumer: Role
@@ -401,8 +403,8 @@ class Schedule:
 
     @property
     def helpers(self) -> tuple[Role, ...]:
-        """The roles beside the consumer groups."""
-        return (self.producer,) if self.splitter is None else (self.splitter, self.producer)
+        """The roles beside the consumer groups that have something to do."""
+        return tuple(role for role in (self.splitter, self.producer) if role is not None and role.program)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name."""

@@ -19,7 +19,7 @@ from ..target import Target
 from .extents import Extents
 from .knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from .schedule_checks import block_steps, schedule_constraint
-from .split_schedules import bytes_of_parts, split_constraints
+from .split_schedules import bytes_of_turn, most_sums, split_constraints
 
 HEIGHTS = (64, 128)  # rows of a group: one instruction of the matrix units, or two
 _LEAST_COLUMNS = 16
@@ -61,8 +61,7 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
         f"a turn holds boxes of the turn before: at least {_LEAST_STAGES} stages",
     )
     sums = own * columns * len(found.products)
-    # a float32 product's group has the sums of a turn twice beside those of all
-    most = Expr.of(_FEW_SUMS) if found.is_split else _FEW_SUMS + groups.ne(3) * _FEW_SUMS
+    most = Expr.of(most_sums(found)) if found.is_split else _FEW_SUMS + groups.ne(3) * _FEW_SUMS
     fit = sums.cdiv(WARPS_OF_A_GROUP * 32).le(most)
     repair = (*block_steps(columns, "down"), *block_steps(rows, "down"))
     yield schedule_constraint(
@@ -158,7 +157,7 @@ def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Exte
         rights = columns * len(found.products)
         ring = stages * (rows + rights) * inner * itemsize(found.left.output.type.dtype)
         if found.is_split:
-            ring = ring + stages * (bytes_of_parts(found, rows, columns, inner) + BARRIER_BYTES)
+            ring = stages * (bytes_of_turn(found, rows, columns, inner) + BARRIER_BYTES)
     needed = ring + (stages * 2 + groups) * BARRIER_BYTES + OVERHEAD
     if found.saved is not None:
         size = itemsize(ir.tensor(AccessAttrs.of(found.saved).tensor).dtype)
