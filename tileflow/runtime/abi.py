@@ -239,8 +239,9 @@ class LaunchAbi:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Static facts of a binary. ``spills``: bytes of local memory a thread. ``instructions``: counts by mnemonic class
-    (``mma``, ``load_global``, ``store_global``, ``load_shared``, ``sfu``, ``fma``, ``total`` ...); empty where unread.
+    """Static facts of a binary. ``spills``: bytes of local memory a thread, without arrays that the code declares.
+    ``instructions``: counts by mnemonic class (``mma``, ``load_global``, ``store_global``, ``load_shared``, ``sfu``,
+    ``fma``, ``total`` ...); empty where unread.
     """
 
     registers: Count

@@ -18,7 +18,7 @@ from tileflow.build import compat
 from tileflow.build.compile import build
 from tileflow.build.resources import amdgcn_registers, cubin_registers, instruction_mix, occupancy
 from tileflow.errors import BuildError
-from tileflow.runtime.abi import Resources
+from tileflow.runtime.abi import Binary, Resources
 from tileflow.target import CATALOGUE, target
 
 
@@ -31,13 +31,31 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_the_cubin_reader_agrees_with_cuobjdump(name: str, tmp_path: Path) -> None:
     for source in (sources.vector_add(), sources.centre(maxnreg=32)):
         binary = build(source, target(name))
-        path = tmp_path / "kernel.cubin"
-        path.write_bytes(binary.code)
-        command = [compat.tool("cuobjdump"), "--dump-resource-usage", str(path)]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        match = re.search(r"REG:(\d+) STACK:(\d+)", text)
-        assert match is not None
-        assert (binary.resources.registers, binary.resources.spills) == (int(match[1]), int(match[2]))
+        assert (binary.resources.registers, binary.resources.spills) == dumped(binary, tmp_path)
+
+
+def dumped(binary: Binary, folder: Path) -> tuple[int, int]:
+    """Registers and bytes of local memory a thread."""
+    path = folder / "kernel.cubin"
+    path.write_bytes(binary.code)
+    command = [compat.tool("cuobjdump"), "--dump-resource-usage", str(path)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    match = re.search(r"REG:(\d+) STACK:(\d+)", text)
+    assert match is not None
+    return int(match[1]), int(match[2])
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_arrays_of_sines_are_no_spills(double: bool, tmp_path: Path) -> None:
+    """A search dropped the default of `attitude_slerp`, and all small blocks, for 32 bytes that no angle reaches."""
+    angle = "tl.load(x + i, mask=m) * scale"
+    sine = f"tl.sin(({angle}).to(tl.float64)).to(tl.float32)" if double else f"tl.sin({angle})"
+    free, capped = (
+        build(sources.add_with(angle, sine, **options), target("nvidia-h100-sxm"))
+        for options in ({}, {"num_warps": 1, "maxnreg": 32})
+    )
+    assert dumped(free, tmp_path)[1] > 0 and free.resources.spills == 0
+    assert 0 < capped.resources.spills < dumped(capped, tmp_path)[1]
 
 
 def test_a_register_cap_makes_spills() -> None:
