@@ -74,7 +74,7 @@ def _box(ir: KernelIR, op: Op, least_dims: int = 2) -> tuple[int, ...] | None:
     tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
         return None
-    if any(_accesses(ir).get(path, set()) - {op.kind} for path in ir.sharing(tensor.path)):
+    if is_accessed_otherwise(ir, op):
         return None
     axes = [_axis(item) for item in items]
     order = _contiguous_last(tensor)
@@ -83,6 +83,12 @@ def _box(ir: KernelIR, op: Op, least_dims: int = 2) -> tuple[int, ...] | None:
     if sorted(a for a in axes if a is not None and a >= 0) != list(range(len(boxed(op)))) or axes[order[-1]] == -1:
         return None
     return order if _strided(ir, tensor, order) else None
+
+
+def is_accessed_otherwise(ir: KernelIR, op: Op) -> bool:
+    """Whether something else than loads, of a load, or than stores, of a store, accesses the tensor, by this name or
+    another: roles of their own keep no order with it."""
+    return any(_accesses(ir).get(path, set()) - {op.kind} for path in ir.sharing(AccessAttrs.of(op).tensor))
 
 
 def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:

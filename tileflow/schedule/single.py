@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..expr import Expr, is_knob
-from ..ir.access import box_anywhere, box_order, describable
+from ..ir.access import box_anywhere, box_order, describable, is_accessed_otherwise
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, once
@@ -300,14 +300,16 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
             return load, op
     if op is None or op.kind is not K.LOAD:
         raise Refused("operands are loaded as the product takes them, without operations in between", op)
-    if LoadAttrs.of(op).other != 0 or not (is_box(ir, op) or _may_be_loaded(op)):
+    if LoadAttrs.of(op).other != 0 or not (is_box(ir, op) or _may_be_loaded(ir, op)):
         raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
     return (op,)
 
 
-def _may_be_loaded(op: Op) -> bool:
+def _may_be_loaded(ir: KernelIR, op: Op) -> bool:
     """Whether threads may load an operand that is no box: a plain one of float32, which they split as well."""
     access = AccessAttrs.of(op)
+    if is_accessed_otherwise(ir, op):
+        return False
     plain = not access.has_mask and not op.inputs and all(isinstance(i, TileIndex | ExprIndex) for i in access.index)
     return plain and op.output.type.dtype == "float32" and len(op.output.dims) == 2
 

@@ -10,6 +10,8 @@ import torch
 from tile_testing.gluon_text import advice, role, turns_of_products
 from tile_testing.runs.scheduled import Scheduled
 
+import tileflow
+import tileflow.language as tfl
 from examples.matmul import matmul, matmul_epilogue
 from tileflow.build.compile import build, compile_source
 from tileflow.config import Choice, Config
@@ -228,6 +230,18 @@ def test_the_constraint_counts_the_memory_that_the_schedule_has(layout: str, col
     assert 0 <= bound.args[0].evaluate(knobs) - shared_bytes(kernel.specialised) <= 2 * BARRIER_BYTES
 
 
+@tileflow.kernel
+def in_place(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A row's first numbers become its product's."""
+    m, k = x.shape
+    for tile_m in tfl.tile(m):
+        acc = tfl.zeros([tile_m, 64])
+        for tile_k in tfl.tile(k):
+            acc = torch.addmm(acc, x[tile_m, tile_k], w[tile_k, :])
+        x[tile_m, 0:64] = acc
+    return x
+
+
 def no_schedule(lowered: Lowered) -> str:
     (ir,) = lowered.regions
     return refusal(ir, H200)
@@ -235,6 +249,8 @@ def no_schedule(lowered: Lowered) -> str:
 
 def test_what_has_no_such_schedule_is_refused_by_name() -> None:
     assert "sums over at least 256 numbers" in no_schedule(product("NN", k=128))
+    written = in_place.lower((torch.empty(1000, 1001, device="meta"), torch.empty(1001, 64, device="meta")), H200)
+    assert "runs of aligned bytes" in no_schedule(written)  # the splitter would load behind the consumers' stores
     torch.set_float32_matmul_precision("high")
     try:
         assert "no rounded one of tf32" in no_schedule(matmul.lower(operands("NT", 1000, 1000, 1000), H200))
