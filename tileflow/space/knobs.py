@@ -318,7 +318,8 @@ KPACK = LaunchKnob(
 
 SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
     where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries, a loop of gradients, or one "
-          "product in a loop over the inner dimension, of float32 with its `precision` tf32x3 over 256 numbers and more",
+          "product in a loop over the inner dimension, of float32 with its `precision` tf32x3 over 256 numbers and "
+          "more",
     why="warps of their own for copies and for products, written in Gluon ([warp-specialisation]"
         "(../explanations/warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
 )  # fmt: skip

@@ -162,7 +162,7 @@ def test_products_without_matrix_units_count_in_each_turn_that_is_written_out() 
     name = "examples.matmul:matmul"
     it = kernel(name).lower(meta(name, (4096, 4096, 4096), "float32"), H200)
     blocks = {"block:tile_m": 64, "block:tile_n": 64, "block:tile_k": 64, "num_warps": 4}
-    once = it.default.with_({**blocks, "product:dot#0.precision": "ieee"})
+    once = it.default_pipelined.with_({**blocks, "product:dot#0.precision": "ieee"})
     unrolled = once.with_({"loop:tile_k.unroll": 4})
     assert not it.space.violations(unrolled.with_({"product:dot#0.precision": "bf16x6", "loop:tile_k.unroll": 1}))
 
@@ -178,8 +178,8 @@ def test_results_of_few_columns_have_no_bfloat16_parts() -> None:
     name = "examples.matmul:matmul"
     it = kernel(name).lower(meta(name, (4096, 4096, 4096), "float32"), H200)
     parts = {"product:dot#0.precision": "bf16x6", "block:tile_k": 32}
-    assert not it.space.violations(it.default.with_({**parts, "block:tile_n": 32}))
-    narrow = it.default.with_({**parts, "block:tile_n": 16})
+    assert not it.space.violations(it.default_pipelined.with_({**parts, "block:tile_n": 32}))
+    narrow = it.default_pipelined.with_({**parts, "block:tile_n": 16})
     assert any("at least 32 columns" in c.reason for c in it.space.violations(narrow))
     assert it.space.is_valid(it.space.repair(narrow))
 
