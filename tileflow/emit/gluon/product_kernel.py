@@ -129,7 +129,7 @@ class ProductKernel(GluonKernel):
         """What the schedule is made of."""
         found, saved = self.single, self.single.saved
         size = itemsize(found.product.values[0].type.dtype)
-        left, right = (box_of(self, op).block for op in (found.left, found.right))
+        left, right = self._operand_shapes()
         out, out_bytes = None, 0
         if saved is not None:
             out = block_of(self, saved)
@@ -147,7 +147,12 @@ class ProductKernel(GluonKernel):
             itemsize(found.left.output.type.dtype),
             self.is_result_turned,
             products=len(found.products),
+            loaded=found.loaded,
         )
+
+    def _operand_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of the left and the right operand's boxes."""
+        return box_of(self, self.single.left).block, box_of(self, self.single.right).block
 
     def _programs(self) -> int:
         """Programs on one multiprocessor."""

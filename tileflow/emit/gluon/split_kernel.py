@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from ...errors import ConfigError
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Op, TileIndex
-from ...ir.types import Dim, itemsize
-from ...schedule.product import Shape
+from ...ir.types import Dim
 from ...schedule.split_product import GROUPS, NAMES, TURN, split_product
 from ...schedule.types import Buffer, Schedule
 from ...space.knobs import NUM_STAGES
-from ..descriptors import block_of, box_of
+from ..descriptors import box_of
 from .product_kernel import ProductKernel
 from .split_roles import SplitRoles
 
@@ -48,28 +47,12 @@ class SplitKernel(ProductKernel):
         self.pieces = self.scheduled.pieces
         return split_product(self.scheduled, self.plan.launch(NUM_STAGES))
 
-    def _shape(self) -> Shape:
-        found, saved = self.single, self.single.saved
-        out, out_bytes = (None, 0) if saved is None else (block_of(self, saved), self._bytes_of(saved))
-        return Shape(
-            self._side(found.left, found.loaded[0]),
-            self._side(found.right, found.loaded[1]),
-            itemsize(found.product.values[0].type.dtype),
-            out,
-            out_bytes,
-            found.left_transposed,
-            found.right_transposed,
-            self._sums(),
-            found.by_columns,
-            loaded=found.loaded,
-        )
+    def _operand_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of boxes, and of tiles that are loaded."""
+        return self._operand_shape(self.single.left, 0), self._operand_shape(self.single.right, 1)
 
-    def _side(self, op: Op, loaded: bool) -> tuple[int, ...]:
-        """The shape of an operand's box, or of the tile that is loaded."""
-        return tuple(map(self.extent, op.output.dims)) if loaded else box_of(self, op).block
-
-    def _bytes_of(self, saved: Op) -> int:
-        return itemsize(self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype)
+    def _operand_shape(self, op: Op, side: int) -> tuple[int, ...]:
+        return tuple(map(self.extent, op.output.dims)) if self.single.loaded[side] else box_of(self, op).block
 
     def _roles(self, turns: str) -> SplitRoles:
         return SplitRoles(self, self.specialised, turns)
