@@ -306,12 +306,15 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
 
 
 def _may_be_loaded(ir: KernelIR, op: Op) -> bool:
-    """Whether threads may load an operand that is no box: a plain one of float32, which they split as well."""
+    """Whether threads may load an operand that is no box: a plain one of float32, which they split as well, with a
+    dimension of the tile along which elements lie together."""
     access = AccessAttrs.of(op)
-    if is_accessed_otherwise(ir, op):
+    if is_accessed_otherwise(ir, op) or access.has_mask or op.inputs or len(op.output.dims) != 2:
         return False
-    plain = not access.has_mask and not op.inputs and all(isinstance(i, TileIndex | ExprIndex) for i in access.index)
-    return plain and op.output.type.dtype == "float32" and len(op.output.dims) == 2
+    strides = ir.tensor(access.tensor).strides
+    together = any(isinstance(i, TileIndex) and s.constant == 1 for i, s in zip(access.index, strides, strict=True))
+    is_plain = all(isinstance(i, TileIndex | ExprIndex) for i in access.index)
+    return together and is_plain and op.output.type.dtype == "float32"
 
 
 def _right_transposed(ir: KernelIR, loop: Op, path: tuple[Op, ...], parts: Parts | None) -> bool:

@@ -251,6 +251,8 @@ def test_what_has_no_such_schedule_is_refused_by_name() -> None:
     assert "sums over at least 256 numbers" in no_schedule(product("NN", k=128))
     written = in_place.lower((torch.empty(1000, 1001, device="meta"), torch.empty(1001, 64, device="meta")), H200)
     assert "runs of aligned bytes" in no_schedule(written)  # the splitter would load behind the consumers' stores
+    apart = torch.empty(1000, 2000, device="meta")[:, ::2], torch.empty(1000, 1000, device="meta")
+    assert "runs of aligned bytes" in no_schedule(matmul.lower(apart, H200))  # nothing lies together: it was not tried
     torch.set_float32_matmul_precision("high")
     try:
         assert "no rounded one of tf32" in no_schedule(matmul.lower(operands("NT", 1000, 1000, 1000), H200))
