@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..config import Choice
 from ..expr import Expr
+from ..ir.analysis import tile_length
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
 from ..schedule.memory import OVERHEAD
@@ -33,11 +34,12 @@ BAND = 8
 
 def split_config(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
     """Tiles of 128 x 128 or 128 x 64, whichever ends sooner, where that is before the pipelined blocks of ``wanted``
-    end: so many waves of so many microseconds a turn. Fitted to 26 products of 12 sizes, of which the choice has 0.98
-    of the best one's speed in the mean. Where half the multiprocessors would have no tile, blocks of clusters share the
-    pipelined loop (:mod:`cluster_loops`). Operands that threads load have tiles of 128 x 64, at 1.13 times the
-    pipelined speed in the mean of 21 products of seven odd sizes (0.89 to 1.42); not where both lie along the inner
-    dimension, whose layout was not measured."""
+    end: so many waves of so many microseconds a turn. Read from 28 products of 12 sizes, of which the choice is the
+    best one but for one (0.93 of its speed). Where half the multiprocessors would have no tile, blocks of clusters
+    share the pipelined loop (:mod:`cluster_loops`).
+
+    Operands that threads load have tiles of 128 x 64, at 1.13 times the pipelined speed in the mean of 21 products of
+    seven odd sizes (0.89 to 1.42); not where both lie along the inner dimension, whose layout was not measured."""
     a, b = operands_of(found.product)
     if all(found.loaded) and contiguous_along(ir, a, -1) and contiguous_along(ir, b, -2):
         return {}
@@ -46,7 +48,7 @@ def split_config(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], targ
     if not all(found_by_columns.values()):
         return {}
     narrow = found_by_columns[min(widths)]
-    if 2 * programs(ir, narrow) <= target.sm_count:
+    if 2 * programs(ir, narrow) <= target.sm_count or not _is_half_full(ir, found, min(widths)):
         return {}
 
     def ends_us(columns: int) -> float:
@@ -55,6 +57,13 @@ def split_config(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], targ
     columns = min(widths, key=ends_us)
     is_sooner = any(found.loaded) or ends_us(columns) < _pipelined_us(ir, found, wanted, target)
     return found_by_columns[columns] if is_sooner else {}
+
+
+def _is_half_full(ir: KernelIR, found: Single, columns: int) -> bool:
+    """Whether more than half of a tile of so many columns lies in the result; of few rows or columns the pipelined
+    blocks are as small."""
+    sides = ((found.rows, ROWS), (found.columns.tile, columns))
+    return all(name is not None and tile_length(ir, name) > size // 2 for name, size in sides)
 
 
 def _pipelined_us(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> float:

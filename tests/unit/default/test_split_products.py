@@ -42,6 +42,8 @@ def tile(config: Config) -> tuple[object, ...]:
         ("NN", (4096, 4096, 128), ()),  # short sums have larger errors than multiply-adds
         ("NN", (4096, 4096, 1001), (128, 64, 3)),  # threads load the left operand
         ("TT", (1001, 1001, 1001), (128, 64, 4)),  # and both
+        ("NN", (16384, 1, 4096), ()),  # 64 columns for one
+        ("NN", (33, 16385, 4097), ()),
         ("NT", (1001, 1001, 1001), ()),  # along the inner dimension, which was not measured
     ],
     ids=str,
