@@ -66,6 +66,14 @@ def _box(tensor, block, dtype):
     layout = language.NVMMASharedLayout.get_default_for(block, getattr(language, dtype))
     return Box.from_tensor(tensor, block, layout)
 '''
+_ALIGNED_COPY = '''\
+def _aligned_copy(tensor, order):
+    """The tensor's numbers, its dimensions in this order, in rows that begin at multiples of 16 bytes."""
+    turned = tensor.permute(order)
+    *outer, inner = turned.shape
+    unit = max(16 // turned.element_size(), 1)
+    return turned.new_empty(*outer, -(-inner // unit) * unit)[..., :inner].copy_(turned)
+'''
 _TAIL = """
 
 if not INTERPRETED:
@@ -167,7 +175,9 @@ class _Recorder:
         source = self._source
         ones = [a.name for a in source.args if isinstance(a.value, Expr) and a.value.evaluate(values) == 1]
         text = _with_ones(source, ones)
-        self._recording.define(text if source.language == "triton" else f"{_GLUON_BOX}\n\n{text}")
+        if source.language != "triton":
+            text = f"{_GLUON_BOX}\n\n{_ALIGNED_COPY}\n\n{text}"
+        self._recording.define(text)
         arguments = [f'"{arg.name}": {self._argument(arg, captured, values)}' for arg in source.args]
         grid = tuple(extent.evaluate(values) for extent in source.grid)
         if min(grid) > 0:
@@ -188,7 +198,9 @@ class _Recorder:
         if arg.tensor_map is None:
             return name
         shape, strides = (tuple(e.evaluate(values) for e in s) for s in (arg.tensor_map.shape, arg.tensor_map.strides))
-        if (shape, strides) != (tuple(value.shape), value.stride()):  # dimensions in another order
+        if arg.tensor_map.copied:
+            name = f"_aligned_copy({name}, {arg.tensor_map.copied})"
+        elif (shape, strides) != (tuple(value.shape), value.stride()):  # dimensions in another order
             name = f"{name}.as_strided({shape}, {strides})"
         box = f"{name}, {block_shape(arg.type)}"
         if self._source.language == "triton":

@@ -32,7 +32,7 @@ _JOINED_US = {1: 0.0, 2: 2.8, 4: 4.0, 8: 11.0}  # what blocks of a cluster take 
 _AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.9, 8: 0.85}
 _SLOW_AT_ONCE = {1: 2.0, 2: 2.0, 4: 1.6, 8: 1.6}
 _WORTH = 0.9  # of the time without clusters
-_MOST_WARPS = 8  # of a block of which there are two
+MOST_WARPS = 8  # of a block of which there are two
 _ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there are more at once
 
 
@@ -52,6 +52,14 @@ def cluster_loop_config(ir: KernelIR, config: Config, target: Target) -> dict[st
     launch = _Launch(found.region, found.tiles, turns, config, target)
     blocks = min(_JOINED_US, key=launch.takes_us)
     return {name: blocks} if launch.takes_us(blocks) < _WORTH * launch.takes_us(1) else {}
+
+
+def shared_us(alone_us: float, count: int, is_slow: bool, target: Target) -> float:
+    """How long the turns of so many programs take that would take ``alone_us`` by themselves: of blocks that all run at
+    once, as many for each program as end soonest. ``is_slow``: of which a multiprocessor has two at once."""
+    slots = _SLOW_AT_ONCE if is_slow else _AT_ONCE
+    fitting = [blocks for blocks in _JOINED_US if blocks == 1 or count * blocks <= target.sm_count * slots[blocks]]
+    return min(alone_us / blocks + _JOINED_US[blocks] for blocks in fitting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +123,5 @@ class _Launch:
             sums = max(prod(d.extent.evaluate(self._sizes) for d in op.output.dims) for op in self._dots)
             return self.target.sm_count * _SLOW_AT_ONCE[blocks] * max(_ELEMENTS // sums, 1)
         warps = NUM_WARPS.chosen(self.config, self.ir)
-        is_slow = self._comes_by_element and warps <= _MOST_WARPS
+        is_slow = self._comes_by_element and warps <= MOST_WARPS
         return self.target.sm_count * (_SLOW_AT_ONCE if is_slow else _AT_ONCE)[blocks]

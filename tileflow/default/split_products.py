@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..config import Choice
-from ..expr import Expr
 from ..ir.analysis import tile_length
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
@@ -14,13 +13,12 @@ from ..schedule.product import PIECE_BYTES
 from ..schedule.single import Single
 from ..schedule.split_product import GROUPS, TURN
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, NUM_WARPS, PING_PONG, PRECISION
-from ..space.split_schedules import PARTS, bytes_of_turn, most_sums
+from ..space.split_schedules import PARTS
 from ..target import Target
-from .operands import contiguous_along, operands_of
+from .copied_operands import is_worth_copying
 from .sizes import programs, symbol, times
 
 ROWS = 128
-THREADS = 128  # of a consumer group
 # microseconds of a turn of a tile of so many columns (H100, 2026-11-27, torch 2.11, Triton 3.6.0)
 TURN_US = {128: 1.4, 64: 1.02}
 # the same of a pipelined block of 128 x 64 by itself on a multiprocessor, and of two, or of one as large as two: of
@@ -36,27 +34,22 @@ def split_config(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], targ
     """Tiles of 128 x 128 or 128 x 64, whichever ends sooner, where that is before the pipelined blocks of ``wanted``
     end: so many waves of so many microseconds a turn. Read from 28 products of 12 sizes, of which the choice is the
     best one but for one (0.93 of its speed). Where half the multiprocessors would have no tile, blocks of clusters
-    share the pipelined loop (:mod:`cluster_loops`).
-
-    Operands that threads load have tiles of 128 x 64, at 1.13 times the pipelined speed in the mean of 21 products of
-    seven odd sizes (0.89 to 1.42); not where both lie along the inner dimension, whose layout was not measured."""
-    a, b = operands_of(found.product)
-    if all(found.loaded) and contiguous_along(ir, a, -1) and contiguous_along(ir, b, -2):
-        return {}
-    widths = [columns for columns in TURN_US if ROWS // GROUPS * columns <= most_sums(found) * THREADS]
-    found_by_columns = {columns: _tiles(ir, found, columns, target) for columns in widths}
-    if not all(found_by_columns.values()):
-        return {}
-    narrow = found_by_columns[min(widths)]
-    if 2 * programs(ir, narrow) <= target.sm_count or not _is_half_full(ir, found, min(widths)):
+    share the pipelined loop (:mod:`cluster_loops`). Operands that have boxes of copies alone: where these are worth it
+    (:mod:`copied_operands`)."""
+    found_by_columns = {columns: _tiles(ir, found, columns, target) for columns in TURN_US}
+    if not all(found_by_columns.values()) or not _is_half_full(ir, found, min(TURN_US)):
         return {}
 
     def ends_us(columns: int) -> float:
         return -(-programs(ir, found_by_columns[columns]) // target.sm_count) * TURN_US[columns]
 
-    columns = min(widths, key=ends_us)
-    is_sooner = any(found.loaded) or ends_us(columns) < _pipelined_us(ir, found, wanted, target)
-    return found_by_columns[columns] if is_sooner else {}
+    columns, narrow = min(TURN_US, key=ends_us), found_by_columns[min(TURN_US)]
+    if found.copied:
+        chosen = found_by_columns[columns]
+        return chosen if is_worth_copying(ir, found, wanted, chosen, TURN_US[columns], target) else {}
+    if 2 * programs(ir, narrow) <= target.sm_count:
+        return {}
+    return found_by_columns[columns] if ends_us(columns) < _pipelined_us(ir, found, wanted, target) else {}
 
 
 def _is_half_full(ir: KernelIR, found: Single, columns: int) -> bool:
@@ -95,7 +88,7 @@ def _tiles(ir: KernelIR, found: Single, columns: int, target: Target) -> dict[st
 
 def _stages(found: Single, columns: int, target: Target) -> int:
     """As many as fit beside a piece of each group's result: boxes, and the parts that they are split into."""
-    turn = bytes_of_turn(found, Expr.of(ROWS), Expr.of(columns), Expr.of(TURN)).constant
-    assert turn is not None
+    left, right = ROWS * (2 + found.left_transposed), columns * (2 + (not found.right_transposed))
+    turn = (left + right) * TURN * 4
     room = target.smem_per_block - GROUPS * PIECE_BYTES - 2 * OVERHEAD
     return max(min(room // turn, MOST_STAGES), 2)

@@ -82,6 +82,10 @@ class Context(ABC):
         """The tensor's dimensions in the order of the box that an access moves, None where it moves none."""
         return box_order(self.plan.ir, op)
 
+    def is_copied(self, op: Op) -> bool:
+        """Whether a launch copies the tensor of an access, so that its rows begin at aligned bytes."""
+        return False
+
     def box_starts_aligned(self, op: Op, order: tuple[int, ...]) -> Expr:
         """The condition that its boxes begin at aligned bytes of a row."""
         access = AccessAttrs.of(op)

@@ -108,13 +108,14 @@ def box_of(e: Context, op: Op, pieces: int = 1, cut: int = -1) -> Box:
         e.plan.guard(Expr.of(1).le(size))
         if e.plan.is_open(size):
             e.plan.guard(size.le(INT32_MAX))  # boxes are counted in 32 bits, whatever the offset in bytes
-    for stride in (tensor.strides[n] for n in order[:-1]):
+    copied = e.is_copied(op)
+    for stride in (tensor.strides[n] for n in order[:-1] if not copied):
         e.plan.guard((stride * itemsize(tensor.dtype) % ALIGNMENT).eq(0))
     for item, size in zip(access.index, tensor.shape, strict=True):
         if isinstance(item, TileIndex | SliceIndex) and covers(e.plan.ir, item, size):
             e.plan.guard(same_end(e.plan.ir, item, size))
     e.plan.guard(e.box_starts_aligned(op, order))
-    return e.parameters.box(tensor, tuple(block), order)
+    return e.parameters.box(tensor, tuple(block), order, copied)
 
 
 def offsets(e: Context, op: Op) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
@@ -47,13 +49,13 @@ def store(e: Context, op: Op) -> None:
         store_by_pointers(e, op)
 
 
-def store_by_pointers(e: Context, op: Op) -> None:
-    """A store whose lanes each have an address."""
+def store_by_pointers(e: Context, op: Op, move: Callable[[str], str] = str) -> None:
+    """A store whose lanes each have an address. ``move``: the name of what is stored, in the lanes that store it."""
     value = op.inputs[0]
     assert isinstance(value, Value)
     tensor = e.plan.ir.tensor(AccessAttrs.of(op).tensor)
     mask = indexing.mask(e, value.dims, op)
-    text = f"tl.store({indexing.pointer(e, op, value.dims)}, {e.as_dtype(value, tensor.dtype)}"
+    text = f"tl.store({indexing.pointer(e, op, value.dims)}, {move(e.as_dtype(value, tensor.dtype))}"
     if mask:
         text += f", mask={mask}"
     cache = e.plan.choice(STORE_CACHE, site_of(op))

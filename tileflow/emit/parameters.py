@@ -26,11 +26,13 @@ Divisible = Literal["all", "inner", "boxes", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A tensor seen in boxes of ``block`` elements, one number a dimension: the tensor's, in this ``order``."""
+    """A tensor seen in boxes of ``block`` elements, one number a dimension: the tensor's, in this ``order``.
+    ``copied``: the boxes are of a copy that each launch makes, whose rows begin at aligned bytes."""
 
     tensor: TensorParam
     block: tuple[int, ...]
     order: tuple[int, ...]
+    copied: bool = False
 
     @property
     def name(self) -> str:
@@ -43,7 +45,7 @@ class Box:
         """The run-time argument; which map it is, the build says."""
         type_ = f"tensordesc<{signature(self.tensor.dtype)}[{', '.join(map(str, self.block))}]>"
         shape, strides = (tuple(of[n] for n in self.order) for of in (self.tensor.shape, self.tensor.strides))
-        tensor_map = TensorMap(shape, strides)
+        tensor_map = TensorMap(shape, strides, copied=self.order if self.copied else ())
         return LaunchArg(self.name, "descriptor", type_, self.tensor.path, tensor_map=tensor_map)
 
 
@@ -97,9 +99,9 @@ class Parameters:
         self._tensors[tensor.path] = tensor
         return _pointer_name(tensor)
 
-    def box(self, tensor: TensorParam, block: tuple[int, ...], order: tuple[int, ...]) -> Box:
-        """A captured tensor in boxes."""
-        box = Box(tensor, block, order)
+    def box(self, tensor: TensorParam, block: tuple[int, ...], order: tuple[int, ...], copied: bool = False) -> Box:
+        """A captured tensor in boxes, or a copy of it."""
+        box = Box(tensor, block, order, copied)
         self._boxes[box.name] = box
         return box
 

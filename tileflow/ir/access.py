@@ -68,21 +68,54 @@ def vector_box(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
     return order if all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True)) else None
 
 
+def copied_order(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+    """The tensor's dimensions in the order of a box of a copy of it, whose rows begin at aligned bytes: for a load that
+    no box of the tensor itself serves, because of how the tensor lies. Its contiguous dimension is last, or the one
+    that it has last. None where boxes of a copy would serve no better, or the tensor itself has them."""
+    if op.kind is not OpKind.LOAD or _box(ir, op) is not None:
+        return None
+    tensor = ir.tensor(AccessAttrs.of(op).tensor)
+    order = _contiguous_last(tensor) or tuple(range(len(tensor.shape)))
+    if not _is_of_boxes(ir, op, order, least_dims=2) or any(ir.hint(n) <= 0 for n in tensor.shape):
+        return None
+    return order if _starts_aligned(ir, AccessAttrs.of(op).index[order[-1]], tensor) else None
+
+
 def _box(ir: KernelIR, op: Op, least_dims: int = 2) -> tuple[int, ...] | None:
-    if AccessAttrs.of(op).has_mask:
-        return None
-    tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
-    if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
-        return None
-    if is_accessed_otherwise(ir, op):
-        return None
-    axes = [_axis(item) for item in items]
+    tensor = ir.tensor(AccessAttrs.of(op).tensor)
     order = _contiguous_last(tensor)
-    if order is None or None in axes or len(boxed(op)) < least_dims:
-        return None
-    if sorted(a for a in axes if a is not None and a >= 0) != list(range(len(boxed(op)))) or axes[order[-1]] == -1:
+    if order is None or not tensor.aligned or not _is_of_boxes(ir, op, order, least_dims):
         return None
     return order if _strided(ir, tensor, order) else None
+
+
+def _is_of_boxes(ir: KernelIR, op: Op, order: tuple[int, ...], least_dims: int) -> bool:
+    """Whether an access names boxes of its tensor, whose dimensions are in this order, wherever the tensor lies."""
+    tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
+    if AccessAttrs.of(op).has_mask or is_accessed_otherwise(ir, op):
+        return False
+    if not 2 <= len(tensor.shape) <= MOST_DIMS or tensor.dtype in ("bool", "float64"):
+        return False
+    axes = [_axis(item) for item in items]
+    if None in axes or len(boxed(op)) < least_dims or axes[order[-1]] == -1:
+        return False
+    return sorted(a for a in axes if a is not None and a >= 0) == list(range(len(boxed(op))))
+
+
+def scattered_along(ir: KernelIR, op: Op) -> int | None:
+    """The dimension of a stored tile along which its elements lie together, where its rows begin at any element, so
+    that neither boxes nor vectors write them; None for all other stores."""
+    access = AccessAttrs.of(op)
+    tensor, dims = ir.tensor(access.tensor), boxed(op)
+    if op.kind is not OpKind.STORE or access.has_mask or len(dims) != 2:
+        return None
+    if not all(isinstance(i, TileIndex | SliceIndex | ExprIndex) for i in access.index):
+        return None
+    strides = {_axis(item): stride for item, stride in zip(access.index, tensor.strides, strict=True)}
+    along = next((axis for axis in (1, 0) if strides[axis].constant == 1), None)
+    if along is None or ir.hint(strides[1 - along]) * itemsize(tensor.dtype) % ALIGNMENT == 0:
+        return None
+    return along
 
 
 def is_accessed_otherwise(ir: KernelIR, op: Op) -> bool:

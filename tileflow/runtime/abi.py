@@ -59,6 +59,9 @@ class TensorMap:
     ``shape``, ``strides``: of the tensor, in elements, Exprs over launch symbols; the last stride is 1. ``box``,
     ``element_bytes``, ``element_type`` (CUtensorMapDataType), ``swizzle`` (CUtensorMapSwizzle): what Triton chose for
     the block when it compiled the kernel; an empty ``box`` before that.
+
+    ``copied``: the map is of a copy, which each launch makes since rows of the tensor begin where the engine takes
+    none: the tensor's dimensions in the copy's order, which is also that of ``shape``; empty where there is no copy.
     """
 
     shape: Dims
@@ -67,6 +70,7 @@ class TensorMap:
     element_bytes: Annotated[int, Between(0, 16)] = 0
     element_type: Annotated[int, Between(0, 31)] = 0
     swizzle: Annotated[int, Between(0, 15)] = 0
+    copied: Annotated[tuple[Annotated[int, Between(0, 4)], ...], Items(0, 5)] = ()
 
     def validate(self) -> None:
         """Raises TableError where its parts are of different ranks."""
@@ -75,12 +79,14 @@ class TensorMap:
                 "a tensor map's shape, strides and box must be of one rank",
                 got=f"{len(self.shape)}, {len(self.strides)} and {len(self.box)}",
             )
+        if self.copied and sorted(self.copied) != list(range(len(self.shape))):
+            raise TableError("a copy must have each of the tensor's dimensions once", got=self.copied, where="copied")
         check_symbols(self.shape, "shape")
         check_symbols(self.strides, "strides")
 
     def to_json(self) -> dict[str, Any]:
         """The map as it stands in a table, its Exprs as JSON."""
-        return {
+        data: dict[str, Any] = {
             "shape": [e.to_json() for e in self.shape],
             "strides": [e.to_json() for e in self.strides],
             "box": list(self.box),
@@ -88,6 +94,7 @@ class TensorMap:
             "element_type": self.element_type,
             "swizzle": self.swizzle,
         }
+        return data | {"copied": list(self.copied)} if self.copied else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +199,9 @@ class LaunchAbi:
 
     @property
     def version(self) -> int:
-        """The oldest reader of this ABI: 2 knows descriptors, 3 what is assumed of each tensor."""
+        """The oldest reader of this ABI: 2 knows descriptors, 3 what is assumed of each tensor, 4 copies."""
+        if any(a.tensor_map is not None and a.tensor_map.copied for a in self.args):
+            return 4
         if any(a.dtype or a.stored is not None for a in self.args):
             return 3
         return 2 if any(a.kind == "descriptor" for a in self.args) else 1
@@ -216,8 +225,8 @@ class LaunchAbi:
     def json_fields(data: dict[str, Any]) -> dict[str, Any]:
         """The fields of an ABI in a file. Raises TableError for one of a version that this reader does not know."""
         version = data.get("version")
-        if type(version) is not int or version not in (1, 2, 3):
-            raise TableError("launch_abi.version must be 1, 2 or 3", got=reprlib.repr(version), hint="upgrade tileflow")
+        if type(version) is not int or not 1 <= version <= 4:
+            raise TableError("launch_abi.version must be 1 to 4", got=reprlib.repr(version), hint="upgrade tileflow")
         return {name: value for name, value in data.items() if name != "version"}
 
     def validate(self) -> None:

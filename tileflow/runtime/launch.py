@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ..errors import TableError
 from ..expr import Expr
 from .abi import Binary, LaunchArg
+from .aligned_copy import aligned_copy
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import explain_guards
 from .key_invariants import KeyInvariants
@@ -160,6 +161,7 @@ def _generate(
         "unpackable": argument_error(binary),
         "on_device": _on_device,
         "scratch": _scratch,
+        "aligned_copy": aligned_copy,
         "bounds": bounds,
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,

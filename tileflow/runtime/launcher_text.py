@@ -48,6 +48,7 @@ class LauncherWriter:
         self.region = region
         self.namespace: dict[str, Any] = {}
         self.maps: dict[int, LaunchArg] = {}  # by the number of the map
+        self._copies: dict[int, str] = {}  # by the number of the map: what it is of, made by the launch
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
         self._bounds: set[tuple[str, int]] = set()  # (begin or end, axis): what a keyed launcher reads of its loop
@@ -90,6 +91,7 @@ class LauncherWriter:
             "    if stream is None:",
             f"        return on_device(device_index, launch, {passed})",
             *(f"    {line}" for line in self._scratch_lines(abi, sizes, tensors)),
+            *(f"    c{number} = {text}" for number, text in self._copies.items()),
             *self._map_lines(maps),
             "    try:",
             f"        status = {enqueue}",
@@ -250,10 +252,16 @@ class LauncherWriter:
             if arg.tensor_map is None:
                 values.append(self._argument(arg))
                 continue
-            shape, strides = ([self._expr(e) for e in side] for side in (arg.tensor_map.shape, arg.tensor_map.strides))
-            number = len(maps)
+            path, number = Path.parse(arg.path), len(maps)
+            shape = [self._expr(e) for e in arg.tensor_map.shape]
+            if arg.tensor_map.copied:
+                order = tuple(map(int, arg.tensor_map.copied))
+                self._copies[number] = f"aligned_copy({self._value(path)}, {order})"
+                pointer, strides = f"c{number}.data_ptr()", [f"c{number}.stride({n})" for n in range(len(order))]
+            else:
+                pointer, strides = self._pointer(path), [self._expr(e) for e in arg.tensor_map.strides]
             self.maps[number] = arg
-            maps[number] = f"map{number}({self._pointer(Path.parse(arg.path))}, {', '.join([*shape, *strides])})"
+            maps[number] = f"map{number}({pointer}, {', '.join([*shape, *strides])})"
             values += [f"m{number}[0]", *shape, *strides]
         return values, maps
 

@@ -122,7 +122,7 @@ def _find(ir: KernelIR, turned: bool) -> Computed:
         saved_result(ir, after, product, turned_too=True),
         frame,
         parts,
-        (False, False),
+        (),
         prepare,
         right_start,
         turned,

@@ -71,7 +71,7 @@ def computed_product(shape: Shape, groups: int, stages: int, ping_pong: bool) ->
         Copy("right", Staged(_THIS), "right_full", _THIS),
     )
     producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (EachTile((Repeat(0, filled),)),))
-    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
+    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages, scratch=groups * shape.piece_scattered)
 
 
 def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:

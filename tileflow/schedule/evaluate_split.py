@@ -15,21 +15,10 @@ class SplitProgram(ProductProgram):
     """One program of such a product as the :class:`~tileflow.schedule.machine.Body` of a schedule."""
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
-        """The registers that a part writes: the sums, begun or added to, an operand that threads load, or the finish of
-        a tile."""
-        if part.startswith("load_") and turn is not None:
-            name = part.removeprefix("load_")
-            return {f"{name}_ahead": self._loaded(name, turn)}
+        """The registers that a part writes: the sums, begun or added to, or the finish of a tile."""
         if part == "begin":
             return {"sums": torch.zeros(tuple(self._extent(d) for d in self._found.product.output.dims))}
         return added(part, registers) or super().compute(part, registers, turn, group)
-
-    def _loaded(self, name: str, turn: int) -> torch.Tensor:
-        """The right operand's tile in a turn, or a group's left one, as the product's operand is read."""
-        side, _, group = name.partition("_")
-        self._enter(turn)
-        op = self._found.left if side == "left" else self._found.right
-        return self._load(op, self._numbers(turn), turn % self.turns, int(group or 0))
 
 
 def added(part: str, registers: Mapping[str, torch.Tensor]) -> Registers:

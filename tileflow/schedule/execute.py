@@ -69,8 +69,8 @@ from .types import (
 
 @dataclass(eq=False, slots=True)
 class Event:
-    """Something that may happen next. ``kind``: the name of a role, ``copy`` or ``product``; ``number``: of the group;
-    ``age``: how many of its kind were issued after it."""
+    """Something that may happen next. ``kind``: ``producer``, ``splitter``, ``consumer``, ``copy`` or ``product``;
+    ``number``: of the group; ``age``: how many of its kind were issued after it."""
 
     kind: str
     number: int
@@ -176,12 +176,10 @@ class _Execution:
     def __init__(self, schedule: Schedule, body: Body, turns: Turns, tiles: int) -> None:
         self._schedule, self._body, self._turns, self._tiles = schedule, body, turns, tiles
         self._memory = Memory(schedule)
-        # of the consumers, and behind them the registers of the splitter, which multiplies nothing
-        self._groups = [Group(n) for n in range(schedule.consumer.groups + 1)]
+        self._groups = [Group(n) for n in range(schedule.consumer.groups)]
         self._in_order: int | None = None  # the group whose turn at the matrix units it is
-        groups = schedule.consumer.groups
-        splitter = [(schedule.splitter, groups)] if schedule.splitter is not None else []
-        roles = [(schedule.producer, 0), *splitter, *((schedule.consumer, n) for n in range(groups))]
+        helpers = [(role, 0) for role in reversed(schedule.helpers)]
+        roles = [*helpers, *((schedule.consumer, g.number) for g in self._groups)]
         self._tasks = [_Task(role, n, self._program(role.program, n, 0)) for role, n in roles]
 
     def run(self, choose: Chooser) -> None:
@@ -415,20 +413,18 @@ class _Execution:
         place.turn = step.slot.turn.at(turn, self._turns)
 
     def _split(self, step: Split, number: int, turn: int, where: _Where) -> None:
-        """Low parts, rounded to what the matrix units read of them, and high parts where the source is none."""
-        if isinstance(step.source, Shared):
-            numbers = self._contents(step.source, "the splitter", number, turn, where)
-        else:
-            numbers = self._groups[number].read((step.source,), where)[step.source]
+        """A box's low parts, rounded to what the matrix units read of them, and its high parts where it is turned."""
+        numbers = self._contents(replace(step.box, transposed=False), "the splitter", number, turn, where)
         high = as_tf32(numbers)
         rest = torch.where(numbers.isfinite(), numbers - high, 0.0)
         low = (rest.contiguous().view(torch.int32) + (1 << 12)).view(torch.float32)
+        assert isinstance(step.box.slot, Staged)
         for name, part in ((step.low, low), (step.high, high)):
             if name is not None:
-                place = self._place(name, step.slot, number, turn)
+                place = self._place(name, step.box.slot, number, turn)
                 self._leave_alone(place, where)
-                place.contents = part.mT if step.swapped else part
-                place.turn = step.slot.turn.at(turn, self._turns)
+                place.contents = part.mT if step.box.transposed else part
+                place.turn = step.box.slot.turn.at(turn, self._turns)
 
     def _await_puts(self, number: int, pending: int) -> _Run:
         mine = [o for o in self._memory.outgoing if o.group == number]

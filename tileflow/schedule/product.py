@@ -70,7 +70,7 @@ class Shape:
     author's epilogue may be computed of some columns at a time. ``left_bytes``: of an element of the left box, where it
     is none of the product's own; ``out_transposed``: columns of the result are rows of its box. ``ragged``: some rows
     of a tile may belong to another one; ``searching``: roles compute vectors of numbers to know where their tiles
-    are; ``loaded``: whether the left and the right operand are no boxes, and are loaded by threads."""
+    are; ``scattered_bytes``: of a group's result that goes to other lanes before they store it by pointers."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -86,13 +86,18 @@ class Shape:
     ragged: bool = False
     searching: bool = False
     products: int = 1
-    loaded: tuple[bool, bool] = (False, False)
+    scattered_bytes: int = 0
 
     @property
     def pieces(self) -> int:
         """The number of pieces of columns in which a result is computed and stored, a power of two."""
-        size = 0 if self.out is None else prod(self.out) * self.out_bytes
+        size = (self.scattered_bytes if self.by_pieces else 0) if self.out is None else prod(self.out) * self.out_bytes
         return max(size // PIECE_BYTES, self.sums // PIECE_SUMS if self.by_pieces else 1, 1)
+
+    @property
+    def piece_scattered(self) -> int:
+        """Bytes of a piece of a group's result that goes to other lanes."""
+        return self.scattered_bytes // self.pieces
 
     @property
     def joined(self) -> int:
@@ -154,7 +159,7 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
             ),
         ),
     )
-    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
+    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages, scratch=groups * shape.piece_scattered)
 
 
 def is_dealt(groups: int, ping_pong: bool) -> bool:

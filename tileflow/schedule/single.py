@@ -3,11 +3,11 @@
 Two products of one left operand, whose right operands have as many columns, are one of right operands that lie beside
 each other, as those of a gate are.
 
-Both operands are boxes as they lie in memory, each row by row or column by column; the sums begin at zero and nothing
-reads them before the loop is over. Float32 operands in full precision are split into parts
-(:mod:`tileflow.schedule.split_product`). Rows are those of a tile of the grid, or of a ragged group
-(:mod:`tileflow.schedule.groups`); the inner dimension is summed by one tile, or in parts
-(:mod:`tileflow.schedule.parts`). What is not of this form is refused by name.
+Both operands are boxes as they lie in memory, each row by row or column by column, or as they lie in a copy that a
+launch makes because rows begin at any element; the sums begin at zero and nothing reads them before the loop is over.
+Float32 operands in full precision are split into parts (:mod:`tileflow.schedule.split_product`). Rows are those of a
+tile of the grid, or of a ragged group (:mod:`tileflow.schedule.groups`); the inner dimension is summed by one tile, or
+in parts (:mod:`tileflow.schedule.parts`). What is not of this form is refused by name.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..expr import Expr, is_knob
-from ..ir.access import box_anywhere, box_order, describable, is_accessed_otherwise
+from ..ir.access import box_anywhere, box_order, copied_order, describable, scattered_along
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
-from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, once
+from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
-from ..ir.types import Dim, Value
+from ..ir.types import Dim, Value, itemsize
 from .chained import Refusal, Refused, check_operations, is_scalar, products_of, read_by, results_of
 from .groups import Frame, frame_of, stored_by_blocks
 from .parts import Parts, parts_of, reads_to_end
@@ -39,8 +39,7 @@ class Single:
     the left operand's rows, or that of a group's; ``before``: numbers in front of the loop; ``inside``: numbers in it,
     which the operands' places follow from; ``after``: all else around it, in order; ``saved``: the store of the result
     that the copy engine can do, of a group's rows in whole blocks; ``frame``: where the loop stands; ``parts``: of the
-    inner dimension, where a tile sums one of several; ``loaded``: whether the left and the right operand are no boxes,
-    as float32 ones need not be. Of such an operand ``transposed`` says how its tile is read, not how it lies."""
+    inner dimension, where a tile sums one of several; ``copied``: the operands whose boxes are those of a copy."""
 
     loop: Op
     rows: str
@@ -55,7 +54,7 @@ class Single:
     saved: Op | None
     frame: Frame
     parts: Parts | None
-    loaded: tuple[bool, bool]
+    copied: tuple[Op, ...]
 
     @property
     def right(self) -> Op:
@@ -135,9 +134,8 @@ def _find(ir: KernelIR) -> Single:
     left_paths = [_path(ir, made, op.inputs[0]) for op in products]
     right_paths = [_path(ir, made, op.inputs[1]) for op in products]
     left, *left_turns = left_paths[0]
-    loaded = not is_box(ir, left), not is_box(ir, right_paths[0][0])
     _check_stream(ir, loop, left, 0 if left_turns else 1, parts, frame.tile)
-    left_transposed = bool(left_turns) != (not loaded[0] and is_turned(ir, left))
+    left_transposed = bool(left_turns) != is_turned(ir, left)
     rights_transposed = [_right_transposed(ir, loop, path, parts) for path in right_paths]
     right_transposed = rights_transposed[0]
     if len(set(rights_transposed)) > 1:
@@ -175,7 +173,7 @@ def _find(ir: KernelIR) -> Single:
         saved_result(ir, after, product, frame.tile),
         frame,
         parts,
-        loaded,
+        _copied(ir, (left, *rights), frame, parts),
     )
 
 
@@ -300,28 +298,29 @@ def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op,
             return load, op
     if op is None or op.kind is not K.LOAD:
         raise Refused("operands are loaded as the product takes them, without operations in between", op)
-    if LoadAttrs.of(op).other != 0 or not (is_box(ir, op) or _may_be_loaded(ir, op)):
-        raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
+    if _order(ir, op) is None or LoadAttrs.of(op).other != 0:
+        raise Refused("operands are boxes of their tensors, or of copies whose rows begin at aligned bytes", op)
     return (op,)
 
 
-def _may_be_loaded(ir: KernelIR, op: Op) -> bool:
-    """Whether threads may load an operand that is no box: a plain one of float32, which they split as well, with a
-    dimension of the tile along which elements lie together."""
-    access = AccessAttrs.of(op)
-    if is_accessed_otherwise(ir, op) or access.has_mask or op.inputs or len(op.output.dims) != 2:
-        return False
-    strides = ir.tensor(access.tensor).strides
-    together = any(isinstance(i, TileIndex) and s.constant == 1 for i, s in zip(access.index, strides, strict=True))
-    is_plain = all(isinstance(i, TileIndex | ExprIndex) for i in access.index)
-    return together and is_plain and op.output.type.dtype == "float32"
+def _copied(ir: KernelIR, operands: tuple[Op, ...], frame: Frame, parts: Parts | None) -> tuple[Op, ...]:
+    """Those that have boxes of a copy alone. Raises Refused where a program reads a small part of a tensor."""
+    found = tuple(op for op in operands if not is_box(ir, op))
+    if found and (frame.rows is not None or parts is not None):
+        raise Refused("operands of ragged groups and of parts lie in memory in runs of aligned bytes", found[0])
+    return found
+
+
+def _order(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+    """The tensor's dimensions in the order of an access's box, of the tensor or of a copy."""
+    return box_anywhere(ir, op) if is_box(ir, op) else copied_order(ir, op)
 
 
 def _right_transposed(ir: KernelIR, loop: Op, path: tuple[Op, ...], parts: Parts | None) -> bool:
     """Whether the product reads the box of a right operand with its dimensions swapped."""
     right, *turns = path
     _check_stream(ir, loop, right, 1 if turns else 0, parts)
-    return bool(turns) != (is_box(ir, right) and is_turned(ir, right))
+    return bool(turns) != is_turned(ir, right)
 
 
 def _reads_more(ir: KernelIR, op: Op, loop: Op) -> bool:
@@ -335,9 +334,17 @@ def is_box(ir: KernelIR, op: Op) -> bool:
     return (box_anywhere if parts else box_order)(ir, op) is not None
 
 
+def scattered_element(ir: KernelIR, found: Single) -> int:
+    """Bytes of an element of the largest result whose rows begin at any element, so that a group's lanes exchange it
+    before they store it by pointers; 0 where there is none."""
+    stores = [op for op in found.after if op.kind is K.STORE and op is not found.saved]
+    scattered = [op for op in stores if scattered_along(ir, op) is not None]
+    return max((itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) for op in scattered), default=0)
+
+
 def is_turned(ir: KernelIR, op: Op) -> bool:
     """Whether the box of an access has its dimensions in another order than the tile."""
-    order = box_anywhere(ir, op)
+    order = _order(ir, op)
     axes = [i.axis for i in (AccessAttrs.of(op).index[n] for n in order or ()) if isinstance(i, TileIndex | SliceIndex)]
     return axes != sorted(axes)
 

@@ -302,15 +302,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Put what a product ignores of float32 numbers, which is all but their tf32 part, into a slot of the buffer
-    ``low``, and their tf32 part into the same one of ``high``; without a ``high`` the source itself is that.
-    ``source``: a box, or registers; ``swapped``: the parts have its dimensions swapped."""
+    """Put what a product ignores of a box's float32 numbers, which is all but their tf32 part, into the same slot of
+    the buffer ``low``. Where the box is ``transposed``, ``low`` has its dimensions swapped, and so has ``high``, the
+    buffer of the tf32 parts; else the box itself is that."""
 
-    source: Shared | str
-    slot: Staged
+    box: Shared
     low: str
     high: str | None = None
-    swapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +390,8 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A producer, consumer groups, a splitter of operands where there is one, and what lies between them."""
+    """A producer, consumer groups, a splitter of boxes where there is one, and what lies between them. ``scratch``:
+    bytes of shared memory that the compiler takes where a group's values go to other lanes."""
 
     producer: Role
     consumer: Role
@@ -400,11 +399,12 @@ class Schedule:
     barriers: tuple[Barrier, ...]
     stages: int
     splitter: Role | None = None
+    scratch: int = 0
 
     @property
     def helpers(self) -> tuple[Role, ...]:
-        """The roles beside the consumer groups that have something to do."""
-        return tuple(role for role in (self.splitter, self.producer) if role is not None and role.program)
+        """The roles beside the consumer groups."""
+        return (self.producer,) if self.splitter is None else (self.splitter, self.producer)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name."""

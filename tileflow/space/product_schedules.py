@@ -13,13 +13,13 @@ from ..schedule.chained import LARGEST_WIDTH
 from ..schedule.computed import Computed
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
 from ..schedule.product import PIECE_BYTES, PIECE_SUMS
-from ..schedule.single import Single
+from ..schedule.single import Single, scattered_element
 from ..schedule.types import WARPS_OF_A_GROUP
 from ..target import Target
 from .extents import Extents
 from .knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from .schedule_checks import block_steps, schedule_constraint
-from .split_schedules import bytes_of_turn, most_sums, split_constraints
+from .split_schedules import bytes_of_parts, split_constraints
 
 HEIGHTS = (64, 128)  # rows of a group: one instruction of the matrix units, or two
 _LEAST_COLUMNS = 16
@@ -61,7 +61,8 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
         f"a turn holds boxes of the turn before: at least {_LEAST_STAGES} stages",
     )
     sums = own * columns * len(found.products)
-    most = Expr.of(most_sums(found)) if found.is_split else _FEW_SUMS + groups.ne(3) * _FEW_SUMS
+    # a float32 product's group has the sums of a turn twice beside those of all
+    most = Expr.of(_FEW_SUMS) if found.is_split else _FEW_SUMS + groups.ne(3) * _FEW_SUMS
     fit = sums.cdiv(WARPS_OF_A_GROUP * 32).le(most)
     repair = (*block_steps(columns, "down"), *block_steps(rows, "down"))
     yield schedule_constraint(
@@ -157,12 +158,20 @@ def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Exte
         rights = columns * len(found.products)
         ring = stages * (rows + rights) * inner * itemsize(found.left.output.type.dtype)
         if found.is_split:
-            ring = stages * (bytes_of_turn(found, rows, columns, inner) + BARRIER_BYTES)
+            ring = ring + stages * (bytes_of_parts(found, rows, columns, inner) + BARRIER_BYTES)
     needed = ring + (stages * 2 + groups) * BARRIER_BYTES + OVERHEAD
-    if found.saved is not None:
-        size = itemsize(ir.tensor(AccessAttrs.of(found.saved).tensor).dtype)
-        piece = (own * columns * size).min(PIECE_BYTES)
-        if found.by_columns:
-            piece = piece.min(PIECE_SUMS * WARPS_OF_A_GROUP * 32 // len(found.products) * size)
-        needed = needed + groups * piece
-    return needed
+    size = scattered_element(ir, found)  # which Triton moves between lanes as a whole, where it is no piece of columns
+    scattered = own * columns * size
+    if found.by_columns:
+        scattered = _piece(found, own, columns, size)
+    if found.saved is None:
+        return needed + groups * scattered
+    size = itemsize(ir.tensor(AccessAttrs.of(found.saved).tensor).dtype)
+    saved = _piece(found, own, columns, size) if found.by_columns else (own * columns * size).min(PIECE_BYTES)
+    return needed + groups * (saved + scattered)
+
+
+def _piece(found: Single, own: Expr, columns: Expr, size: int) -> Expr:
+    """Bytes of a piece of some columns of a group's result, whose elements have so many."""
+    most = PIECE_SUMS * WARPS_OF_A_GROUP * 32 // len(found.products) * size
+    return (own * columns * size).min(PIECE_BYTES).min(most)

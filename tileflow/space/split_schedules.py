@@ -11,7 +11,7 @@ from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
 from ..ir.types import itemsize
 from ..schedule.single import Single
-from ..schedule.split_product import CONSUMER_REGISTERS, GROUPS, TURN
+from ..schedule.split_product import GROUPS, TURN
 from ..target import Target
 from .extents import Extents
 from .knobs import CONSUMERS, PING_PONG, PRECISION
@@ -51,16 +51,8 @@ def split_constraints(ir: KernelIR, found: Single, extents: Extents, target: Tar
     )
 
 
-def most_sums(found: Single) -> int:
-    """A thread's registers for the sums of all turns; as many are those of a turn, twice. What the splitter loads
-    ahead has the registers of another half."""
-    return min(CONSUMER_REGISTERS) if any(found.loaded) else max(CONSUMER_REGISTERS)
-
-
-def bytes_of_turn(found: Single, rows: Expr, columns: Expr, inner: Expr) -> Expr:
-    """Boxes of a turn, and what they are split into: low parts, and high ones of what is no box, or a box that lies
-    across the inner dimension."""
-    inner_first = found.left_transposed, not found.right_transposed
-    sides = zip((rows, columns), found.loaded, inner_first, strict=True)
-    copies = [side * (2 if loaded else 2 + across) for side, loaded, across in sides]
-    return (copies[0] + copies[1]) * inner * itemsize(found.left.output.type.dtype)
+def bytes_of_parts(found: Single, rows: Expr, columns: Expr, inner: Expr) -> Expr:
+    """What the boxes of a turn are split into: the low parts, and both of a box that lies across the inner
+    dimension."""
+    left, right = rows * (1 + found.left_transposed), columns * (1 + (not found.right_transposed))
+    return (left + right) * inner * itemsize(found.left.output.type.dtype)

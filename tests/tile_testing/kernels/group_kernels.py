@@ -121,7 +121,7 @@ def chosen(x: T, y: T, offsets: T) -> T:
 
 REFUSED = (
     (chosen, "follows from numbers alone"),
-    (gathered, "in runs of aligned bytes"),
+    (gathered, "boxes of their tensors, or of copies"),
     (counted, "nothing to do with one another"),
     (over_columns, "no reduction goes over"),
 )

@@ -249,7 +249,6 @@ REFUSED: dict[str, tuple[Kernel, tuple[Any, ...]]] = {
         in_groups, (_X, _meta(4, 128, 128), _meta(4, 128, 128), _meta(5, dtype=torch.int32)),
     ),
     "of the rows of a tile of the grid": (in_parts, (_X, _W, _W)),
-    "operands lie in memory as the copy engine takes them": (once, (_meta(128, 129), _meta(128, 129), _meta(128, 129))),
     "a float32 product is alone": (once, (_meta(128, 128, dtype=torch.float32),) * 3),
     "operands of 8 bits lie in memory with the inner dimension last": (by_rows, (_BYTES, _BYTES, _BYTES)),
     "fp8 or float32, summed in float32": (once, (_BYTES, _BYTES, _meta(128, 128, dtype=torch.float8_e5m2))),

@@ -48,7 +48,7 @@ def pipelined(its: Lowered) -> Config:
 
 
 def chosen(its: Lowered) -> tuple[Any, ...]:
-    d = its.default.to_dict()
+    d = its.default_pipelined.to_dict()
     blocks = tuple(d[f"block:tile_{axis}"] for axis in "mnk")
     return (*blocks, d["num_warps"], d["num_stages"], d.get("load:x#0.access"), d.get("load:y#0.access"))
 
@@ -83,7 +83,7 @@ def test_rows_that_begin_aligned_and_end_anywhere_have_boxes() -> None:
     """Pointers would mask each element by itself."""
     its = lowered("Nw", ODD, torch.float32)
     assert operands(its) == [(False, False), (False, True)]
-    (source,) = its.emit(its.default)
+    (source,) = its.emit(its.default_pipelined)
     assert {a.path for a in source.args if a.kind == "descriptor"} >= {"x", "y"}
 
 
@@ -96,7 +96,7 @@ def test_blocks_where_both_come_by_element(mode: str, rows: int, columns: int, i
     operands' rows for a long one."""
     its = lowered("NT", (rows, 1111, 777), mode=mode)
     assert chosen(its) == (128, columns, inner, 16, 4, None, None)
-    assert not build(its.emit(its.default)[0], its.target).resources.spills
+    assert not build(its.emit(its.default_pipelined)[0], its.target).resources.spills
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
@@ -117,7 +117,7 @@ def test_blocks_of_operands_by_element(
     """Few elements a thread, no box beside them, and none of it where both operands have boxes."""
     its = lowered(layouts, size, mode=mode)
     assert chosen(its) == expected
-    assert its.default["maxnreg"] == (168 if "pointer" in expected else 0)
+    assert its.default_pipelined["maxnreg"] == (168 if "pointer" in expected else 0)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_loads_by_element_are_in_flight_together(mode: str) -> None:
     """A turn waited for memory 18 times in the static text, 30 times in the dynamic one: the assembler loaded a few
     elements, stored them to shared memory, and loaded the next."""
     its = lowered("NN", ODD, mode=mode)
-    built = build(its.emit(its.default)[0], H200)
+    built = build(its.emit(its.default_pipelined)[0], H200)
     code = machine_code(built.code)
     kinds = re.findall(r"\b(LDG\.E\.U16|STS|HGMMA)\b", code)
     turn = kinds[: kinds.index("HGMMA")]
@@ -181,6 +181,6 @@ def test_a_transposed_view_of_an_aligned_size_has_boxes_of_its_own() -> None:
     """Strides of 1000 elements were one layout with strides of 777: variants by pointers served both, at 0.3x."""
     odd, even = (lowered("TN", size, mode="dynamic") for size in (ODD, (1000, 1000, 1000)))
     assert odd.problem.layouts == "1sp,s1p" and even.problem.layouts == "1bpb,b1pb"
-    boxed = even.emit(even.default)[0]
+    boxed = even.emit(even.default_pipelined)[0]
     assert {a.path for a in boxed.args if a.kind == "descriptor"} >= {"x", "y"}
-    assert all(a.kind != "descriptor" or a.path == "out" for a in odd.emit(odd.default)[0].args)
+    assert all(a.kind != "descriptor" or a.path == "out" for a in odd.emit(odd.default_pipelined)[0].args)

@@ -8,10 +8,9 @@ import functools
 import pytest
 import torch
 from tile_testing.gluon_text import advice, role, turns_of_products
+from tile_testing.kernels.product_kernels import in_place
 from tile_testing.runs.scheduled import Scheduled
 
-import tileflow
-import tileflow.language as tfl
 from examples.matmul import matmul, matmul_epilogue
 from tileflow.build.compile import build, compile_source
 from tileflow.config import Choice, Config
@@ -144,56 +143,6 @@ def test_variants_for_any_size_are_right(layout: str) -> None:
     assert {source.language for source in call.taken} == {"gluon"}
 
 
-# ---- operands that threads load --------------------------------------------------------------------------------------
-
-ODD = {"both": (1001, 1111, 1001), "left": (1001, 1000, 1001), "right": (1000, 1111, 1000)}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_splitter_loads_what_has_no_box(layout: str) -> None:
-    source, schedule = written(product(layout, "static", *ODD["both"]), block_tile_n=64, num_stages=3)
-    text = role(source.text, "splitter")
-    assert [r.name for r in schedule.helpers] == ["splitter"] and "def producer(" not in source.text
-    ahead = text.index("right_ahead = load_right(tile_n_begin, (turn + 1 - start) * BLOCK_TILE_K")
-    assert text.index("right_now = right_ahead") < ahead < text.index("(right_now, right_high")
-    assert text.index("mbarrier.wait(empty") < text.index("(right_now, right_high")
-    assert "tile_k_mask" in role(source.text, "load_left")  # which is all that a turn past the last one loads
-
-
-def test_lanes_of_a_warp_go_along_what_lies_together() -> None:
-    """A thread has four neighbours along the inner dimension, unless lanes are along it and registers are enough."""
-    along, across = "BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])", "BlockedLayout([4, 1], [1, 32], [4, 1], [1, 0])"
-    text = written(product("NN", "static", *ODD["both"]), block_tile_n=64)[0].text
-    assert along in text and across in text
-    text = written(product("NT", "static", *ODD["both"]), block_tile_n=64)[0].text
-    assert "BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])" in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize("which", ODD)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_loads_leave_no_spills(layout: str, which: str, mode: str) -> None:
-    source, schedule = written(product(layout, mode, *ODD[which]), block_tile_n=64, num_stages=3)
-    binary = build(source, H200)
-    assert binary.resources.spills == 0
-    assert buffer_bytes(schedule) <= binary.resources.shared <= shared_bytes(schedule) <= H200.smem_per_block
-
-
-@pytest.mark.parametrize("which", ODD)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_loaded_operands_of_any_size_are_right(layout: str, which: str) -> None:
-    lowered = product(layout, "dynamic", *ODD[which])
-    call = Scheduled(matmul, lowered, config_of(lowered, block_tile_n=64), {})
-    for m, n, k in ((133, 135, 37), (129, 64, 32)):
-        sizes = zip((m, n, k), ODD[which], strict=True)  # what is a multiple of four stays one
-        x, y = operands(layout, *(-(-size // 4) * 4 if whole % 4 == 0 else size for size, whole in sizes), "cpu")
-        wanted = x.double() @ y.double()
-        error, plain = (float((out.double() - wanted).square().mean()) for out in (call(x, y), x @ y))
-        assert error < 16 * plain + 1e-14
-    assert {source.language for source in call.taken} == {"gluon"}
-
-
 @pytest.mark.parametrize(
     ("choices", "reason"),
     [
@@ -204,14 +153,13 @@ def test_loaded_operands_of_any_size_are_right(layout: str, which: str) -> None:
         ({"block_tile_k": 64, "block_tile_n": 32}, "32 numbers of a row"),
         ({"block_tile_m": 256, "block_tile_n": 128}, "registers for the epilogue"),
         ({"num_stages": 4}, "shared memory"),
-        ({"odd": True}, "registers for the epilogue"),
     ],
     ids=str,
 )
 def test_what_a_config_must_satisfy(choices: dict[str, Choice], reason: str) -> None:
-    """Each is refused before anything is compiled, and repaired. Operands that are loaded leave fewer registers."""
-    its = product("NN", "static", *ODD["both"]) if choices.pop("odd", False) else product()
-    space, config = its.space, config_of(its, **choices)
+    """Each is refused before anything is compiled, and repaired."""
+    space = product().space
+    config = config_of(product(), **choices)
     assert any(reason in c.reason for c in space.violations(config))
     assert space.is_valid(space.repair(config))
 
@@ -230,18 +178,6 @@ def test_the_constraint_counts_the_memory_that_the_schedule_has(layout: str, col
     assert 0 <= bound.args[0].evaluate(knobs) - shared_bytes(kernel.specialised) <= 2 * BARRIER_BYTES
 
 
-@tileflow.kernel
-def in_place(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """A row's first numbers become its product's."""
-    m, k = x.shape
-    for tile_m in tfl.tile(m):
-        acc = tfl.zeros([tile_m, 64])
-        for tile_k in tfl.tile(k):
-            acc = torch.addmm(acc, x[tile_m, tile_k], w[tile_k, :])
-        x[tile_m, 0:64] = acc
-    return x
-
-
 def no_schedule(lowered: Lowered) -> str:
     (ir,) = lowered.regions
     return refusal(ir, H200)
@@ -250,9 +186,7 @@ def no_schedule(lowered: Lowered) -> str:
 def test_what_has_no_such_schedule_is_refused_by_name() -> None:
     assert "sums over at least 256 numbers" in no_schedule(product("NN", k=128))
     written = in_place.lower((torch.empty(1000, 1001, device="meta"), torch.empty(1001, 64, device="meta")), H200)
-    assert "runs of aligned bytes" in no_schedule(written)  # the splitter would load behind the consumers' stores
-    apart = torch.empty(1000, 2000, device="meta")[:, ::2], torch.empty(1000, 1000, device="meta")
-    assert "runs of aligned bytes" in no_schedule(matmul.lower(apart, H200))  # nothing lies together: it was not tried
+    assert "or of copies" in no_schedule(written)  # which would be made before what is written
     torch.set_float32_matmul_precision("high")
     try:
         assert "no rounded one of tf32" in no_schedule(matmul.lower(operands("NT", 1000, 1000, 1000), H200))

@@ -130,6 +130,32 @@ def test_tensor_maps_stand_among_the_parameters_and_are_encoded_once() -> None:
     ]  # fmt: skip
 
 
+def test_a_map_of_a_copy_is_of_what_the_launch_copied() -> None:
+    """Rows of seven numbers begin where the copy engine takes none; in the copy they have eight."""
+    tensor_map = TensorMap(
+        (Expr.sym("x.shape.1"), Expr.sym("x.shape.0")), (Expr.of(1), Expr.of(7)), (4, 8), 4, 7, 1, (1, 0)
+    )
+    box = LaunchArg("x_desc", "descriptor", "tensordesc<fp32[4, 8]>", "x", tensor_map=tensor_map)
+    launch, driver = launcher(
+        make_binary(box), [ctypes.c_uint64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64]
+    )
+    x = torch.arange(42.0).reshape(6, 7)
+    seen: list[torch.Tensor] = []
+    encode = driver.cuTensorMapEncodeTiled
+
+    def look(*args: Any) -> Any:
+        memory = (ctypes.c_float * 56).from_address(args[2])
+        seen.append(torch.frombuffer(memory, dtype=torch.float32).clone().reshape(7, 8))
+        return encode(*args)
+
+    driver.cuTensorMapEncodeTiled = look  # type: ignore[method-assign]
+    assert launch({"x": x}, (0,), (5,)) is True
+    (encoded,) = driver.encoded
+    assert encoded[2] != x.data_ptr() and [*encoded[3:5]] == [[6, 7], [32]]
+    assert torch.equal(seen[0][:, :6], x.T)
+    assert driver.launches[0].values[1:] == [7, 6, 8, 1]
+
+
 def test_target_fields_are_those_of_the_binary() -> None:
     grid = (Expr.sym("target.sm_count").min(Expr.sym("end.0")), Expr.of(1), Expr.of(1))
     launch, driver = launcher(make_binary(TENSOR, grid=grid), [ctypes.c_uint64])

@@ -15,7 +15,7 @@ from tileflow.schedule.evaluate_split import added
 from tileflow.schedule.execute import execute, interleavings
 from tileflow.schedule.machine import ScheduleFault, as_tf32
 from tileflow.schedule.product import Shape
-from tileflow.schedule.split_product import GROUPS, split_product
+from tileflow.schedule.split_product import split_product
 from tileflow.schedule.types import Arrive, Await, Compute, Multiply, Round, Schedule, Split, Staged, Step, Turn, Wait
 
 LAYOUTS = {  # of the left and the right box: along the inner dimension or across it
@@ -26,15 +26,10 @@ LAYOUTS = {  # of the left and the right box: along the inner dimension or acros
 }
 
 
-LOADED = {"left": (True, False), "right": (False, True), "both": (True, True)}
-Loaded = tuple[bool, bool]
-BOXES: Loaded = (False, False)
-
-
-def made(layout: str = "NT", stages: int = 2, loaded: Loaded = BOXES) -> Schedule:
+def made(layout: str = "NT", stages: int = 2) -> Schedule:
     left, right = LAYOUTS[layout]
     boxes = (INNER, ROWS) if left else (ROWS, INNER), (COLUMNS, INNER) if right else (INNER, COLUMNS)
-    shape = Shape(*boxes, 4, (64, 64), 4, left_transposed=left, right_transposed=right, sums=32, loaded=loaded)
+    shape = Shape(*boxes, 4, (64, 64), 4, left_transposed=left, right_transposed=right, sums=64)
     return split_product(shape, stages)
 
 
@@ -42,11 +37,7 @@ class InParts(Plain):
     """``act(left @ right.T)`` of float32 numbers, boxes as they lie in memory."""
 
     def __init__(self, schedule: Schedule, tiles: int, turns: int, layout: str) -> None:
-        self.turns, self.parts = turns, GROUPS
-        generator = torch.Generator().manual_seed(turns)
-        self.left = torch.randn(tiles, self.parts, turns, ROWS, INNER, generator=generator)
-        self.right = torch.randn(tiles, turns, COLUMNS, INNER, generator=generator)
-        self.stored = torch.zeros(tiles, self.parts, ROWS, COLUMNS)
+        super().__init__(schedule, tiles, turns)
         self._turned = {"left": LAYOUTS[layout][0], "right": not LAYOUTS[layout][1]}
 
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
@@ -56,9 +47,6 @@ class InParts(Plain):
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> dict[str, Any]:
         if part == "begin":
             return {"sums": torch.zeros(ROWS, COLUMNS)}
-        if part.startswith("load_"):
-            name, _, own = part.removeprefix("load_").partition("_")
-            return {f"{part.removeprefix('load_')}_ahead": self.box(name, turn, int(own or 0)).clone()}
         return added(part, registers) or super().compute(part, registers, turn, group)
 
 
@@ -74,15 +62,6 @@ def run(schedule: Schedule, layout: str = "NT", tiles: int = 3, turns: int = 3) 
 def test_right_schedules_pass_under_every_interleaving(layout: str, stages: int) -> None:
     for tiles, turns in ((0, 1), (2, 5), (5, 2), (7, 1)):
         run(made(layout, stages), layout, tiles, turns)
-
-
-@pytest.mark.parametrize("loaded", LOADED.values(), ids=LOADED)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_so_do_those_of_operands_that_threads_load(layout: str, loaded: Loaded) -> None:
-    for tiles, turns in ((0, 1), (2, 5), (5, 2), (7, 1)):
-        schedule = made(layout, 2, loaded)
-        assert len(schedule.helpers) == (1 if all(loaded) else 2)
-        run(schedule, layout, tiles, turns)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -141,7 +120,7 @@ def _said_before_it_is_split(s: Schedule) -> Schedule:
     def change(step: Step) -> tuple[Step, ...]:
         if isinstance(step, Arrive):
             return ()
-        is_first = isinstance(step, Split) and step.low == "right_low"
+        is_first = isinstance(step, Split) and step.box.buffer == "right"
         return (step, Arrive("split", Staged(Turn()))) if is_first else (step,)
 
     return edited(s, "splitter", change)
@@ -196,28 +175,6 @@ FAULTS = {
     _the_splitter_a_round_behind: {"early", "stale", "race", "deadlock"},
     _low_parts_of_the_turn_before: {"early", "stale"},
 }
-
-
-def _loaded_into_what_is_split(s: Schedule) -> Schedule:
-    """The next turn's numbers take the place of this one's before they are split."""
-    return edited(s, "splitter", lambda x: (replace(x, source="right_ahead"),) if _is_loaded(x) else (x,))
-
-
-def _is_loaded(step: Step) -> bool:
-    return isinstance(step, Split) and step.source == "right_now"
-
-
-def _slots_are_not_waited_for(s: Schedule) -> Schedule:
-    return _without(s, "splitter", lambda x: isinstance(x, Wait))
-
-
-def test_planted_faults_of_loaded_operands_are_found() -> None:
-    schedule = _slots_are_not_waited_for(made(loaded=(True, True)))
-    with pytest.raises(ScheduleFault) as found:
-        run(schedule)
-    assert found.value.kind in ("race", "stale")
-    with pytest.raises(AssertionError, match="not close"):
-        run(_loaded_into_what_is_split(made(loaded=(True, True))))
 
 
 @pytest.mark.parametrize("plant", FAULTS, ids=lambda f: f.__name__)

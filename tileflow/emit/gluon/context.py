@@ -144,6 +144,10 @@ class GluonContext(Context):
         columns = self.extent(dims[1])
         return self.by(self.width if columns == 1 else columns)
 
+    def storing_layout(self, op: Op) -> str | None:
+        """The layout in which a store by pointers writes its tile; None for that of the value."""
+        return None
+
     def is_row(self, dims: tuple[Dim, ...]) -> bool:
         """Whether a value is a number for each column of a tile."""
         return len(dims) == 1 and not self.is_rows(dims[0])

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ...errors import ConfigError
+from ...ir.access import copied_order, scattered_along
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Op, Tile
 from ...ir.types import Dim, itemsize
 from ...schedule.memory import shared_bytes
 from ...schedule.product import NAMES, Shape, product
-from ...schedule.single import Single, is_turned
+from ...schedule.single import Single, is_turned, scattered_element
 from ...schedule.types import WARPS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from ...space.product_schedules import HEIGHTS, programs
@@ -110,6 +111,26 @@ class ProductKernel(GluonKernel):
     def _columns_text(self, dim: Dim) -> str:
         return self.module.constant("COLUMNS", f"gl.constexpr({self.extent(dim)})")
 
+    # ---- where operands and results lie ---------------------------------------------------------
+
+    def box_order(self, op: Op) -> tuple[int, ...] | None:
+        """The order of a box of the tensor, or of the copy that a launch makes of an operand."""
+        return super().box_order(op) or (copied_order(self.plan.ir, op) if self.is_copied(op) else None)
+
+    def is_copied(self, op: Op) -> bool:
+        """Whether a load is of a copy whose rows begin at aligned bytes."""
+        return op in self.single.copied
+
+    def storing_layout(self, op: Op) -> str | None:
+        """A row of neighbours a warp, where rows begin at any element: in a product's layout, each warp writes a few of
+        many rows."""
+        along = scattered_along(self.plan.ir, op)
+        if along is None:
+            return None
+        lanes, warps, order = ([1, 32], [4, 1], [1, 0]) if along == 1 else ([32, 1], [1, 4], [0, 1])
+        text = f"gl.constexpr(gl.BlockedLayout([1, 1], {lanes}, {warps}, {order}))"
+        return self.module.constant("BY_ROWS" if along == 1 else "BY_COLUMNS", text)
+
     # ---- the schedule ---------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -147,7 +168,7 @@ class ProductKernel(GluonKernel):
             itemsize(found.left.output.type.dtype),
             self.is_result_turned,
             products=len(found.products),
-            loaded=found.loaded,
+            scattered_bytes=self.group_rows * self.extent(found.columns) * scattered_element(self.plan.ir, found),
         )
 
     def _operand_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

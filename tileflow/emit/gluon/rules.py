@@ -112,8 +112,24 @@ def load(e: GluonContext, op: Op) -> None:
 
 @GLUON.emits(OpKind.STORE)
 def store(e: GluonContext, op: Op) -> None:
-    """What the schedule does not save by the copy engine."""
-    _memory.store_by_pointers(e, op)
+    """What the schedule does not save by the copy engine. A store in a layout of its own is a function: its lanes have
+    that layout, and Gluon gives each value one."""
+    layout = e.storing_layout(op)
+    if layout is None:
+        _memory.store_by_pointers(e, op)
+        return
+
+    def move(name: str) -> str:
+        moved = e.fresh("v")
+        e.writer.line(f"{moved} = gl.convert_layout({name}, {layout})")
+        return moved
+
+    e.resolve_layout(op.values[0])
+    with e.lines() as writer:
+        _memory.store_by_pointers(e, op, move)
+    first = ("who",) if "who" in e.lanes_named(writer.text).text else ()
+    says = "Rows that begin at any element: of each, a warp writes neighbours."
+    e.writer.line(e.define_function(e.fresh("store_rows_"), says, writer, first).call())
 
 
 @GLUON.emits(OpKind.ATOMIC)

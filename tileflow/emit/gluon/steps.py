@@ -49,7 +49,7 @@ from .functions import Function
 
 _SAYS = {
     "producer": "Boxes of memory, copied as far ahead as there are slots.",
-    "splitter": "Each turn's operands, split into the parts that products take.",
+    "splitter": "Each turn's boxes, split into the parts that products take.",
 }
 
 
