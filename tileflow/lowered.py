@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +11,14 @@ from typing import Any
 from .build.compat import lanes_follow_rows
 from .config import Choice, Config, ConfigSpace
 from .default import default_config
+from .default.specialised import copied_config, other_config
 from .emit.gluon.specialised import emit_specialised
 from .emit.heading import Origin
 from .emit.kernel import emit
 from .emit.parameters import Divisible
 from .emit.source import TritonSource
 from .errors import ConfigError, Location
+from .expr import Expr
 from .frontend.lower import HostKnob, LoweredCall, lower_call, lower_launch
 from .frontend.split import HostFunction
 from .ir.analysis import traffic
@@ -34,6 +36,7 @@ from .space.structure import structural_choice
 from .target import Target
 
 Hints = tuple[tuple[str, int], ...]
+Alternative = tuple[Config, Mapping[int, Expr]]  # and of each launch that differs when it is the better one
 VariantKey = tuple[str, Hints, StructuralChoice]  # of a region: its hash, its hints, and what was chosen of it
 # which sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
 DIVISIBLE: dict[str, tuple[Divisible, ...]] = {
@@ -161,6 +164,26 @@ class Lowered:
     def default_unaligned(self) -> Config:
         """The same for the variants that assume nothing of where rows begin and end; as a rule no other."""
         return default_config(self.regions, self.space, self.target, pipelined=True, unaligned=True)
+
+    @cached_property
+    def default_copied(self) -> Alternative:
+        """The same where launches copy what their products multiply, and where a call's sizes are worth it."""
+        unaligned = self.default_unaligned
+        return self._alternative(unaligned, lambda ir: copied_config(ir, unaligned.to_dict(), self.target))
+
+    def other_tiles(self, config: Config) -> Alternative:
+        """Other tiles of the launches that ``config`` has warp-specialised, and where they end sooner."""
+        return self._alternative(config, lambda ir: other_config(ir, config.to_dict(), self.target))
+
+    def _alternative(
+        self, config: Config, find: Callable[[KernelIR], tuple[Mapping[str, Choice], Expr] | None]
+    ) -> Alternative:
+        """``config`` with what ``find`` gives of each region, and the conditions of those that are warp-specialised."""
+        found = {ir.region: (ir, way) for ir in self.regions if (way := find(ir)) is not None}
+        changes = {name: choice for _, (choices, _) in found.values() for name, choice in choices.items()}
+        other = self.space.normalise(self.space.repair(config.with_(changes))) if changes else config
+        specialised = [n for n, (ir, _) in found.items() if SCHEDULE.chosen(other, ir) != SCHEDULE.default]
+        return other, {region: found[region][1][1] for region in specialised}
 
     @cached_property
     def traffic(self) -> Traffic:

@@ -4,10 +4,13 @@ From the fastest on, in the order in which their guards are tried:
 
 ``dynamic``       sizes and strides are run-time arguments of 32 bits, those divisible by 16 that the example's are;
                   dimensions in one piece up to the example's size, to the next power of two. Warp-specialised where the
-                  config is, with the row's own blocks and boxes
+                  config is, with the row's own blocks and boxes; where nothing was tuned, of a float32 product in both
+                  tiles of the default, each at the sizes where it ends sooner
 ``dynamic``       the same with divisible inner dimensions and strides, and any number of rows
 ``dynamic``       the same, pipelined, where a launch is warp-specialised: what that schedule's guards decline, such as
                   parts that its turns do not divide
+``dynamic``       warp-specialised without divisibility: each launch of a plain product copies its operands, of sizes
+                  for which that is worth it
 ``dynamic``       pipelined, without divisibility
 ``wide``          64 bits; reductions are looped, and dimensions that must be in one piece may be long; divisible by 16
 ``wide``          the same without divisibility
@@ -37,6 +40,7 @@ from .config import Choice, Config, Knob
 from .emit.parameters import Divisible
 from .emit.source import TritonSource
 from .errors import ConfigError, KernelError, TraceError
+from .expr import Expr
 from .lowered import DIVISIBLE, Lowered
 from .passes.lengthen import Reach, never_looped
 from .space.knobs import CTAS, FLATTEN, GRID, LOOP_CTAS, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
@@ -59,7 +63,8 @@ def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[Tr
     is_tuned = config is not None and config != lowered.default
     config = portable_config(lowered, config)
     *divisible, anything = DIVISIBLE[lowered.mode]
-    sources = {source.hash: source for source in lowered.emit(config, divisible)}
+    first = _in_both_tiles(lowered, config, divisible, is_tuned)
+    sources = {source.hash: source for source in (first if is_tuned else _worth_copies(lowered, first))}
 
     def add(make: Callable[[], Iterable[TritonSource]]) -> None:
         try:
@@ -76,6 +81,7 @@ def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[Tr
         return _unaligned_config(lowered, config, pipelined(), is_tuned)
 
     add(lambda: lowered.emit(pipelined(), divisible[1:]) if pipelined() != config else ())
+    add(lambda: _copied(lowered, unaligned()) if lowered.mode == "dynamic" else ())
     add(lambda: lowered.emit(unaligned(), (anything,)))
     add(lambda: _wide(lowered, pipelined(), unaligned()))
     add(lambda: _generic(lowered, pipelined(), unaligned()))
@@ -120,6 +126,47 @@ def _unaligned_config(lowered: Lowered, config: Config, pipelined: Config, is_tu
         return pipelined
     regions = _specialised_regions(config) if is_tuned else {ir.region for ir in lowered.regions}
     return _asking_alike(lowered, pipelined, (_of_regions(lowered, wanted, regions), {}))
+
+
+def _copied(lowered: Lowered, unaligned: Config) -> tuple[TritonSource, ...]:
+    """Launches of one product whose operands are copied, as the default has them, where a call's sizes are worth it."""
+    wanted, worth = lowered.default_copied
+    if not worth:
+        return ()
+    config = _asking_alike(lowered, unaligned, (_of_regions(lowered, wanted, worth), {}))
+    return _where(_in_both_tiles(lowered, config, ("copied",)), worth)
+
+
+def _in_both_tiles(
+    lowered: Lowered, config: Config, variants: Sequence[Divisible], is_tuned: bool = False
+) -> tuple[TritonSource, ...]:
+    """The sources of ``config``, behind those of other tiles that end sooner at some sizes, unless it ``is_tuned``."""
+    other, sooner = (config, {}) if is_tuned else lowered.other_tiles(config)
+    if sooner:
+        other = _asking_alike(lowered, config, (_of_regions(lowered, other, sooner), {}))
+    others = _where(lowered.emit(other, variants), sooner) if sooner else ()
+    return (*others, *lowered.emit(config, variants))
+
+
+def _worth_copies(lowered: Lowered, sources: Sequence[TritonSource]) -> Iterable[TritonSource]:
+    """The sources; those that copy operands for calls of which it is worth it alone, as it is for the example."""
+    hints = {ir.region: ir.hints for ir in lowered.regions}
+    worth = {n: when for n, when in lowered.default_copied[1].items() if when.holds(hints[n])}
+    for source in sources:
+        copies = any(arg.tensor_map is not None and arg.tensor_map.copied for arg in source.args)
+        if copies and source.region in worth:
+            yield replace(source, guards=source.guards.and_(worth[source.region]))
+        else:
+            yield source
+
+
+def _where(sources: Iterable[TritonSource], conditions: Mapping[int, Expr]) -> tuple[TritonSource, ...]:
+    """The warp-specialised launches that have conditions, guarded by these."""
+    return tuple(
+        replace(source, guards=source.guards.and_(conditions[source.region]))
+        for source in sources
+        if source.language == "gluon" and source.region in conditions
+    )
 
 
 def _specialised_regions(config: Config) -> set[int]:

@@ -311,7 +311,7 @@ def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Atte
             return
         layouts = _layouts.setdefault(key, [])
         layout = call.problem.layouts
-        if layout not in layouts and len(layouts) < MOST_LAYOUTS:
+        if deserves_variants(layout, layouts):
             layouts.append(layout)
         layout = layout if layout in layouts else nearest_layout(layout, layouts)
     server = _built.get_or_make((*key, layout), lambda: _build_portable(kernel, call))
@@ -321,6 +321,19 @@ def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Atte
         return MissedCalls(counted(server), missed)
 
     yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+
+
+def deserves_variants(layout: str, known: Sequence[str]) -> bool:
+    """Whether variants are built for a layout: for the first ones that are met, and for twice as many that lie along
+    other dimensions than all before, which these would serve an element at a time."""
+    if layout in known or len(known) >= 2 * MOST_LAYOUTS:
+        return False
+    return len(known) < MOST_LAYOUTS or all(_along(layout) != _along(other) for other in known)
+
+
+def _along(layout: str) -> list[list[bool]]:
+    """Along which dimensions each tensor lies."""
+    return [[c == "1" for c in mine] for mine, _ in _strides([(t, t) for t in layout.split(",")])]
 
 
 def nearest_layout(layout: str, known: Sequence[str]) -> str:

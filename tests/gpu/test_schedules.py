@@ -42,6 +42,7 @@ from tileflow.kernels.gated import gated_linear
 from tileflow.kernels.residual import linear_add
 from tileflow.measure.check import check_call, make_reference
 from tileflow.measure.device import identity
+from tileflow.portable import portable_config, portable_sources
 from tileflow.target import Target, target
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
@@ -282,6 +283,19 @@ def test_copies_of_other_streams(card: Target) -> None:
     torch.cuda.synchronize()
     assert all(torch.equal(out, outs[0]) for out in outs)
     torch.testing.assert_close(outs[0], wanted, atol=0.7, rtol=2e-2)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_any_rows_by_variants_of_an_example_with_boxes(card: Target, dtype: torch.dtype, layout: str) -> None:
+    """The variant that copies, and of float32 both of its tiles."""
+    example = tuple(a.to(dtype) for a in float32_operands(layout, 2048, 2048, 2048))
+    lowered = matmul.lower(example, card, mode="dynamic")
+    config = portable_config(lowered, lowered.default)
+    device, sources = torch.device("cuda", 0), portable_sources(lowered, lowered.default)
+    call = matmul.bind(config, {0: [matmul.launcher(source, card, device) for source in sources]})
+    for sizes in ((2049, 2047, 1023), (1001, 1001, 1001), (4097, 1111, 777), (2048, 1024, 512), (100, 33, 257)):
+        check_product(call, tuple(a.to(dtype) for a in float32_operands(layout, *sizes)))
 
 
 @pytest.mark.parametrize("n", [1001, 1003])

@@ -129,7 +129,7 @@ def test_a_large_tensor_goes_to_64_bits() -> None:
 
 def test_64_bit_offsets_do_not_cost_the_boxes() -> None:
     _, sources = variants("examples.matmul:matmul")
-    boxes = [(wide(s), any(a.kind == "descriptor" for a in s.args)) for s in sources]
+    boxes = [(wide(s), any(a.kind == "descriptor" for a in s.args)) for s in sources if not copies(s)]
     assert boxes == [(False, True), (False, False), (True, True), (True, False), (True, False)]
 
 
@@ -140,7 +140,7 @@ def test_64_bit_offsets_do_not_cost_the_boxes() -> None:
 def test_any_number_of_rows_keeps_vectors_and_boxes(name: str, places: tuple[int, ...]) -> None:
     """What a server sees: hidden sizes that are divisible, and as many tokens as there are. 777 rows cost a product its
     vectors before (a tenth of the speed on an H200), and rows of 1000 elements, which begin at 16 bytes, their boxes.
-    What is read by boxes alone needs no variant for each."""
+    What is read by boxes alone needs no variant for each, and rows of 1111 have boxes of copies."""
     config, sources = variants(name)
     calls = ((4096, 4096, 4096), (777, 4096, 4096), (777, 4096, 1000), (777, 1000, 4096), (777, 1111, 4096))
     for (m, n, k), place in zip(calls, places, strict=True):
@@ -149,7 +149,7 @@ def test_any_number_of_rows_keeps_vectors_and_boxes(name: str, places: tuple[int
         taken = context.launches[0][1][0]
         assert taken is sources[place], (m, n, k)
         kinds = {a.kind for a in taken.args if a.path in ("x", "y")}
-        assert kinds == {"tensor"} if n % 8 else {"descriptor"}
+        assert kinds == {"descriptor"} and copies(taken) is (n % 8 > 0)
 
 
 def test_attention_s_variants_have_boxes() -> None:
@@ -159,6 +159,10 @@ def test_attention_s_variants_have_boxes() -> None:
     assert lowered.default["schedule"] == "warp_specialised"
     first, *_ = portable_sources(lowered)
     assert {a.path for a in first.args if a.kind == "descriptor"} >= {"q", "k", "v"}
+
+
+def copies(source: TritonSource) -> bool:
+    return any(a.tensor_map is not None and len(a.tensor_map.copied) > 0 for a in source.args)
 
 
 def wide(source: TritonSource) -> bool:
@@ -390,13 +394,13 @@ def test_variants_that_assume_nothing_have_a_default_of_their_own(dtype: torch.d
     smaller blocks, and what host code asks for is the same in all."""
     x, w = (torch.empty(1000, 1000, dtype=dtype, device="meta") for _ in range(2))
     lowered = kernel("examples.matmul:matmul").lower((x, w.t()), H200, "dynamic")
-    sources = portable_sources(lowered)
+    sources = [s for s in portable_sources(lowered) if not copies(s)]
     blocks = [tuple(dict(s.constexprs)[f"BLOCK_TILE_{axis}"] for axis in "MN") for s in sources]
     boxed = [any(a.kind == "descriptor" for a in s.args) for s in sources]
     assert boxed == [True, False, True, False, False]
     assert [b == block for b in blocks] == [not is_boxed for is_boxed in boxed]
     tuned = lowered.space.repair(lowered.default.with_({"block:tile_n": 32}))
-    assert {dict(s.constexprs)["BLOCK_TILE_N"] for s in portable_sources(lowered, tuned)} == {32}
+    assert {dict(s.constexprs)["BLOCK_TILE_N"] for s in portable_sources(lowered, tuned) if not copies(s)} == {32}
 
 
 def test_a_bundle_s_default_row_has_the_defaults_of_a_call() -> None:
@@ -408,9 +412,9 @@ def test_a_bundle_s_default_row_has_the_defaults_of_a_call() -> None:
     assert [s.hash for s in given] == [s.hash for s in by_default]
 
 
-@pytest.mark.parametrize(("m", "languages"), [(4224, {"gluon", "triton"}), (64, {"triton"})])
+@pytest.mark.parametrize(("m", "languages"), [(4224, ["gluon", "triton"]), (64, ["triton"])])
 def test_a_process_that_compiles_for_itself_has_the_defaults_schedule(
-    m: int, languages: set[str], monkeypatch: pytest.MonkeyPatch
+    m: int, languages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Variants for any shape were pipelined there until a GPU had run the warp-specialised ones."""
     from tileflow.api import Kernel
@@ -421,7 +425,19 @@ def test_a_process_that_compiles_for_itself_has_the_defaults_schedule(
     args = subject.inputs(m=m, n=4352, k=4096, device="meta")
     problem = subject.lower(args, target("nvidia-h200"), "dynamic").problem
     _build_portable(subject, Call(args, {}, problem, torch.device("cuda"), "nvidia-h200"))
-    assert {source.language for source in built} == languages
+    assert list(dict.fromkeys(source.language for source in built if not copies(source))) == languages
+
+
+def test_a_layout_that_lies_along_other_dimensions_has_variants_of_its_own() -> None:
+    """Products of two transposed views came ninth, and went an element at a time: 0.3 to 0.6 times torch's speed."""
+    from tileflow.serve import MOST_LAYOUTS, deserves_variants
+
+    known = ["v1,v1", "1v,v1", "v1,1v", "s1p,s1p", "s1,s1", "b1,b1", "b1,s1", "s1,b1"]
+    assert len(known) == MOST_LAYOUTS and deserves_variants("v1,s1", known[:-1])
+    assert deserves_variants("1v,1v", known) and deserves_variants("1sp,1sp", known)
+    assert not deserves_variants("v1,s1", known) and not deserves_variants("v1,v1", known)
+    many = [f"{'s' * n}1{'s' * (9 - n)},v1" for n in range(2 * MOST_LAYOUTS)]
+    assert deserves_variants("1,v1", many[:-1]) and not deserves_variants("1,v1", many)
 
 
 def test_a_layout_beyond_the_most_takes_the_variants_that_lie_alike() -> None:

@@ -44,6 +44,22 @@ def programs(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     return prod(tiles_of_axes(ir, wanted))
 
 
+def programs_over(ir: KernelIR, wanted: Mapping[str, Choice]) -> Expr:
+    """The same over the call's sizes; of a block that is not chosen, one of 1."""
+    sizes = {name: size for name, size in wanted.items() if isinstance(size, int)}
+    blocks = ((length_over(ir, name), ir.tiles[name].block) for name in ir.grid)
+    counts = (length.cdiv(block.evaluate(sizes) if block.symbols() <= sizes.keys() else 1) for length, block in blocks)
+    return prod(counts, start=Expr.of(1))
+
+
+def length_over(ir: KernelIR, name: str) -> Expr:
+    """How long a tile's loop is, over the call's sizes; as in the example where only the device knows."""
+    begin, end = ir.tiles[name].begin, ir.tiles[name].end
+    if isinstance(begin, Expr) and isinstance(end, Expr) and (end - begin).symbols() <= ir.hints.keys():
+        return end - begin
+    return Expr.of(tile_length(ir, name))
+
+
 def tiles_of_axes(ir: KernelIR, wanted: Mapping[str, Choice]) -> tuple[int, ...]:
     """How many tiles each axis of the grid has under the chosen blocks; of a block that is not chosen, one of 1."""
     sizes = {name: size for name, size in wanted.items() if isinstance(size, int)}

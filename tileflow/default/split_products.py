@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..config import Choice
+from ..expr import Expr
 from ..ir.analysis import tile_length
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
@@ -16,12 +17,12 @@ from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, NUM_WARPS, PING_PONG, PR
 from ..space.split_schedules import PARTS
 from ..target import Target
 from .copied_operands import is_worth_copying
-from .sizes import programs, symbol, times
+from .sizes import programs, programs_over, symbol, times
 
 ROWS = 128
-# microseconds of a turn of a tile of so many columns (H100, 2026-11-27, torch 2.11, Triton 3.6.0)
-TURN_US = {128: 1.4, 64: 1.02}
-# the same of a pipelined block of 128 x 64 by itself on a multiprocessor, and of two, or of one as large as two: of
+# nanoseconds of a turn of a tile of so many columns (H100, 2026-11-27, torch 2.11, Triton 3.6.0)
+TURN_NS = {128: 1400, 64: 1020}
+# microseconds of a pipelined block of 128 x 64 by itself on a multiprocessor, and of two, or of one as large as two: of
 # tf32 parts, which a right operand along the inner dimension has, and of bfloat16 parts
 PIPELINED_US = {True: (0.85, 1.6), False: (1.14, 2.0)}
 PIPELINED_BLOCK = 128 * 64
@@ -36,20 +37,43 @@ def split_config(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], targ
     best one but for one (0.93 of its speed). Where half the multiprocessors would have no tile, blocks of clusters
     share the pipelined loop (:mod:`cluster_loops`). Operands that have boxes of copies alone: where these are worth it
     (:mod:`copied_operands`)."""
-    found_by_columns = {columns: _tiles(ir, found, columns, target) for columns in TURN_US}
-    if not all(found_by_columns.values()) or not _is_half_full(ir, found, min(TURN_US)):
+    chosen, turn_ns = tiles_of_parts(ir, found, target)
+    if not chosen or not _is_half_full(ir, found, min(TURN_NS)):
         return {}
-
-    def ends_us(columns: int) -> float:
-        return -(-programs(ir, found_by_columns[columns]) // target.sm_count) * TURN_US[columns]
-
-    columns, narrow = min(TURN_US, key=ends_us), found_by_columns[min(TURN_US)]
     if found.copied:
-        chosen = found_by_columns[columns]
-        return chosen if is_worth_copying(ir, found, wanted, chosen, TURN_US[columns], target) else {}
-    if 2 * programs(ir, narrow) <= target.sm_count:
+        return chosen if is_worth_copying(ir, found, wanted, chosen, turn_ns, target) else {}
+    if 2 * programs(ir, _tiles(ir, found, min(TURN_NS), target)) <= target.sm_count:
         return {}
-    return found_by_columns[columns] if ends_us(columns) < _pipelined_us(ir, found, wanted, target) else {}
+    ends_ns = -(-programs(ir, chosen) // target.sm_count) * turn_ns
+    return chosen if ends_ns < 1000 * _pipelined_us(ir, found, wanted, target) else {}
+
+
+def tiles_of_parts(ir: KernelIR, found: Single, target: Target) -> tuple[dict[str, Choice], int]:
+    """Tiles of 128 x 128 or 128 x 64, whichever end sooner, and what a turn of these takes, in nanoseconds; none where
+    no knobs change their sides alone."""
+    ways = both_tiles(ir, found, target)
+    return min(ways, key=lambda way: -(-programs(ir, way[0]) // target.sm_count) * way[1], default=({}, 0))
+
+
+def both_tiles(ir: KernelIR, found: Single, target: Target) -> list[tuple[dict[str, Choice], int]]:
+    """Each of the two tiles and what a turn of it takes; none where no knobs change their sides alone."""
+    ways = [(_tiles(ir, found, columns, target), turn_ns) for columns, turn_ns in TURN_NS.items()]
+    return ways if all(tiles for tiles, _ in ways) else []
+
+
+def other_tiles(
+    ir: KernelIR, found: Single, chosen: Mapping[str, Choice], target: Target
+) -> tuple[dict[str, Choice], Expr] | None:
+    """The tiles of other columns than the ``chosen`` ones, and the condition on a call's sizes under which they end
+    sooner; None where the chosen ones are none of ours."""
+    sides = (ir.tiles[found.rows].block.args[0], symbol(found.columns))
+    ways = both_tiles(ir, found, target)
+    others = [way for way in ways if any(way[0][side] != chosen.get(side) for side in sides)]
+    if len(others) != 1:
+        return None
+    (own,) = (way for way in ways if way is not others[0])
+    ends = [programs_over(ir, tiles).cdiv(target.sm_count) * turn_ns for tiles, turn_ns in (*others, own)]
+    return others[0][0], ends[0].lt(ends[1])
 
 
 def _is_half_full(ir: KernelIR, found: Single, columns: int) -> bool:

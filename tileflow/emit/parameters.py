@@ -20,8 +20,9 @@ from .plan import KernelPlan, parameter_name
 
 VECTOR = 16  # bytes of the longest load or store of a thread
 # all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none, but
-# where rows of matrices begin and end by 16 bytes, as boxes need it; none at all
-Divisible = Literal["all", "inner", "boxes", "none"]
+# where rows of matrices begin and end by 16 bytes, as boxes need it; none at all; none, where a launch makes copies of
+# what a product multiplies, and these have boxes
+Divisible = Literal["all", "inner", "boxes", "none", "copied"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Parameters:
         """What the run-time sizes and strides along which memory lies are multiples of, where that is less than 16:
         8, 4 or 2, by their names. Vectors of as many elements need it, up to 16 bytes."""
         ir = self._plan.ir
-        if ir.shape_mode.is_static or self._divisible == "none" or not self._tensors:
+        if ir.shape_mode.is_static or self._divisible in ("none", "copied") or not self._tensors:
             return {}
         by_rows = self._divisible == "boxes"
         longest = VECTOR // min(itemsize(t.dtype) for t in ir.tensors)

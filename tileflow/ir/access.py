@@ -102,9 +102,9 @@ def _is_of_boxes(ir: KernelIR, op: Op, order: tuple[int, ...], least_dims: int) 
     return sorted(a for a in axes if a is not None and a >= 0) == list(range(len(boxed(op))))
 
 
-def scattered_along(ir: KernelIR, op: Op) -> int | None:
+def scattered_along(ir: KernelIR, op: Op, always: bool = False) -> int | None:
     """The dimension of a stored tile along which its elements lie together, where its rows begin at any element, so
-    that neither boxes nor vectors write them; None for all other stores."""
+    that neither boxes nor vectors write them, or may (``always``); None for all other stores."""
     access = AccessAttrs.of(op)
     tensor, dims = ir.tensor(access.tensor), boxed(op)
     if op.kind is not OpKind.STORE or access.has_mask or len(dims) != 2:
@@ -113,9 +113,9 @@ def scattered_along(ir: KernelIR, op: Op) -> int | None:
         return None
     strides = {_axis(item): stride for item, stride in zip(access.index, tensor.strides, strict=True)}
     along = next((axis for axis in (1, 0) if strides[axis].constant == 1), None)
-    if along is None or ir.hint(strides[1 - along]) * itemsize(tensor.dtype) % ALIGNMENT == 0:
-        return None
-    return along
+    if along is None or always:
+        return along
+    return along if ir.hint(strides[1 - along]) * itemsize(tensor.dtype) % ALIGNMENT else None
 
 
 def is_accessed_otherwise(ir: KernelIR, op: Op) -> bool:

@@ -334,11 +334,17 @@ def is_box(ir: KernelIR, op: Op) -> bool:
     return (box_anywhere if parts else box_order)(ir, op) is not None
 
 
-def scattered_element(ir: KernelIR, found: Single) -> int:
-    """Bytes of an element of the largest result whose rows begin at any element, so that a group's lanes exchange it
-    before they store it by pointers; 0 where there is none."""
+def all_copied(found: Single) -> Single:
+    """The structure for tensors whose rows begin at any element: both operands have boxes of copies alone, and no box
+    takes the result."""
+    return replace(found, copied=(found.left, *found.rights), saved=None)
+
+
+def scattered_element(ir: KernelIR, found: Single, always: bool = False) -> int:
+    """Bytes of an element of the largest result whose rows begin at any element, or may (``always``), so that a group's
+    lanes exchange it before they store it by pointers; 0 where there is none."""
     stores = [op for op in found.after if op.kind is K.STORE and op is not found.saved]
-    scattered = [op for op in stores if scattered_along(ir, op) is not None]
+    scattered = [op for op in stores if scattered_along(ir, op, always) is not None]
     return max((itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) for op in scattered), default=0)
 
 

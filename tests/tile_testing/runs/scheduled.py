@@ -19,6 +19,7 @@ from tileflow.emit.gluon.kernel import GluonKernel
 from tileflow.emit.gluon.product_kernel import ProductKernel
 from tileflow.emit.gluon.specialised import specialised_kernel
 from tileflow.emit.gluon.split_kernel import SplitKernel
+from tileflow.emit.parameters import Divisible
 from tileflow.emit.source import TritonSource
 from tileflow.ir.graph import KernelIR
 from tileflow.lowered import DIVISIBLE, Lowered
@@ -35,6 +36,7 @@ from tileflow.schedule.execute import NASTY, Chooser, at_random, execute
 from tileflow.schedule.types import Turns
 from tileflow.space.knobs import SCHEDULE
 
+COPIED: Divisible = "copied"
 PROGRAMS = 2  # of a persistent launch: each has several tiles, and rings go on from one to the next
 Frame = Mapping[str, Any]
 StandIn = Callable[[Frame], None]
@@ -104,7 +106,7 @@ def emissions(lowered: Lowered, config: Config) -> Iterator[GluonKernel]:
     """The warp-specialised launches of a call in dynamic mode, each by what is divisible."""
     for ir in lowered.specialised_regions(config):
         if SCHEDULE.chosen(config, ir) == "warp_specialised":
-            for divisible in DIVISIBLE["dynamic"]:
+            for divisible in (*DIVISIBLE["dynamic"], COPIED):
                 yield specialised_kernel(ir, config, lowered.target, divisible)
 
 

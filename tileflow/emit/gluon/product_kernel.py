@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from ...config import Config
 from ...errors import ConfigError
 from ...ir.access import copied_order, scattered_along
 from ...ir.attributes import AccessAttrs
-from ...ir.graph import Op, Tile
+from ...ir.graph import KernelIR, Op, Tile
 from ...ir.types import Dim, itemsize
 from ...schedule.memory import shared_bytes
 from ...schedule.product import NAMES, Shape, product
-from ...schedule.single import Single, is_turned, scattered_element
+from ...schedule.single import Single, all_copied, is_turned, scattered_element
 from ...schedule.types import WARPS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from ...space.product_schedules import HEIGHTS, programs
+from ...target import Target
 from ..descriptors import block_of, box_of
-from ..parameters import Box
+from ..parameters import Box, Divisible
 from .kernel import GluonKernel
 from .product_roles import ProductRoles
 
@@ -30,6 +32,16 @@ class ProductKernel(GluonKernel):
 
     own_names = NAMES
     _cut = 1
+
+    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
+        super().__init__(ir, config, target, divisible)
+        if self._is_any:
+            self.structure = all_copied(self.single)
+
+    @property
+    def _is_any(self) -> bool:
+        """Whether the rows of all tensors may begin at any element."""
+        return self.divisible == "copied"
 
     @property
     def single(self) -> Single:
@@ -124,7 +136,7 @@ class ProductKernel(GluonKernel):
     def storing_layout(self, op: Op) -> str | None:
         """A row of neighbours a warp, where rows begin at any element: in a product's layout, each warp writes a few of
         many rows."""
-        along = scattered_along(self.plan.ir, op)
+        along = scattered_along(self.plan.ir, op, self._is_any)
         if along is None:
             return None
         lanes, warps, order = ([1, 32], [4, 1], [1, 0]) if along == 1 else ([32, 1], [1, 4], [0, 1])
@@ -168,8 +180,11 @@ class ProductKernel(GluonKernel):
             itemsize(found.left.output.type.dtype),
             self.is_result_turned,
             products=len(found.products),
-            scattered_bytes=self.group_rows * self.extent(found.columns) * scattered_element(self.plan.ir, found),
+            scattered_bytes=self.group_rows * self.extent(found.columns) * self._scattered_element(),
         )
+
+    def _scattered_element(self) -> int:
+        return scattered_element(self.plan.ir, self.single, self._is_any)
 
     def _operand_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of the left and the right operand's boxes."""
