@@ -82,8 +82,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     budget = PROGRAM_BYTES * per_thread // BYTES_PER_THREAD
     budget = matrix_elements(ir, row, _element(ir), target) if matrices else budget
     most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir))  # one may be turned around there
-    apart = _apart(ir) if row > 1 else frozenset[str]()
-    room = _Room(budget, most, row, apart)
+    room = _Room(budget, most, _wholes(ir, wanted))
     run = RUN if is_summed else max(SECTOR // _element(ir), 1)
     run = 2 * run if scans and 2 * run * row <= SCANNED else run
     sizes = block_sizes(ir, chunked, room, run)
@@ -299,44 +298,37 @@ def _whole(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
     """Elements of the largest register tile over dimensions that no block size changes; ``wanted``: how much of those
     that loops may be made for is held at once. A short vector that no tile of blocks has along with them is none of
     it: of the blocks each program has one more tile, not each element a row."""
+    return max(_wholes(ir, wanted).values(), default=1)
+
+
+def _wholes(ir: KernelIR, wanted: Mapping[str, Choice]) -> dict[frozenset[str], int]:
+    """The same of the tiles that have certain blocks, by the symbols of these."""
     blocks = {dim: int(wanted[site]) for site, dim in rollable(ir).items()}
-    sizes = [1]
+    sizes: dict[frozenset[str], int] = {}
     for op in ir.walk():
         for value in op.outputs:
             whole = [d for d in value.dims if d.extent.symbols() <= ir.hints.keys()]
             size = prod(blocks.get(d) or pow2(ir.hint(d.extent)) for d in whole)
             is_tile = size > SHORT_VECTOR or len(whole) < len(value.dims) or not ir.blocks
             if is_tile and value not in on_the_way(ir):
-                sizes.append(size)
-    return max(sizes)
+                symbols = block_symbols(ir, value)
+                sizes[symbols] = max(sizes.get(symbols, 1), size)
+    return sizes
 
 
 @dataclass(frozen=True, slots=True)
 class _Room:
     """The elements that a register tile has room for. ``most``: those up to which a block along memory has a run,
-    whatever the ``budget``. ``row``: of a tile, those of its whole dimensions; tiles with a block of ``apart`` have
-    none."""
+    whatever the ``budget``. ``wholes``: of tiles that have certain blocks, those of their whole dimensions."""
 
     budget: int
     most: int
-    row: int
-    apart: frozenset[str]
+    wholes: Mapping[frozenset[str], int]
 
     def beside(self, tile: frozenset[str]) -> int:
-        """The elements of a tile's whole dimensions, by its block symbols."""
-        return 1 if tile & self.apart else self.row
-
-
-def _apart(ir: KernelIR) -> frozenset[str]:
-    """The block symbols that no register tile has beside a whole dimension, as those of a loop over a row of which all
-    was reduced before."""
-    beside: set[str] = set()
-    for op in ir.walk():
-        for value in op.outputs:
-            has_whole = any(d.extent.symbols() <= ir.hints.keys() and ir.hint(d.extent) > 1 for d in value.dims)
-            if has_whole and value not in on_the_way(ir):
-                beside |= block_symbols(ir, value)
-    return frozenset(b.symbol for b in _blocks(ir)) - beside
+        """The elements of the whole dimensions of tiles that have these block symbols, and perhaps others. Those of a
+        loop over a row of which all was reduced before have none."""
+        return max((size for symbols, size in self.wholes.items() if tile <= symbols), default=1)
 
 
 def block_sizes(
