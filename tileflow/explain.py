@@ -14,7 +14,7 @@ from .ir.kinds import OpKind
 from .ir.op_table import PRODUCTS
 from .ir.types import Value
 from .lowered import Lowered
-from .space.schedules import refusal
+from .space.schedules import copied_tensors, refusal
 
 _SHOWN_ATTRS = ("tile", "name", "axis", "axes", "dtype", "operand", "precision", "reverse", "value", "shape")
 
@@ -63,6 +63,12 @@ def _knobs(lowered: Lowered) -> Iterator[str]:
         why = refusal(ir, lowered.target)
         if why and lowered.target.has_wgmma and any(op.kind in PRODUCTS for op in ir.walk()):
             yield f"Launch {ir.region} has no warp-specialised schedule: {why}"
+        copied = copied_tensors(ir, lowered.target)
+        if copied:
+            yield (
+                f"Launch {ir.region} copies {' and '.join(copied)} first where it is warp-specialised: rows that begin "
+                "between multiples of 16 bytes, and neighbours that lie apart, have no boxes"
+            )
 
 
 def _choice(choice: Choice, is_default: bool) -> str:

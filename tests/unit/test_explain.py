@@ -40,6 +40,15 @@ def test_knobs_before_ops_and_guards_last() -> None:
     assert f"[{default['num_warps']}]" in warps and warps.count("[") == 1
 
 
+def test_what_a_launch_copies() -> None:
+    x, y, even = (
+        torch.empty(*s, dtype=torch.bfloat16, device="meta") for s in ((1001, 777), (777, 1024), (1024, 1024))
+    )
+    said = [line for line in lines_of(matmul.explain(x, y)) if "copies" in line]
+    assert len(said) == 1 and said[0].startswith("Launch 0 copies x first where it is warp-specialised")
+    assert "copies" not in matmul.explain(even, even)
+
+
 def test_ops_stand_under_the_authors_lines() -> None:
     args = attention.inputs(batch=1, heads=2, m=256, d=64, dtype="bfloat16", device="meta", causal=True)
     lines = lines_of(attention.explain(*args))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..config import Choice, Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr
+from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
 from ..passes.unit_batches import as_matrices, batch_blocks
@@ -74,6 +75,12 @@ def refusal(ir: KernelIR, target: Target) -> str:
         return f"the kernel reads a number called {min(taken)}, which is a name of the schedule's own"
     impossible = [c for c in _constraints(ir, found, Extents(ir, {}), target) if c.check.constant == 0]
     return impossible[0].reason if impossible else ""
+
+
+def copied_tensors(ir: KernelIR, target: Target) -> tuple[str, ...]:
+    """The tensors that a launch copies where it is warp-specialised, since boxes of themselves serve none."""
+    found = find_structure(as_matrices(ir)) if not refusal(ir, target) else None
+    return tuple(dict.fromkeys(AccessAttrs.of(op).tensor for op in found.copied)) if isinstance(found, Single) else ()
 
 
 def schedule_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
