@@ -53,12 +53,14 @@ def copied_ns(
     turn_ns: int,
     target: Target,
 ) -> Expr:
-    """What copies of the ``operands`` and the product of ``tiles`` take, over the call's sizes."""
+    """What copies of the ``operands`` and the product of ``tiles`` take, over the call's sizes. A tensor that is both
+    operands is copied once."""
     inner = tiles[symbol(found.inner)]
     assert isinstance(inner, int)
     turns = length_over(ir, found.keys).cdiv(inner * times(found.inner))
     waves = programs_over(ir, tiles).cdiv(target.sm_count)
-    return waves * turns * turn_ns + sum((_copy_ns(ir, op) for op in operands), Expr.of(BEGIN_NS))
+    tensors = {AccessAttrs.of(op).tensor: op for op in operands}
+    return waves * turns * turn_ns + sum((_copy_ns(ir, op) for op in tensors.values()), Expr.of(BEGIN_NS))
 
 
 def pipelined_ns(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> Expr:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-from operator import mul
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
 ALIGNMENT = 16  # bytes: of every stride but the last one
+_NATURAL = (0, 1, 2, 3, 4)
 
 
 def aligned_copy(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
@@ -17,10 +16,13 @@ def aligned_copy(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
     bytes. Made on the current stream, in whose order torch's allocator hands its memory out again."""
     import torch
 
-    turned = tensor.detach().permute(order)
-    *outer, inner = turned.shape
+    turned = tensor.detach() if tensor.requires_grad else tensor
+    turned = turned if order == _NATURAL[: len(order)] else turned.permute(order)
     unit = max(ALIGNMENT // tensor.element_size(), 1)
-    row = -(-inner // unit) * unit
-    strides = (*reversed([*accumulate(reversed(outer[1:]), mul, initial=row)]), 1)
-    copy = torch.empty_strided(turned.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    *outer, inner = turned.shape
+    strides, step = [1], -(-inner // unit) * unit
+    for size in reversed(outer):
+        strides.append(step)
+        step *= size
+    copy = torch.empty_strided(turned.shape, strides[::-1], dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(turned)

@@ -48,7 +48,7 @@ class LauncherWriter:
         self.region = region
         self.namespace: dict[str, Any] = {}
         self.maps: dict[int, LaunchArg] = {}  # by the number of the map
-        self._copies: dict[int, str] = {}  # by the number of the map: what it is of, made by the launch
+        self._copies: dict[str, str] = {}  # what makes a copy, and its name: of one tensor one, whatever its boxes
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
         self._bounds: set[tuple[str, int]] = set()  # (begin or end, axis): what a keyed launcher reads of its loop
@@ -91,7 +91,7 @@ class LauncherWriter:
             "    if stream is None:",
             f"        return on_device(device_index, launch, {passed})",
             *(f"    {line}" for line in self._scratch_lines(abi, sizes, tensors)),
-            *(f"    c{number} = {text}" for number, text in self._copies.items()),
+            *(f"    {name} = {text}" for text, name in self._copies.items()),
             *self._map_lines(maps),
             "    try:",
             f"        status = {enqueue}",
@@ -256,8 +256,9 @@ class LauncherWriter:
             shape = [self._expr(e) for e in arg.tensor_map.shape]
             if arg.tensor_map.copied:
                 order = tuple(map(int, arg.tensor_map.copied))
-                self._copies[number] = f"aligned_copy({self._value(path)}, {order})"
-                pointer, strides = f"c{number}.data_ptr()", [f"c{number}.stride({n})" for n in range(len(order))]
+                made = f"aligned_copy({self._value(path)}, {order})"
+                copy = self._copies.setdefault(made, f"c{len(self._copies)}")
+                pointer, strides = f"{copy}.data_ptr()", [f"{copy}.stride({n})" for n in range(len(order))]
             else:
                 pointer, strides = self._pointer(path), [self._expr(e) for e in arg.tensor_map.strides]
             self.maps[number] = arg

@@ -156,6 +156,23 @@ def test_a_map_of_a_copy_is_of_what_the_launch_copied() -> None:
     assert driver.launches[0].values[1:] == [7, 6, 8, 1]
 
 
+def test_boxes_of_one_tensor_are_of_one_copy() -> None:
+    """As of a matrix that is multiplied by its own transpose."""
+    boxes = [
+        LaunchArg(
+            f"x_desc_{side}", "descriptor", f"tensordesc<fp32[{side}, 8]>", "x",
+            tensor_map=TensorMap(
+                (Expr.sym("x.shape.0"), Expr.sym("x.shape.1")), (Expr.of(7), Expr.of(1)), (side, 8), 4, 7, 1, (0, 1)
+            ),
+        )
+        for side in (4, 8)
+    ]  # fmt: skip
+    one_map = [ctypes.c_uint64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64]
+    launch, driver = launcher(make_binary(*boxes), [*one_map, *one_map])
+    assert launch({"x": torch.zeros(6, 7)}, (0,), (5,)) is True
+    assert len({encoded[2] for encoded in driver.encoded}) == 1 and len(driver.encoded) == 2
+
+
 def test_target_fields_are_those_of_the_binary() -> None:
     grid = (Expr.sym("target.sm_count").min(Expr.sym("end.0")), Expr.of(1), Expr.of(1))
     launch, driver = launcher(make_binary(TENSOR, grid=grid), [ctypes.c_uint64])
