@@ -29,6 +29,8 @@ class Variants:
         self.config = portable_config(lowered)
         self.launchers: dict[int, list[Launcher]] = {}
         for source in portable_sources(lowered):
+            if source.language != "triton":  # which copies operands: the executor of schedules runs it
+                continue
             self.launchers.setdefault(source.region, []).append(self._launcher(source))
         self.levels = max(map(len, self.launchers.values()))
 
