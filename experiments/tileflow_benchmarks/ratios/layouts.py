@@ -34,9 +34,9 @@ from .in_turns import medians
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 DTYPES = ("float32", "bfloat16", "float16")
-SIZES = (  # rows, columns, summed over; rows of the last two begin anywhere in all layouts
+SIZES = (  # rows, columns, summed over; rows of the last ones begin anywhere in all layouts
     *((4096, 4096, 4096), (8192, 1024, 4096), (777, 1111, 4096), (1000, 1000, 1000)),
-    *((4097, 1111, 777), (1001, 1001, 1001)),
+    *((4097, 1111, 777), (1001, 1001, 1001), (2047, 2047, 2049), (8191, 1023, 1023), (513, 513, 4097)),
 )
 _ROUNDS = 12
 _WORST = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}  # of the largest value, by float64

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tile_testing.compiler_gallery import kernel
 from tile_testing.runs.any_size import ROWS, row
-from tile_testing.runs.scheduled import Frame, Scheduled, StandIn
+from tile_testing.runs.scheduled import COPIED, Frame, Scheduled, StandIn
 
 from examples.attention import LOG2_E
 from tileflow.emit.source import TritonSource
@@ -70,6 +70,23 @@ def test_schedules_at_unseen_sizes(name: str) -> None:
         assert [s.language for s in context.taken if s.region == launch] == ["gluon"], problem
 
 
+@pytest.mark.parametrize("name", ["product", "epilogue", "batched", "fp8", "gated", "gated_dealt", "residual"])
+def test_copies_at_unseen_sizes(name: str) -> None:
+    """Of an example with boxes the variant whose operands are copied, at the same sizes and at odd ones."""
+    reference, _, calls = ROWS[name]
+    subject, (lowered, _) = kernel(reference), row(name, H200)
+    config, worth = lowered.default_copied
+    assert list(worth) == [0]
+    context = Scheduled(subject, lowered, config, {})
+    context.sources = lowered.emit(config, (COPIED,))
+    for problem in (*calls, {**calls[-1], "m": 131, "n": 133, "k": 37}):
+        torch.manual_seed(0)
+        args = subject.inputs(**problem)
+        verdict = check_call(context, args, make_reference(subject.reference, args))
+        assert verdict.ok, f"{problem}: {verdict.reason}"
+    assert all(is_copying(source) for source in context.taken)
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_the_order_of_variants(name: str) -> None:
     """Warp-specialised, then pipelined by boxes, both in 32 bits; then those that copy operands of an example with
@@ -81,11 +98,15 @@ def test_the_order_of_variants(name: str) -> None:
         assert {0, 1, 4} <= set(ranks)
 
 
+def is_copying(source: TritonSource) -> bool:
+    return any(a.tensor_map is not None and len(a.tensor_map.copied) > 0 for a in source.args)
+
+
 def _rank(source: TritonSource) -> int:
     is_wide = all(a.type == "i64" for a in source.args if a.kind == "int")
     if source.language == "gluon":
         assert not is_wide
-        return 2 if any(a.tensor_map is not None and a.tensor_map.copied for a in source.args) else 0
+        return 2 if is_copying(source) else 0
     if is_wide:
         return 4
     by_boxes = any(a.kind == "descriptor" for a in source.args) or any(
