@@ -31,6 +31,14 @@ BLOCK_SUMS, BLOCK_TURN = 128 * 128, 64
 # of a float32 block of 64 x 64 in a turn of 32: by itself, and beside others on its multiprocessor
 PRECISE_NS, PRECISE_BESIDE_NS = 1400, 870
 PRECISE_SUMS, PRECISE_TURN = 64 * 64, 32
+LARGEST = 32  # of the device's memory, the part that copies may take
+
+
+def copies_fit(ir: KernelIR, operands: tuple[Op, ...], target: Target) -> Expr:
+    """Whether copies of the operands leave the caller's tensors their memory, as a condition on the call's sizes."""
+    tensors = {AccessAttrs.of(op).tensor: ir.tensor(AccessAttrs.of(op).tensor) for op in operands}
+    bytes_ = [prod(tensor.shape, start=Expr.of(itemsize(tensor.dtype))) for tensor in tensors.values()]
+    return sum(bytes_, Expr.of(0)).le(target.mem_gb * 10**9 // LARGEST)
 
 
 def is_worth_copying(
@@ -42,6 +50,8 @@ def is_worth_copying(
     warps = wanted.get(NUM_WARPS.name(ir))
     is_slow = found.is_split or (isinstance(warps, int) and warps <= MOST_WARPS)
     shared = 1000 * shared_us(alone / 1000, programs(ir, wanted), is_slow, target)
+    if not copies_fit(ir, found.copied, target).holds(ir.hints):
+        return False
     return copied_ns(ir, found, found.copied, tiles, turn_ns, target).evaluate(ir.hints) < BEGIN_NS + shared
 
 

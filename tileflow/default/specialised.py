@@ -23,7 +23,7 @@ from ..schedule.structure import find_structure
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PING_PONG, SCHEDULE
 from ..space.schedules import refusal
 from ..target import Target
-from .copied_operands import BEGIN_NS, TURN_NS, copied_ns, is_worth_copying, pipelined_ns
+from .copied_operands import BEGIN_NS, TURN_NS, copied_ns, copies_fit, is_worth_copying, pipelined_ns
 from .sizes import programs, symbol, times
 from .specialised_rows import rows_config
 from .split_products import both_tiles, other_tiles, split_config, tiles_of_parts
@@ -134,7 +134,8 @@ def copied_config(
     operands = (found.left, *found.rights)
     own = [copied_ns(ir, found, operands, way, turn_ns, target) for way, turn_ns in ways]
     pipelined = pipelined_ns(ir, found, unaligned, target) + BEGIN_NS
-    return tiles | {SCHEDULE.name(ir): "warp_specialised"}, reduce(Expr.min, own).lt(pipelined)
+    worth = reduce(Expr.min, own).lt(pipelined).and_(copies_fit(ir, operands, target))
+    return tiles | {SCHEDULE.name(ir): "warp_specialised"}, worth
 
 
 def other_config(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) -> tuple[dict[str, Choice], Expr] | None:

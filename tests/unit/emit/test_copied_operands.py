@@ -327,6 +327,13 @@ def test_a_slice_of_much_is_not_copied_with_the_rest() -> None:
     assert default(1) == "warp_specialised" and default(32) == "pipelined"
 
 
+def test_much_memory_is_not_copied_unasked() -> None:
+    """Up to a 32nd of the device's: 4 GB of an H200's."""
+    default = [product("NN", BF16, mode, (40_001, 8193, k)).default["schedule"]
+               for mode in ("static", "dynamic") for k in (32_769, 98_305)]  # fmt: skip
+    assert default == ["warp_specialised", "pipelined"] * 2
+
+
 @pytest.mark.parametrize("subject", [matmul, by_columns], ids=["rows", "columns"])
 def test_the_defaults_spill_nothing(subject: Kernel) -> None:
     it = subject.lower(operands("NN", 4097, 1111, 777), H200)
