@@ -11,7 +11,7 @@ from typing import Any
 from .build.compat import lanes_follow_rows
 from .config import Choice, Config, ConfigSpace
 from .default import default_config
-from .default.specialised import copied_config, other_config
+from .default.any_size import copied_config, other_config
 from .emit.gluon.specialised import emit_specialised
 from .emit.heading import Origin
 from .emit.kernel import emit

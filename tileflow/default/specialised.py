@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from math import prod
 
 from ..config import Choice
@@ -23,10 +22,10 @@ from ..schedule.structure import find_structure
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PING_PONG, SCHEDULE
 from ..space.schedules import refusal
 from ..target import Target
-from .copied_operands import BEGIN_NS, TURN_NS, copied_ns, copies_fit, is_worth_copying, pipelined_ns
+from .copied_operands import TURN_NS, is_worth_copying
 from .sizes import programs, symbol, times
 from .specialised_rows import rows_config
-from .split_products import both_tiles, other_tiles, split_config, tiles_of_parts
+from .split_products import split_config
 
 K = OpKind
 GROUP_ROWS = 64  # of a consumer group
@@ -100,53 +99,17 @@ def _of_copies(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target
     """Operands whose rows begin at any element: boxes of copies, where these are worth it."""
     if not _fits(ir, found, COLUMNS_DEALT if _is_light(found) else COLUMNS):
         return {}
-    chosen, turn_ns = _tiles_of_copies(ir, found)
+    chosen, turn_ns = tiles_of_copies(ir, found)
     return chosen if chosen and is_worth_copying(ir, found, wanted, chosen, turn_ns, target) else {}
 
 
-def _tiles_of_copies(ir: KernelIR, found: Single) -> tuple[dict[str, Choice], int]:
+def tiles_of_copies(ir: KernelIR, found: Single) -> tuple[dict[str, Choice], int]:
     """Their tiles, and what a turn of these takes, in nanoseconds. Groups have tiles of their own, of which two fit a
     multiprocessor's waves better than one of 128 x 256 (1.04 to 1.23 times its speed at seven sizes, 0.97 at another),
     unless an epilogue computes much."""
     if _is_light(found):
         return _own_tiles(ir, found), TURN_NS
     return _shared(ir, found, band=16), 2 * TURN_NS
-
-
-def copied_config(
-    ir: KernelIR, unaligned: Mapping[str, Choice], target: Target
-) -> tuple[dict[str, Choice], Expr] | None:
-    """For any rows of one product's operands: the knobs of the schedule whose operands are all copied, and when that is
-    worth it, as a condition on a call's sizes, where the pipelined variant has ``unaligned``. None for what has no such
-    schedule."""
-    if refusal(ir, target):
-        return None
-    ir = as_matrices(ir)
-    found = find_structure(ir)
-    if not isinstance(found, Single) or isinstance(found, Computed) or found.is_ragged or found.parts is not None:
-        return None
-    if not found.by_columns:  # a whole row changes lanes, for which there is no memory
-        return None
-    ways = both_tiles(ir, found, target) if found.is_split else [_tiles_of_copies(ir, found)]
-    tiles = tiles_of_parts(ir, found, target)[0] if found.is_split else ways[0][0]
-    if not tiles:
-        return None
-    operands = (found.left, *found.rights)
-    own = [copied_ns(ir, found, operands, way, turn_ns, target) for way, turn_ns in ways]
-    pipelined = pipelined_ns(ir, found, unaligned, target) + BEGIN_NS
-    worth = reduce(Expr.min, own).lt(pipelined).and_(copies_fit(ir, operands, target))
-    return tiles | {SCHEDULE.name(ir): "warp_specialised"}, worth
-
-
-def other_config(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) -> tuple[dict[str, Choice], Expr] | None:
-    """Other tiles of a warp-specialised launch than the ``chosen`` ones, and when they end sooner, as a condition on a
-    call's sizes: one tile of a float32 product is at 0.6 times another's speed at some. None where one tile is as good
-    as any, or was not compared."""
-    if refusal(ir, target):
-        return None
-    ir = as_matrices(ir)
-    found = find_structure(ir)
-    return other_tiles(ir, found, chosen, target) if isinstance(found, Single) and found.is_split else None
 
 
 def _dealt(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
