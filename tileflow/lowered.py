@@ -179,7 +179,9 @@ class Lowered:
         self, config: Config, find: Callable[[KernelIR], tuple[Mapping[str, Choice], Expr] | None]
     ) -> Alternative:
         """``config`` with what ``find`` gives of each region, and the conditions of those that are warp-specialised."""
-        found = {ir.region: (ir, way) for ir in self.regions if (way := find(ir)) is not None}
+        names = {knob.name for knob in self.space.knobs}
+        regions = [ir for ir in self.regions if SCHEDULE.name(ir) in names]  # which all ways of a tunable may have
+        found = {ir.region: (ir, way) for ir in regions if (way := find(ir)) is not None}
         changes = {name: choice for _, (choices, _) in found.values() for name, choice in choices.items()}
         other = self.space.normalise(self.space.repair(config.with_(changes))) if changes else config
         specialised = [n for n, (ir, _) in found.items() if SCHEDULE.chosen(other, ir) != SCHEDULE.default]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ..config import Choice, Config, ConfigSpace, Knob
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
-from ..space.knobs import NUM_STAGES
+from ..space.knobs import NUM_STAGES, SCHEDULE
 from ..target import Target
 from .cluster_loops import cluster_loop_config
 from .clusters import cluster_config
@@ -31,10 +31,11 @@ def default_config(
     none has clusters. ``unaligned``: for variants that assume nothing of where rows begin and end, wherever the
     example's do."""
     wanted: dict[str, Choice] = {}
+    names = {knob.name for knob in space.knobs}
     for ir in regions:
         has_product = any(op.kind is OpKind.DOT for op in ir.walk())
         if has_product:
-            wanted |= product_config(ir, target, pipelined, unaligned)
+            wanted |= product_config(ir, target, pipelined or SCHEDULE.name(ir) not in names, unaligned)
         else:
             wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
         if not unaligned:  # whose pointers take the registers

@@ -24,21 +24,23 @@ from .knobs import SCHEDULE, TUNABLE
 from .launch import launch_knobs
 from .loops import loop_knobs, loops_of, spread_knobs, transposed_knobs
 from .precisions import precision_knobs
-from .schedules import THREE_GROUPS, of_each_schedule, schedule_constraints, schedule_knobs
+from .schedules import THREE_GROUPS, of_each_schedule, refusal, schedule_constraints, schedule_knobs
 
 
 def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], target: Target) -> ConfigSpace:
     """The space of one lowered call. Regions after the first suffix their launch knobs with ``@<region>``. Several of
-    one number are the ways that a tunable selects: the space has the knobs of all, and what each demands."""
+    one number are the ways that a tunable selects: the space has the knobs of all, and what each demands; schedules of
+    warps' own only where each way has one."""
     knobs: dict[str, Knob] = {}
     for host in host_knobs:
         if host.choices:
             knobs[host.name] = TUNABLE.named(host.name, host.choices, host.choices[0])
     found: list[Constraint] = []
+    pipelined = {ir.region for ir in regions if refusal(ir, target)}
     for ir in regions:
         rolled = rollable(ir)
         extents = Extents(ir, rolled, cluster_parts(ir, target))
-        for knob in _region_knobs(ir, rolled, extents, target, knobs):
+        for knob in _region_knobs(ir, rolled, extents, target, knobs, ir.region in pipelined):
             knobs[knob.name] = _either(knobs[knob.name], knob) if knob.name in knobs else knob
         own = constraints(ir, extents, knobs, target)
         found += schedule_constraints(ir, extents, own, target) if SCHEDULE.name(ir) in knobs else own
@@ -93,7 +95,12 @@ def _distinct(found: Iterable[Constraint]) -> Iterable[Constraint]:
 
 
 def _region_knobs(
-    ir: KernelIR, rolled: dict[str, Dim], extents: Extents, target: Target, taken: Mapping[str, Knob]
+    ir: KernelIR,
+    rolled: dict[str, Dim],
+    extents: Extents,
+    target: Target,
+    taken: Mapping[str, Knob],
+    is_pipelined: bool,
 ) -> list[Knob]:
     knobs = [k for k in block_knobs(ir) if k.name not in taken]
     knobs += [reduction_knob(ir, site, dim) for site, dim in rolled.items()]
@@ -110,5 +117,5 @@ def _region_knobs(
     own += full_block_knobs(ir, extents, known, target)
     own += cluster_loop_knob(ir, target, known)
     knobs = [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]
-    schedules = list(schedule_knobs(ir, target))
+    schedules = [] if is_pipelined else list(schedule_knobs(ir))
     return of_each_schedule(ir, [*knobs, *schedules]) if schedules else knobs

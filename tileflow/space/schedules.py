@@ -83,10 +83,8 @@ def copied_tensors(ir: KernelIR, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(AccessAttrs.of(op).tensor for op in found.copied)) if isinstance(found, Single) else ()
 
 
-def schedule_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
-    """Whether warps have roles of their own, and how they take turns."""
-    if refusal(ir, target):
-        return
+def schedule_knobs(ir: KernelIR) -> Iterator[Knob]:
+    """Whether warps of a region that has a schedule have roles of their own, and how they take turns."""
     yield SCHEDULE.of(ir)
     found = _found(ir)
     if isinstance(found, Single):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 
 import pytest
+import torch
 from tile_testing.kernels.schedule_kernels import grouped_queries, inputs
 
+import tileflow
+import tileflow.language as tfl
 from examples.attention import attention
 from examples.matmul import matmul
 from tileflow.build.compile import build
@@ -14,6 +17,7 @@ from tileflow.config import Config
 from tileflow.emit.gluon.kernel import GluonKernel
 from tileflow.errors import ConfigError
 from tileflow.lowered import Lowered
+from tileflow.portable import portable_sources
 from tileflow.schedule.memory import OVERHEAD, shared_bytes
 from tileflow.space.schedules import refusal
 from tileflow.target import target
@@ -31,6 +35,35 @@ def lowered(d: int = 128, device: str = "nvidia-h200", mode: str = "static", cau
 def choose(it: Lowered, **choices: object) -> Config:
     named = {n.replace("block_", "block:", 1): c for n, c in choices.items()}
     return it.space.complete({"schedule": "warp_specialised", **named})  # type: ignore[dict-item]
+
+
+@tileflow.kernel
+def in_either_order(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    order = tfl.register_tunable("order", ["as_is", "turned"])
+    out = torch.empty(x.size(0), y.size(1), dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile(out.shape):
+        acc = tfl.zeros([tile_n, tile_m] if order == "turned" else [tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            if order == "turned":
+                acc = torch.addmm(acc, y[tile_k, tile_n].T, x[tile_m, tile_k].T)
+            else:
+                acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = acc.T if order == "turned" else acc
+    return out
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("sides", [(4224, 4352), (1001, 1003)])
+def test_a_tunable_one_of_whose_ways_has_no_schedule(sides: tuple[int, int], mode: str) -> None:
+    """It was an AssertionError, whatever the sizes; the default is the one without it, and so are variants."""
+    x, y = (torch.empty(*s, dtype=torch.bfloat16, device="meta") for s in ((sides[0], 4096), (4096, sides[1])))
+    it = in_either_order.lower((x, y), H200, mode)
+    assert not refusal(it.regions[0], H200) and "schedule" not in [k.name for k in it.space.knobs]
+    assert it.default == it.default_pipelined
+    for order in ("as_is", "turned"):
+        assert it.emit(it.space.repair(it.default.with_({"tunable:order": order})))
+    if mode == "dynamic":
+        assert {source.language for source in portable_sources(it)} == {"triton"}
 
 
 @pytest.mark.parametrize("device", ["amd-mi300x", "nvidia-a100", "nvidia-b200"])
