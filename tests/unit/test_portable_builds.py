@@ -37,7 +37,8 @@ def build_all(name: str, architecture: str) -> float:
     (sizes,) = GALLERY[name].rows("example")
     sources = kernel(name).portable(*meta(name, sizes), target=device(architecture))
     binaries = [build(source, device(architecture)) for source in sources]
-    assert all(b.mode == "dynamic" and b.abi.version == 3 and b.resources.registers > 0 for b in binaries)
+    assert all(b.mode == "dynamic" and b.resources.registers > 0 for b in binaries)
+    assert {b.abi.version for b in binaries} <= {3, 4}  # 4 where a launch copies
     modes = {source.region: 0 for source in sources}
     for source in sources:
         modes[source.region] += 1
