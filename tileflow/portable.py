@@ -141,23 +141,27 @@ def _in_both_tiles(
     lowered: Lowered, config: Config, variants: Sequence[Divisible], is_tuned: bool = False
 ) -> tuple[TritonSource, ...]:
     """The sources of ``config``, behind those of other tiles that end sooner at some sizes, unless it ``is_tuned``."""
+    own = lowered.emit(config, variants)
     other, sooner = (config, {}) if is_tuned else lowered.other_tiles(config)
-    if sooner:
+    if not sooner:
+        return own
+    try:
         other = _asking_alike(lowered, config, (_of_regions(lowered, other, sooner), {}))
-    others = _where(lowered.emit(other, variants), sooner) if sooner else ()
-    return (*others, *lowered.emit(config, variants))
+        return (*_where(lowered.emit(other, variants), sooner), *own)
+    except ConfigError as error:  # what host code asserts, or computes by a tile, may leave the other one no schedule
+        _log.info("%s: variants in one tile alone, which serve all calls: %s", lowered.problem.kernel, error)
+        return own
 
 
-def _worth_copies(lowered: Lowered, sources: Sequence[TritonSource]) -> Iterable[TritonSource]:
+def _worth_copies(lowered: Lowered, sources: Sequence[TritonSource]) -> Sequence[TritonSource]:
     """The sources; those that copy operands for calls of which it is worth it alone, as it is for the example."""
+    copying = {source.hash for source in sources if any(a.tensor_map and a.tensor_map.copied for a in source.args)}
+    if not copying:
+        return sources
     hints = {ir.region: ir.hints for ir in lowered.regions}
     worth = {n: when for n, when in lowered.default_copied[1].items() if when.holds(hints[n])}
-    for source in sources:
-        copies = any(arg.tensor_map is not None and arg.tensor_map.copied for arg in source.args)
-        if copies and source.region in worth:
-            yield replace(source, guards=source.guards.and_(worth[source.region]))
-        else:
-            yield source
+    guarded = copying & {source.hash for source in sources if source.region in worth}
+    return [replace(s, guards=s.guards.and_(worth[s.region])) if s.hash in guarded else s for s in sources]
 
 
 def _where(sources: Iterable[TritonSource], conditions: Mapping[int, Expr]) -> tuple[TritonSource, ...]:

@@ -175,8 +175,10 @@ class _Recorder:
         source = self._source
         ones = [a.name for a in source.args if isinstance(a.value, Expr) and a.value.evaluate(values) == 1]
         text = _with_ones(source, ones)
+        if any(arg.tensor_map is not None and arg.tensor_map.copied for arg in source.args):
+            text = f"{_ALIGNED_COPY}\n\n{text}"
         if source.language != "triton":
-            text = f"{_GLUON_BOX}\n\n{_ALIGNED_COPY}\n\n{text}"
+            text = f"{_GLUON_BOX}\n\n{text}"
         self._recording.define(text)
         arguments = [f'"{arg.name}": {self._argument(arg, captured, values)}' for arg in source.args]
         grid = tuple(extent.evaluate(values) for extent in source.grid)

@@ -428,6 +428,23 @@ def test_a_process_that_compiles_for_itself_has_the_defaults_schedule(
     assert list(dict.fromkeys(source.language for source in built if not copies(source))) == languages
 
 
+def test_another_tile_that_cannot_be_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host code may refuse it: the example's own serves all calls, as it did before there was another."""
+    import tileflow.portable
+    from tileflow.errors import ConfigError
+
+    x, w = (torch.empty(4096, 4096, device="meta") for _ in range(2))
+    lowered = kernel("examples.matmul:matmul").lower((x, w), H200, "dynamic")
+    both = portable_sources(lowered, lowered.default)
+
+    def refuse(*args: object) -> None:
+        raise ConfigError("host code must accept the config", got="64 columns")
+
+    monkeypatch.setattr(tileflow.portable, "_asking_alike", refuse)
+    (own,) = tileflow.portable._in_both_tiles(lowered, lowered.default, ("all",))
+    assert own in both and own.guards == both[1].guards and both[0].text != own.text
+
+
 def test_a_layout_that_lies_along_other_dimensions_has_variants_of_its_own() -> None:
     """Products of two transposed views came ninth, and went an element at a time: 0.3 to 0.6 times torch's speed."""
     from tileflow.serve import MOST_LAYOUTS, deserves_variants

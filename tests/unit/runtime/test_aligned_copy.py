@@ -29,5 +29,10 @@ def test_the_same_numbers_in_rows_that_begin_aligned(
     assert copy.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr()
 
 
+def test_an_expanded_row_is_written_out() -> None:
+    row = torch.randn(7)
+    assert torch.equal(aligned_copy(row.expand(5, 7), (0, 1)), row.repeat(5, 1))
+
+
 def test_autograd_does_not_see_it() -> None:
     assert not aligned_copy(torch.zeros(3, 5, requires_grad=True), (1, 0)).requires_grad
