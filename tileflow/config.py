@@ -11,7 +11,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -76,6 +76,7 @@ class Constraint:
 
     ``repair``: (knob, direction) pairs tried in turn, one step each, until ``check`` holds.
     ``reason``: why, in words, for people. ``where``: the author's line that asks for it, where it is one's.
+    ``of_example``: it asks no more than that a variant takes the call that it is lowered from.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Constraint:
     repair: tuple[tuple[str, Direction], ...]
     reason: str
     where: Location | None = field(default=None, compare=False)
+    of_example: bool = False
 
     def broken(self, env: Mapping[str, int]) -> str:
         """What is wrong under ``env``, with both numbers where one is to be at most the other."""
@@ -179,6 +181,11 @@ class ConfigSpace:
 
     def __reduce__(self) -> tuple[Any, ...]:  # functions stay at home
         return type(self), (self.knobs, self.constraints, self.environment)
+
+    @property
+    def of_other_calls(self) -> ConfigSpace:
+        """The same for variants that need not take the call that they are lowered from."""
+        return replace(self, constraints=tuple(c for c in self.constraints if not c.of_example))
 
     @property
     def fingerprint(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from .build.compat import lanes_follow_rows
 from .config import Choice, Config, ConfigSpace
 from .default import default_config
-from .default.any_size import copied_config, other_config
+from .default.any_size import copied_config, other_ways
 from .emit.gluon.specialised import emit_specialised
 from .emit.heading import Origin
 from .emit.kernel import emit
@@ -65,7 +65,8 @@ class Lowered:
 
     ``args``: the arguments that it was lowered from, tensors on the meta device where host code allows that. ``mode``:
     one of ``ir.modes``. ``reach``: how long the dimensions held in one piece may be, where not only as the example's.
-    ``launch``: one launch alone, out of what it captured in a call that is under way.
+    ``launch``: one launch alone, out of what it captured in a call that is under way. ``of_other_calls``: for variants
+    that need not take the call that they are lowered from.
     """
 
     host: HostFunction
@@ -75,6 +76,7 @@ class Lowered:
     mode: str
     reach: Reach | None = None
     launch: Launch | None = None
+    of_other_calls: bool = False
     _call: LoweredCall = field(init=False, repr=False)
     _variants: dict[VariantKey, KernelIR] = field(init=False, repr=False, default_factory=dict)
     _retraced: dict[tuple[str, ...], LoweredCall] = field(init=False, repr=False, default_factory=dict)
@@ -105,6 +107,9 @@ class Lowered:
     @cached_property
     def space(self) -> ConfigSpace:
         """Every knob of the call and the constraints between them."""
+        return self._space().of_other_calls if self.of_other_calls else self._space()
+
+    def _space(self) -> ConfigSpace:
         space = build_space((*self.regions, *self._other_ways()), self._call.host_knobs, self.target)
         asked = [knob.name for knob in self._call.host_knobs if not knob.choices]
         if not asked or _has_config(space):
@@ -171,17 +176,27 @@ class Lowered:
         unaligned = self.default_unaligned
         return self._alternative(unaligned, lambda ir: copied_config(ir, unaligned.to_dict(), self.target))
 
-    def other_tiles(self, config: Config) -> Alternative:
-        """Other tiles of the launches that ``config`` has warp-specialised, and where they end sooner."""
-        return self._alternative(config, lambda ir: other_config(ir, config.to_dict(), self.target))
+    def other_ways(self, config: Config) -> tuple[Alternative, ...]:
+        """The ways of the launches that ``config`` has warp-specialised, its own among them, in the order in which they
+        are tried."""
+        found = {ir.region: other_ways(ir, config.to_dict(), self.target) for ir in self._of_several_schedules}
+
+        def of_number(n: int) -> Alternative:
+            return self._alternative(config, lambda ir: dict(enumerate(found[ir.region])).get(n))
+
+        return tuple(map(of_number, range(max(map(len, found.values()), default=0))))
+
+    @property
+    def _of_several_schedules(self) -> tuple[KernelIR, ...]:
+        """The launches whose schedule is chosen, which all ways of a tunable may have."""
+        names = {knob.name for knob in self.space.knobs}
+        return tuple(ir for ir in self.regions if SCHEDULE.name(ir) in names)
 
     def _alternative(
         self, config: Config, find: Callable[[KernelIR], tuple[Mapping[str, Choice], Expr] | None]
     ) -> Alternative:
         """``config`` with what ``find`` gives of each region, and the conditions of those that are warp-specialised."""
-        names = {knob.name for knob in self.space.knobs}
-        regions = [ir for ir in self.regions if SCHEDULE.name(ir) in names]  # which all ways of a tunable may have
-        found = {ir.region: (ir, way) for ir in regions if (way := find(ir)) is not None}
+        found = {ir.region: (ir, way) for ir in self._of_several_schedules if (way := find(ir)) is not None}
         changes = {name: choice for _, (choices, _) in found.values() for name, choice in choices.items()}
         other = self.space.normalise(self.space.repair(config.with_(changes))) if changes else config
         specialised = [n for n, (ir, _) in found.items() if SCHEDULE.chosen(other, ir) != SCHEDULE.default]

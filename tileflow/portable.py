@@ -40,7 +40,7 @@ from .config import Choice, Config, Knob
 from .emit.parameters import Divisible
 from .emit.source import TritonSource
 from .errors import ConfigError, KernelError, TraceError
-from .expr import Expr
+from .expr import TRUE, Expr
 from .lowered import DIVISIBLE, Lowered
 from .passes.lengthen import Reach, never_looped
 from .space.knobs import CTAS, FLATTEN, GRID, LOOP_CTAS, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
@@ -63,7 +63,7 @@ def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[Tr
     is_tuned = config is not None and config != lowered.default
     config = portable_config(lowered, config)
     *divisible, anything = DIVISIBLE[lowered.mode]
-    first = _in_both_tiles(lowered, config, divisible, is_tuned)
+    first = _in_all_ways(lowered, config, divisible, is_tuned)
     sources = {source.hash: source for source in (first if is_tuned else _worth_copies(lowered, first))}
 
     def add(make: Callable[[], Iterable[TritonSource]]) -> None:
@@ -134,23 +134,26 @@ def _copied(lowered: Lowered, unaligned: Config) -> tuple[TritonSource, ...]:
     if not worth:
         return ()
     config = _asking_alike(lowered, unaligned, (_of_regions(lowered, wanted, worth), {}))
-    return _where(_in_both_tiles(lowered, config, ("copied",)), worth)
+    return _where(_in_all_ways(lowered, config, ("copied",)), worth)
 
 
-def _in_both_tiles(
+def _in_all_ways(
     lowered: Lowered, config: Config, variants: Sequence[Divisible], is_tuned: bool = False
 ) -> tuple[TritonSource, ...]:
-    """The sources of ``config``, behind those of other tiles that end sooner at some sizes, unless it ``is_tuned``."""
-    own = lowered.emit(config, variants)
-    other, sooner = (config, {}) if is_tuned else lowered.other_tiles(config)
-    if not sooner:
+    """The sources of ``config``, among those of other ways that end sooner at some sizes, unless it ``is_tuned``. Of
+    these there is the variant that assumes least."""
+    own, sources = lowered.emit(config, variants), list[TritonSource]()
+    if is_tuned or not any(source.language == "gluon" for source in own):
         return own
-    try:
-        other = _asking_alike(lowered, config, (_of_regions(lowered, other, sooner), {}))
-        return (*_where(lowered.emit(other, variants), sooner), *own)
-    except ConfigError as error:  # what host code asserts, or computes by a tile, may leave the other one no schedule
-        _log.info("%s: variants in one tile alone, which serve all calls: %s", lowered.problem.kernel, error)
-        return own
+    others, served = replace(lowered, of_other_calls=True), set[int]()
+    for other, sooner in others.other_ways(config):
+        try:
+            asked = _asking_alike(others, config, (_of_regions(others, other, sooner), {}))
+            sources += _where(others.emit(asked, variants if asked == config else variants[-1:]), sooner)
+            served |= {region for region, when in sooner.items() if when == TRUE}
+        except ConfigError as error:  # what host code asserts, or computes by a tile, may leave it no schedule
+            _log.info("%s: variants in fewer ways, which serve all calls: %s", lowered.problem.kernel, error)
+    return (*sources, *(source for source in own if source.region not in served))
 
 
 def _worth_copies(lowered: Lowered, sources: Sequence[TritonSource]) -> Sequence[TritonSource]:

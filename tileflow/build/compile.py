@@ -23,6 +23,7 @@ from .resources import read_resources
 
 _TENSOR_MEMORY_COLUMNS = 512  # of a Blackwell SM
 _ERROR_LINES = 12
+_VECTOR_BYTES = 16  # that an instruction stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +122,12 @@ def compile_source(source: TritonSource, target: Target) -> compat.Compiled:
     signature = {name: types.get(name, "constexpr") for name in names}
     by_name = {arg.name: arg for arg in source.args}
     aligned = [i for i, name in enumerate(names) if name in by_name and by_name[name].divisible_by_16]
-    return compat.compile_ast(
-        function,
-        signature,
-        constexprs,
-        aligned,
-        target,
-        dict(source.options),
-        source.language,
-    )
+    options = dict(source.options)
+    compiled = compat.compile_ast(function, signature, constexprs, aligned, target, options, source.language)
+    if not source.given:
+        return compiled
+    own = -(-compiled.shared // _VECTOR_BYTES) * _VECTOR_BYTES
+    return replace(compiled, shared=own + source.given)
 
 
 @functools.lru_cache(maxsize=256)

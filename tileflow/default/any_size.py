@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from functools import reduce
 
 from ..config import Choice
-from ..expr import Expr
+from ..expr import TRUE, Expr
 from ..ir.graph import KernelIR
 from ..passes.unit_batches import as_matrices
 from ..schedule.computed import Computed
 from ..schedule.single import Single
 from ..schedule.structure import find_structure
-from ..space.knobs import SCHEDULE
+from ..space.knobs import LOOP_CTAS, SCHEDULE
+from ..space.names import is_block
 from ..space.schedules import refusal
 from ..target import Target
-from .copied_operands import BEGIN_NS, copied_ns, copies_fit, pipelined_ns
+from .copied_operands import BEGIN_NS, copies_fit, copies_ns, pipelined_ns
 from .specialised import tiles_of_copies
-from .split_products import both_tiles, other_tiles, tiles_of_parts
+from .split_products import both_tiles
+from .ways import IN_PARTS, OF_HALVES, Way, all_at_once, ends_over, soonest, ways_of
 
 
 def copied_config(
@@ -34,23 +36,48 @@ def copied_config(
         return None
     if not found.by_columns:  # a whole row changes lanes, for which there is no memory
         return None
-    ways = both_tiles(ir, found, target) if found.is_split else [tiles_of_copies(ir, found)]
-    tiles = tiles_of_parts(ir, found, target)[0] if found.is_split else ways[0][0]
-    if not tiles:
+    ways = both_tiles(ir, found, target) if found.is_split else tiles_of_copies(ir, found)
+    way = soonest(ir, ways, found.keys, target)
+    if way is None:
         return None
     operands = (found.left, *found.rights)
-    own = [copied_ns(ir, found, operands, way, turn_ns, target) for way, turn_ns in ways]
+    ends = reduce(Expr.min, [ends_over(ir, way, found.keys, target) for way in ways])
     pipelined = pipelined_ns(ir, found, unaligned, target) + BEGIN_NS
-    worth = reduce(Expr.min, own).lt(pipelined).and_(copies_fit(ir, operands, target))
-    return tiles | {SCHEDULE.name(ir): "warp_specialised"}, worth
+    worth = (ends + copies_ns(ir, operands)).lt(pipelined).and_(copies_fit(ir, operands, target))
+    return {**way.knobs, SCHEDULE.name(ir): "warp_specialised"}, worth
 
 
-def other_config(ir: KernelIR, chosen: Mapping[str, Choice], target: Target) -> tuple[dict[str, Choice], Expr] | None:
-    """Other tiles of a warp-specialised launch than the ``chosen`` ones, and when they end sooner, as a condition on a
-    call's sizes: one tile of a float32 product is at 0.6 times another's speed at some. None where one tile is as good
-    as any, or was not compared."""
+def other_ways(
+    ir: KernelIR, chosen: Mapping[str, Choice], target: Target
+) -> tuple[tuple[Mapping[str, Choice], Expr], ...]:
+    """The ways of a warp-specialised launch, of which the ``chosen`` one is the example's, in the order in which they
+    are tried, each with its condition on a call's sizes: blocks of clusters where all run at once, the most first, then
+    tiles, whichever end sooner. One tile of a float32 product is at 0.6 times another's speed at some sizes. None where
+    one way is as good as any, or was not compared."""
     if refusal(ir, target):
-        return None
+        return ()
     ir = as_matrices(ir)
     found = find_structure(ir)
-    return other_tiles(ir, found, chosen, target) if isinstance(found, Single) and found.is_split else None
+    if not isinstance(found, Single) or isinstance(found, Computed) or not (found.is_split or found.copied):
+        return ()
+    tiles = both_tiles(ir, found, target) if found.is_split else tiles_of_copies(ir, found)
+    shared_tile = IN_PARTS[1] if found.is_split else OF_HALVES[1]
+    shared = ways_of(ir, found, target, (shared_tile,), blocks=(8, 4, 2), of_any_size=True)
+    known = [*shared, *tiles, *ways_of(ir, found, target, of_any_size=True)]
+    own = next((way for way in known if _is_chosen(way, chosen)), None)
+    if own is None or not tiles or len(found.products) > 1:
+        return ()
+    if own.blocks > 1:
+        shared = sorted([own, *(way for way in shared if way is not own)], key=lambda way: -way.blocks)
+    elif own not in tiles:
+        tiles = [own, *tiles]
+    ends = [ends_over(ir, way, found.keys, target) for way in tiles]
+    first = [ends[n].le(reduce(Expr.min, ends)) for n in range(len(tiles) - 1)]
+    of_tiles = zip((way.knobs for way in tiles), (*first, TRUE), strict=True)
+    return (*((way.knobs, all_at_once(ir, way, target)) for way in shared), *of_tiles)
+
+
+def _is_chosen(way: Way, chosen: Mapping[str, Choice]) -> bool:
+    """Whether a way has the chosen blocks, of a tile or a cluster."""
+    sizes = {name: size for name, size in way.knobs.items() if is_block(name) or LOOP_CTAS.matches(name)}
+    return all(chosen.get(name) == size for name, size in sizes.items())

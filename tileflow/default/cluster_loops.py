@@ -18,6 +18,7 @@ from ..space.knobs import LOOP_CTAS, NUM_WARPS, PRECISION, SCHEDULE
 from ..space.names import loop_site
 from ..target import Target
 from .operands import comes_by_element, gathers
+from .shared_turns import sooner_way
 from .sizes import known_ends, programs
 
 # Fitted by hand to 60 products of 15 sizes and 11 loops without any (H100, 2026-11-27), in microseconds. A turn is what
@@ -38,21 +39,33 @@ _ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there ar
 
 
 def cluster_loop_config(ir: KernelIR, config: Config, target: Target) -> dict[str, Choice]:
-    """So many blocks for each program as end the launch soonest, all at once. ``config``: the rest of the choices."""
+    """So many blocks for each program as end the launch soonest, all at once; of a product whose launch ends sooner
+    still where it is warp-specialised, the knobs of that. ``config``: the rest of the choices."""
+    launch = _launch_of(ir, config, target)
+    if launch is None:
+        return {}
+    blocks = min(_JOINED_US, key=launch.takes_us)
+    least = launch.takes_us(blocks)
+    if way := sooner_way(ir, least, target):
+        return way
+    name = LOOP_CTAS.name(loop_site(ir, launch.tiles[0]))
+    return {name: blocks} if least < _WORTH * launch.takes_us(1) else {}
+
+
+def _launch_of(ir: KernelIR, config: Config, target: Target) -> _Launch | None:
+    """A launch whose turns blocks of clusters may share, of those that were measured."""
     found = shared_loops(ir) if target.has_clusters else None
     name = LOOP_CTAS.name(loop_site(ir, found.tile)) if found is not None else ""
     if found is None or (found.rolled and config[found.rolled] == 0):
-        return {}
+        return None
     if name not in config.to_dict() or SCHEDULE.chosen(config, ir) != SCHEDULE.default:
-        return {}
+        return None
     if not known_ends(found.region, *found.tiles, *ir.grid):
-        return {}  # the author has a number of parts, or only the device knows how many programs have anything to do
+        return None  # the author has a number of parts, or only the device knows how many programs have anything to do
     turns = tuple(op for loop in found.loops for op in walk(loop.regions[0]))
     if sum(op.kind in PRODUCTS for op in turns) > (len(found.loops) == 1):
-        return {}  # not measured
-    launch = _Launch(found.region, found.tiles, turns, config, target)
-    blocks = min(_JOINED_US, key=launch.takes_us)
-    return {name: blocks} if launch.takes_us(blocks) < _WORTH * launch.takes_us(1) else {}
+        return None
+    return _Launch(found.region, found.tiles, turns, config, target)
 
 
 def shared_us(alone_us: float, count: int, is_slow: bool, target: Target) -> float:

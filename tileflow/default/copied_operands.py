@@ -24,7 +24,6 @@ from .sizes import length_over, programs, programs_over, symbol, times
 COPY_NS = 4000  # of an operand, beside its elements
 ELEMENTS_NS, ELEMENTS = {2: 260, 4: 335}, 100_000  # of so many elements of up to so many bytes
 BEGIN_NS = 4000  # of a product, beside its turns
-TURN_NS = 500  # of a turn of 128 bytes of a tile of 128 x 128, on a multiprocessor
 # of a pipelined block's turn of 64 elements by itself: beside its sums, and for those of 128 x 128
 BLOCK_NS, SUMS_NS = 1100, 800
 BLOCK_SUMS, BLOCK_TURN = 128 * 128, 64
@@ -42,35 +41,24 @@ def copies_fit(ir: KernelIR, operands: tuple[Op, ...], target: Target) -> Expr:
 
 
 def is_worth_copying(
-    ir: KernelIR, found: Single, wanted: Mapping[str, Choice], tiles: Mapping[str, Choice], turn_ns: int, target: Target
+    ir: KernelIR, found: Single, wanted: Mapping[str, Choice], product_ns: float, target: Target
 ) -> bool:
-    """Whether copies and the product of ``tiles``, whose turns take ``turn_ns``, end before the pipelined blocks of
-    ``wanted`` do, of which blocks of clusters share the turns where they are few."""
+    """Whether copies and a product whose turns take ``product_ns`` end before the pipelined blocks of ``wanted`` do, of
+    which blocks of clusters share the turns where they are few."""
     alone = pipelined_ns(ir, found, wanted, target).evaluate(ir.hints)
     warps = wanted.get(NUM_WARPS.name(ir))
     is_slow = found.is_split or (isinstance(warps, int) and warps <= MOST_WARPS)
     shared = 1000 * shared_us(alone / 1000, programs(ir, wanted), is_slow, target)
     if not copies_fit(ir, found.copied, target).holds(ir.hints):
         return False
-    return copied_ns(ir, found, found.copied, tiles, turn_ns, target).evaluate(ir.hints) < BEGIN_NS + shared
+    return copies_ns(ir, found.copied).evaluate(ir.hints) + product_ns < BEGIN_NS + shared
 
 
-def copied_ns(
-    ir: KernelIR,
-    found: Single,
-    operands: tuple[Op, ...],
-    tiles: Mapping[str, Choice],
-    turn_ns: int,
-    target: Target,
-) -> Expr:
-    """What copies of the ``operands`` and the product of ``tiles`` take, over the call's sizes. A tensor that is both
-    operands is copied once."""
-    inner = tiles[symbol(found.inner)]
-    assert isinstance(inner, int)
-    turns = length_over(ir, found.keys).cdiv(inner * times(found.inner))
-    waves = programs_over(ir, tiles).cdiv(target.sm_count)
+def copies_ns(ir: KernelIR, operands: tuple[Op, ...]) -> Expr:
+    """What copies of the ``operands``, and to begin a product of them, take, over the call's sizes. A tensor that is
+    both operands is copied once."""
     tensors = {AccessAttrs.of(op).tensor: op for op in operands}
-    return waves * turns * turn_ns + sum((_copy_ns(ir, op) for op in tensors.values()), Expr.of(BEGIN_NS))
+    return sum((_copy_ns(ir, op) for op in tensors.values()), Expr.of(BEGIN_NS))
 
 
 def pipelined_ns(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> Expr:

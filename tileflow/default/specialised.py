@@ -22,15 +22,19 @@ from ..schedule.structure import find_structure
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PING_PONG, SCHEDULE
 from ..space.schedules import refusal
 from ..target import Target
-from .copied_operands import TURN_NS, is_worth_copying
+from .copied_operands import is_worth_copying
+from .operands import comes_by_element
 from .sizes import programs, symbol, times
 from .specialised_rows import rows_config
 from .split_products import split_config
+from .ways import Tile, Way, ends_ns, soonest, ways_of
 
 K = OpKind
 GROUP_ROWS = 64  # of a consumer group
 CONSUMER_ROWS = 128  # of two consumer groups
 COLUMNS, COLUMNS_DEALT = 256, 128  # of all products' tiles, whose rows they share, or of their own
+# of copies: what a turn takes was read from products of many tiles
+DEALT_TILE, SHARED_TILE = Tile(128, 128, 1, 500), Tile(128, 256, 2, 1000)
 TURN_BYTES = 128  # of a row of an operand, in a turn
 STAGES, STAGES_DEALT = 4, 6
 NEARLY = 0.9  # of the multiprocessors have a tile
@@ -98,18 +102,32 @@ def _plain(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Ta
 def _of_copies(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
     """Operands whose rows begin at any element: boxes of copies, where these are worth it."""
     if not _fits(ir, found, COLUMNS_DEALT if _is_light(found) else COLUMNS):
+        return {}  # 18 us in place of 12 for 33 x 333 x 3333, whose right operand is read once
+    ways = tiles_of_copies(ir, found)
+    if _is_by_element(ir, found, target) and itemsize(found.product.values[0].type.dtype) == 2:
+        most = target.sm_count  # of several waves a turn was not measured
+        ways += [w for w in ways_of(ir, found, target) if programs(ir, w.knobs) <= w.tile.at_once * most]
+    way = soonest(ir, ways, found.keys, target)
+    if way is None or not is_worth_copying(ir, found, wanted, ends_ns(ir, way, found.keys, target), target):
         return {}
-    chosen, turn_ns = tiles_of_copies(ir, found)
-    return chosen if chosen and is_worth_copying(ir, found, wanted, chosen, turn_ns, target) else {}
+    return dict(way.knobs)
 
 
-def tiles_of_copies(ir: KernelIR, found: Single) -> tuple[dict[str, Choice], int]:
-    """Their tiles, and what a turn of these takes, in nanoseconds. Groups have tiles of their own, of which two fit a
-    multiprocessor's waves better than one of 128 x 256 (1.04 to 1.23 times its speed at seven sizes, 0.97 at another),
-    unless an epilogue computes much."""
-    if _is_light(found):
-        return _own_tiles(ir, found), TURN_NS
-    return _shared(ir, found, band=16), 2 * TURN_NS
+def _is_by_element(ir: KernelIR, found: Single, target: Target) -> bool:
+    """Whether a pipelined kernel would load all that is copied an element at a time. Of rows at multiples of 4 or 8
+    bytes it has several at once: 20 us for 130 x 1030 x 4100, 33 by copies."""
+    operands = zip((found.left, *found.rights), found.product.values[:2], strict=False)
+    return len(found.products) == 1 and all(
+        comes_by_element(ir, value, target) for load, value in operands if load in found.copied
+    )
+
+
+def tiles_of_copies(ir: KernelIR, found: Single) -> list[Way]:
+    """The tile of many tiles. Groups have tiles of their own, of which two fit a multiprocessor's waves better than one
+    of 128 x 256 (1.04 to 1.23 times its speed at seven sizes, 0.97 at another), unless an epilogue computes much."""
+    knobs = _own_tiles(ir, found) if _is_light(found) else _shared(ir, found, band=16)
+    tile = DEALT_TILE if _is_light(found) else SHARED_TILE
+    return [Way(tile, 1, knobs)] if knobs else []
 
 
 def _dealt(ir: KernelIR, found: Single, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:

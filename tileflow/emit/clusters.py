@@ -9,9 +9,11 @@ so that each may leave after its last exchange.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..expr import Expr
 from ..ir.attributes import AxisAttrs, ReduceAttrs
-from ..ir.graph import Op
+from ..ir.graph import Op, Tile
 from ..ir.types import Value
 from ..space.cluster_loops import LEAST_TURNS, MOST_AT_ONCE
 from .cluster_boxes import REGISTERS, begin_text, box_of, next_box
@@ -34,15 +36,19 @@ def emit_program(e: Context) -> None:
         e.writer.line(f"{e.tile(name)}_begin = {PART}")
 
 
-def guard_few(e: Context, programs: Expr) -> None:
-    """Guard that a launch whose loop clusters share has few programs of many turns: others are for other variants."""
-    if not e.plan.ir.cluster:
-        return
+def guard_few(e: Context, programs: Expr, loops: Iterable[Tile]) -> None:
+    """Guard that a launch whose clusters share ``loops`` has few programs of many turns: others are for other
+    variants."""
     e.plan.guard((programs * e.plan.cluster).le(MOST_AT_ONCE * e.target.sm_count))
-    for tile in e.plan.ir.tiles.values():
-        if tile.dealt in e.plan.ir.cluster and isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+    for tile in loops:
+        if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
             turns = LEAST_TURNS * e.plan.cluster * e.plan.block(tile.block)
             e.plan.guard(Expr.of(turns).le(tile.end - tile.begin))
+
+
+def shared_by_clusters(e: Context) -> tuple[Tile, ...]:
+    """The tiles of loops whose turns the blocks of a cluster share."""
+    return tuple(tile for tile in e.plan.ir.tiles.values() if tile.dealt in e.plan.ir.cluster)
 
 
 def program_id(e: Context, axis: int) -> str:

@@ -50,7 +50,8 @@ def total(e: Context) -> Expr:
 def launch_grid(e: Context) -> tuple[Expr, Expr, Expr]:
     """The grid of the launch."""
     programs = total(e)
-    clusters.guard_few(e, programs)
+    if e.plan.ir.cluster:
+        clusters.guard_few(e, programs, clusters.shared_by_clusters(e))
     if _has_axes(e):
         counts = [tile_count(e, name) for name in reversed(axes(e))]
         for count in counts[1:]:

@@ -24,6 +24,7 @@ class TritonSource:
     substituted. ``lines``: for each line of ``text`` the user's line it comes from (0 for none). ``language``: of the
     functions in ``text``: Triton's own, or Gluon, which says itself what each warp does. ``cluster``: how many
     blocks a program of the grid is; Triton's own launchers, which know nothing of clusters, take sources of 1 alone.
+    ``given``: bytes at the end of a block's dynamic shared memory, behind Triton's own, that other blocks write to.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TritonSource:
     language: Literal["triton", "gluon"] = "triton"
     comments: tuple[int, ...] = ()
     cluster: int = 1
+    given: int = 0
 
     @property
     def code(self) -> str:
@@ -72,4 +74,6 @@ class TritonSource:
             data.append(self.language)
         if self.cluster != 1:
             data.append(self.cluster)
+        if self.given:
+            data.append(self.given)
         return hashlib.sha256(json.dumps(data).encode()).hexdigest()

@@ -18,6 +18,7 @@ from .machine import (
     AddingBody,
     Body,
     Box,
+    Cluster,
     Gate,
     Group,
     JointBody,
@@ -35,17 +36,23 @@ from .machine import (
 )
 from .types import (
     Arrive,
+    ArriveCluster,
     Await,
     AwaitPuts,
     Compute,
     Copy,
     Cut,
     EachTile,
+    Give,
     IfAny,
     IfFull,
     IfWhole,
+    Join,
     Multiply,
+    OfBlock,
+    OfCluster,
     OfGroup,
+    Piece,
     Put,
     Repeat,
     Role,
@@ -61,6 +68,7 @@ from .types import (
     Take,
     Turns,
     Wait,
+    WaitCluster,
     count_of_tile,
     first_of_tile,
     start_of,
@@ -70,12 +78,13 @@ from .types import (
 @dataclass(eq=False, slots=True)
 class Event:
     """Something that may happen next. ``kind``: ``producer``, ``splitter``, ``consumer``, ``copy`` or ``product``;
-    ``number``: of the group; ``age``: how many of its kind were issued after it."""
+    ``number``: of the group; ``age``: how many of its kind were issued after it; ``block``: where in a cluster."""
 
     kind: str
     number: int
     age: int
     happen: Callable[[], object]
+    block: int = 0
 
 
 Chooser = Callable[[Sequence[Event]], Event]
@@ -86,13 +95,14 @@ def at_random(seed: int) -> Chooser:
     return random.Random(seed).choice
 
 
-def _preferring(*order: str, slow: int | None = None, newest: bool = False) -> Chooser:
-    """The first kind of ``order`` that can go on, those not named last; the consumer group ``slow`` only where nobody
-    else can."""
+def _preferring(*order: str, slow: int | None = None, newest: bool = False, slow_block: int | None = None) -> Chooser:
+    """The first kind of ``order`` that can go on, those not named last; the consumer group ``slow``, and the block
+    ``slow_block`` of a cluster, only where nobody else can."""
 
     def choose(events: Sequence[Event]) -> Event:
         def rank(event: Event) -> tuple[bool, int, int]:
             is_slow = event.number == slow and event.kind in ("consumer", "product")
+            is_slow |= event.block == slow_block
             place = order.index(event.kind) if event.kind in order else len(order)
             return is_slow, place, event.age if newest else -event.age
 
@@ -114,11 +124,31 @@ NASTY: dict[str, Chooser] = {
     "the first group last, copies late": _preferring("producer", "consumer", "product", "copy", slow=0),
     "the second group last, copies late": _preferring("producer", "consumer", "product", "copy", slow=1),
 }
+NASTY_BLOCKS: dict[str, Chooser] = {
+    f"block {n} last": _preferring("producer", "copy", "consumer", "product", slow_block=n) for n in range(2)
+}
 
 
 def execute(schedule: Schedule, body: Body, turns: Turns, choose: Chooser, tiles: int = 1) -> None:
     """Run one program of so many ``tiles`` with ``turns`` turns, each or one after the other. Raises ScheduleFault."""
-    _Execution(schedule, body, turns, tiles).run(choose)
+    execute_cluster(schedule, (body,), turns, choose, tiles)
+
+
+def execute_cluster(schedule: Schedule, bodies: Sequence[Body], turns: Turns, choose: Chooser, tiles: int = 1) -> None:
+    """Run the blocks of a cluster, whose ``bodies`` are in the order of their numbers. Raises ScheduleFault."""
+    blocks = [_Execution(schedule, body, turns, tiles, number) for number, body in enumerate(bodies)]
+    cluster = Cluster(len(blocks), [name for block in blocks for name in block.names])
+    for block in blocks:
+        block.cluster = cluster
+    while any(not block.is_over for block in blocks):
+        events = [event for block in blocks for event in block.events()]
+        if not events:
+            waiting = "; ".join(reason for block in blocks for reason in block.waiting())
+            raise ScheduleFault("deadlock", "somebody can go on until all roles are over", waiting, "the schedule")
+        choose(events).happen()
+    left = [name for block in blocks for name in block.left()] + [f"{cluster.left} pieces given"] * bool(cluster.left)
+    if left:
+        raise ScheduleFault("unfinished", "nothing is under way at the end", ", ".join(left), "the end")
 
 
 def interleavings(seeds: int) -> Iterator[tuple[str, Chooser]]:
@@ -152,12 +182,16 @@ class _Blocked:
 _Run = Iterator[_Blocked | None]
 
 
+def _name_of(role: Role, number: int) -> str:
+    return f"{role.name} {number}" if role.groups > 1 else role.name
+
+
 class _Task:
     """A role at one of its steps."""
 
     def __init__(self, role: Role, number: int, run: _Run) -> None:
         self.role, self.number, self._run = role, number, run
-        self.name = f"{role.name} {number}" if role.groups > 1 else role.name
+        self.name = _name_of(role, number)
         self.blocked: _Blocked | None = None
         self.is_over = False
 
@@ -173,70 +207,100 @@ class _Task:
 
 
 class _Execution:
-    def __init__(self, schedule: Schedule, body: Body, turns: Turns, tiles: int) -> None:
+    """One block. ``number``: it has in its ``cluster``."""
+
+    cluster: Cluster
+
+    def __init__(self, schedule: Schedule, body: Body, turns: Turns, tiles: int, number: int) -> None:
         self._schedule, self._body, self._turns, self._tiles = schedule, body, turns, tiles
+        self._number = number
         self._memory = Memory(schedule)
         self._groups = [Group(n) for n in range(schedule.consumer.groups)]
         self._in_order: int | None = None  # the group whose turn at the matrix units it is
         helpers = [(role, 0) for role in reversed(schedule.helpers)]
         roles = [*helpers, *((schedule.consumer, g.number) for g in self._groups)]
-        self._tasks = [_Task(role, n, self._program(role.program, n, 0)) for role, n in roles]
+        self._tasks = [_Task(role, n, self._program(role.program, n, 0, role)) for role, n in roles]
 
-    def run(self, choose: Chooser) -> None:
-        while any(not task.is_over for task in self._tasks):
-            events = self._events()
-            if not events:
-                raise self._deadlock()
-            choose(events).happen()
-        self._check_end()
+    @property
+    def names(self) -> list[tuple[int, str]]:
+        """What the cluster knows the roles by."""
+        return [(self._number, task.name) for task in self._tasks]
 
-    def _events(self) -> list[Event]:
+    @property
+    def is_over(self) -> bool:
+        """Whether all roles are."""
+        return all(task.is_over for task in self._tasks)
+
+    def events(self) -> list[Event]:
+        """What may happen next."""
         memory = self._memory
-        found = [Event(t.role.name, t.number, 0, t.step) for t in self._tasks if t.can_go_on]
+        found = [Event(t.role.name, t.number, 0, t.step, self._number) for t in self._tasks if t.can_go_on]
         for age, transfer in enumerate(reversed(memory.transfers)):
-            found.append(Event("copy", -1, age, partial(memory.complete, transfer)))
+            found.append(Event("copy", -1, age, partial(memory.complete, transfer), self._number))
         for age, outgoing in enumerate(reversed([o for o in memory.outgoing if not o.over])):
-            found.append(Event("copy", -1, age, outgoing.complete))
+            found.append(Event("copy", -1, age, outgoing.complete, self._number))
         for group in self._groups:  # a group's products are over in order
             for product in group.under_way()[:1]:
-                found.append(Event("product", group.number, 0, partial(group.complete, product)))
+                happen = partial(group.complete, product)
+                found.append(Event("product", group.number, 0, happen, self._number))
         return found
 
-    def _deadlock(self) -> ScheduleFault:
-        waiting = [f"{t.name} waits for {t.blocked.reason()}" for t in self._tasks if not t.is_over and t.blocked]
-        constraint = "somebody can go on until all roles are over"
-        return ScheduleFault("deadlock", constraint, "; ".join(waiting), "the schedule")
+    def waiting(self) -> list[str]:
+        """Who waits for what."""
+        of = f" of block {self._number}" if self._schedule.blocks > 1 else ""
+        return [f"{t.name}{of} waits for {t.blocked.reason()}" for t in self._tasks if not t.is_over and t.blocked]
 
-    def _check_end(self) -> None:
-        left = [t.name for t in self._memory.transfers] + [p.name for g in self._groups for p in g.products]
-        left += [o.name for o in self._memory.outgoing]
-        if left:
-            raise ScheduleFault("unfinished", "nothing is under way at the end", ", ".join(left), "the end")
+    def left(self) -> list[str]:
+        """What is under way."""
+        products = [p.name for g in self._groups for p in g.products]
+        return [t.name for t in self._memory.transfers] + products + [o.name for o in self._memory.outgoing]
 
     # ---- programs -------------------------------------------------------------------------------
 
-    def _program(self, steps: tuple[Step, ...], number: int, turn: int) -> _Run:
+    def _program(self, steps: tuple[Step, ...], number: int, turn: int, role: Role) -> _Run:
         for step in steps:
             match step:
                 case EachTile(inner, dealt):
                     groups = self._schedule.consumer.groups
                     for n in range(number, self._tiles, groups) if dealt else range(self._tiles):
-                        yield from self._program(inner, number, start_of(n, self._turns))
+                        yield from self._program(inner, number, start_of(n, self._turns), role)
                 case Repeat(first, inner):
                     begin = first_of_tile(turn, self._turns)
                     for t in range(first, count_of_tile(turn, self._turns)):
-                        yield from self._program(inner, number, begin + t)
+                        yield from self._program(inner, number, begin + t, role)
                 case IfAny(inner):
                     if count_of_tile(turn, self._turns):
-                        yield from self._program(inner, number, turn)
+                        yield from self._program(inner, number, turn, role)
                 case IfWhole(inner, others):
-                    yield from self._program(inner if self._ragged.is_whole(turn, number) else others, number, turn)
+                    chosen = inner if self._ragged.is_whole(turn, number) else others
+                    yield from self._program(chosen, number, turn, role)
                 case IfFull(at, inner, others):
                     is_full = self._partial.is_full(at.at(turn, self._turns))
-                    yield from self._program(inner if is_full else others, number, turn)
+                    yield from self._program(inner if is_full else others, number, turn, role)
+                case ArriveCluster() | WaitCluster() | Give() | Join():
+                    yield from self._of_cluster(step, number, turn, role)
+                    yield None
                 case _:
                     yield from self._step(step, number, turn)
                     yield None
+
+    def _of_cluster(self, step: OfCluster, number: int, turn: int, role: Role) -> _Run:
+        """What a role does with those of other blocks."""
+        where = _Where(step, number, turn, self._turns)
+        cluster, name = self.cluster, (self._number, _name_of(role, number))
+        match step:
+            case ArriveCluster():
+                cluster.arrive(name, where)
+            case WaitCluster():
+                if not cluster.passes(name):
+                    yield _Blocked(lambda: cluster.passes(name), lambda: cluster.lacking(name))
+                cluster.waited(name)
+            case Give(pieces):
+                registers = self._groups[number].read(pieces, where)
+                cluster.give(name, number, [registers[p] for p in pieces], where)
+            case Join(pieces, into):
+                own = self._groups[number].read(pieces, where)[pieces[self._number]]
+                self._groups[number].write({into: cluster.join(name, number, own, where)}, where)
 
     def _step(self, step: Step, number: int, turn: int) -> _Run:
         where = _Where(step, number, turn, self._turns)
@@ -277,7 +341,7 @@ class _Execution:
                 yield from self._await_puts(number, pending)
             case Scatter(value, at, piece):
                 part = self._groups[number].read((value,), where)[value]
-                self._ragged.scatter(part, at.at(turn, self._turns), piece, number)
+                self._ragged.scatter(part, at.at(turn, self._turns), self._piece(piece), number)
 
     def _computed(self, step: Compute, number: int, turn: int, where: _Where) -> Registers:
         registers = self._groups[number].read(step.reads, where)
@@ -293,7 +357,10 @@ class _Execution:
                 raise ScheduleFault("unmasked", constraint, f"the partial block of turn {place}", where)
             return self._partial.compute_full(step.part, registers, place, number)
         assert step.piece is not None
-        return self._body.compute_piece(step.part, registers, place, number, step.piece)
+        return self._body.compute_piece(step.part, registers, place, number, self._piece(step.piece))
+
+    def _piece(self, piece: Piece) -> int:
+        return self._number if isinstance(piece, OfBlock) else piece
 
     def _rename(self, step: Cut | Take, group: Group, where: _Where) -> None:
         """Registers under other names: all of them, or their columns in pieces."""
@@ -397,12 +464,13 @@ class _Execution:
         self._leave_alone(place, where)
         part = self._groups[number].read((step.value,), where)[step.value].clone()
         at = step.turn.at(turn, self._turns)
-        name = f"piece {step.piece} of group {number}'s {step.value} of the tile with turn {at}"
+        piece = self._piece(step.piece)
+        name = f"piece {piece} of group {number}'s {step.value} of the tile with turn {at}"
         if step.adds:
             assert isinstance(self._body, AddingBody)
             arrive = partial(self._body.add, part, at, number)
         else:
-            arrive = partial(self._body.put, part, at, step.piece, number)
+            arrive = partial(self._body.put, part, at, piece, number)
         self._memory.outgoing.append(Outgoing(number, place, arrive, name))
         place.readers.append(name)
 

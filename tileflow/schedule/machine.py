@@ -7,7 +7,7 @@ reads its operands until its group has *awaited* it, however early it was over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -235,6 +235,61 @@ class Memory:
         transfer.place.contents = transfer.contents
         self.transfers.remove(transfer)
         transfer.gate.receive(transfer.bytes)
+
+
+class Cluster:
+    """What blocks of a cluster share: one barrier, at which all their roles arrive, and what blocks gave each other. A
+    role is known by its block and its name."""
+
+    def __init__(self, blocks: int, roles: Sequence[tuple[int, str]]) -> None:
+        self.blocks = blocks
+        self._arrived, self._waited = dict.fromkeys(roles, 0), dict.fromkeys(roles, 0)
+        self._given: dict[tuple[int, int, int], tuple[torch.Tensor, int]] = {}  # what, and before which arrival
+
+    def arrive(self, role: tuple[int, str], where: object) -> None:
+        """One arrival of a role."""
+        if self._arrived[role] > self._waited[role]:
+            raise ScheduleFault("order", "a role waits for a cluster before it arrives again", str(role), where)
+        self._arrived[role] += 1
+
+    def passes(self, role: tuple[int, str]) -> bool:
+        """Whether all roles have arrived as often as this one."""
+        return min(self._arrived.values()) >= self._arrived[role]
+
+    def waited(self, role: tuple[int, str]) -> None:
+        """A role knows what happened before its last arrival."""
+        self._waited[role] = self._arrived[role]
+
+    def lacking(self, role: tuple[int, str]) -> str:
+        """Who has not arrived as often."""
+        late = (f"{name} of block {n}" for (n, name), count in self._arrived.items() if count < self._arrived[role])
+        return f"the cluster, where {', '.join(late)} did not arrive"
+
+    def give(self, role: tuple[int, str], group: int, pieces: Sequence[torch.Tensor], where: object) -> None:
+        """Write to the memory of the other blocks."""
+        block, _ = role
+        if not self._waited[role]:
+            raise ScheduleFault("early", "memory of a block is written when it has begun", f"block {block}'s", where)
+        for to in range(self.blocks):
+            if to != block:
+                self._given[to, group, block] = pieces[to].clone(), self._arrived[role]
+
+    def join(self, role: tuple[int, str], group: int, own: torch.Tensor, where: object) -> torch.Tensor:
+        """A block's own piece and what the others gave it of it."""
+        block, _ = role
+        total = own.clone()
+        for giver in ((block + n) % self.blocks for n in range(1, self.blocks)):
+            piece, before = self._given.pop((block, group, giver), (own, self._waited[role]))
+            if before >= self._waited[role]:  # the giver's next arrival was not waited for
+                got = f"that of block {giver}"
+                raise ScheduleFault("early", "what others gave is read when the cluster was waited for", got, where)
+            total += piece
+        return total
+
+    @property
+    def left(self) -> int:
+        """How many pieces nobody has read."""
+        return len(self._given)
 
 
 class Group:

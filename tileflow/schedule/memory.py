@@ -17,4 +17,4 @@ def buffer_bytes(schedule: Schedule) -> int:
 
 def shared_bytes(schedule: Schedule) -> int:
     """An upper bound on the bytes of shared memory of a block."""
-    return buffer_bytes(schedule) + schedule.scratch + OVERHEAD
+    return buffer_bytes(schedule) + schedule.scratch + schedule.given + OVERHEAD

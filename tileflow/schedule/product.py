@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from .shared_turns import begun, given_bytes, joined, leaves, producer_warps
 from .types import (
     WARPS_OF_A_GROUP,
     Arrive,
@@ -25,8 +26,10 @@ from .types import (
     EachTile,
     IfWhole,
     Multiply,
+    OfBlock,
     OfGroup,
     OwnTile,
+    Piece,
     Put,
     Repeat,
     Role,
@@ -58,6 +61,7 @@ NAMES = frozenset({
     "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma",
     "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
     "scatter", "grid_tile", "sums_beside", *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
+    "cta", "arrive_at_cluster", "wait_for_cluster", "give", "join", "GIVE", "JOIN",
 })  # fmt: skip
 
 
@@ -70,7 +74,8 @@ class Shape:
     author's epilogue may be computed of some columns at a time. ``left_bytes``: of an element of the left box, where it
     is none of the product's own; ``out_transposed``: columns of the result are rows of its box. ``ragged``: some rows
     of a tile may belong to another one; ``searching``: roles compute vectors of numbers to know where their tiles
-    are; ``scattered_bytes``: of a group's result that goes to other lanes before they store it by pointers."""
+    are; ``scattered_bytes``: of a group's result that goes to other lanes before they store it by pointers; ``blocks``:
+    of a cluster, which share the turns of a tile."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -87,10 +92,14 @@ class Shape:
     searching: bool = False
     products: int = 1
     scattered_bytes: int = 0
+    blocks: int = 1
 
     @property
     def pieces(self) -> int:
-        """The number of pieces of columns in which a result is computed and stored, a power of two."""
+        """The number of pieces of columns in which a result is computed and stored, a power of two. Blocks of a cluster
+        have one each."""
+        if self.blocks > 1:
+            return self.blocks
         size = (self.scattered_bytes if self.by_pieces else 0) if self.out is None else prod(self.out) * self.out_bytes
         return max(size // PIECE_BYTES, self.sums // PIECE_SUMS if self.by_pieces else 1, 1)
 
@@ -135,6 +144,7 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
         WARPS_OF_A_GROUP,
         (SEARCHING_CONSUMER_REGISTERS if shape.searching else CONSUMER_REGISTERS)[groups],
         (
+            *begun(shape.blocks),
             EachTile((*_turn_comes(dealt), *_sums(shape, dealt), *stored(shape)), dealt),
             AwaitPuts(),
         ),
@@ -142,24 +152,29 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
     producer = Role(
         "producer",
         1,
-        1,
+        producer_warps(shape.blocks),
         SEARCHING_PRODUCER_REGISTERS if shape.searching else PRODUCER_REGISTERS,
-        (
-            EachTile(
-                (
-                    Repeat(
-                        0,
-                        (
-                            Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
-                            *(Copy("left", slot, "full", _THIS) for slot in left_slots(groups, dealt)),
-                            *(Copy("right", slot, "full", _THIS) for slot in _right_slots(shape)),
-                        ),
-                    ),
-                )
-            ),
-        ),
+        (*begun(shape.blocks), EachTile((Repeat(0, _filled(shape, groups, dealt)),)), *leaves(shape.blocks)),
     )
-    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages, scratch=groups * shape.piece_scattered)
+    return Schedule(
+        producer,
+        consumer,
+        tuple(buffers),
+        tuple(barriers),
+        stages,
+        scratch=groups * shape.piece_scattered,
+        blocks=shape.blocks,
+        given=groups * given_bytes(shape.sums, shape.blocks),
+    )
+
+
+def _filled(shape: Shape, groups: int, dealt: bool) -> tuple[Step, ...]:
+    """A turn of the producer."""
+    return (
+        Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
+        *(Copy("left", slot, "full", _THIS) for slot in left_slots(groups, dealt)),
+        *(Copy("right", slot, "full", _THIS) for slot in _right_slots(shape)),
+    )
 
 
 def is_dealt(groups: int, ping_pong: bool) -> bool:
@@ -214,15 +229,18 @@ def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:
 def stored(shape: Shape) -> tuple[Step, ...]:
     """The author's epilogue and its result, piece by piece where that may be; each waits until the one before has left
     the slot. A piece has the same columns of each product. What has rows of another tile goes there by the threads
-    themselves."""
+    themselves. Blocks of a cluster put their sums together first, and each does this to a piece."""
     results = () if shape.out is None else ("result",)
 
-    def put(value: str, piece: int) -> tuple[Step, ...]:
+    def put(value: str, piece: Piece) -> tuple[Step, ...]:
         if shape.out is None:
             return ()
         box = (AwaitPuts(), Put(value, "out", _OWN, _FIRST, piece))
         return (IfWhole(box, (Scatter(value, _FIRST, piece),)),) if shape.ragged else box
 
+    if shape.blocks > 1:
+        own = OfBlock()
+        return (*joined(shape.blocks), Compute("finish", ("sums",), results, _FIRST, own), *put("result", own))
     if shape.pieces == 1:
         cut, sums = _cut_by_product(shape)
         return (*cut, Compute("finish", sums, results, _FIRST), *put("result", 0))

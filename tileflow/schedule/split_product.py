@@ -3,11 +3,11 @@
 A product of tf32 parts is three products of the matrix units: low by high, high by low, high by high. The units ignore
 the last 13 bits of a float32 number, so that a box is its own high part: the splitter writes the low part beside it.
 They take tf32 along the inner dimension only: of a box that lies across it, the splitter writes both parts, transposed.
-So consumer groups have nothing to do but multiply and add up.
+So consumer groups have nothing to do but multiply and add up. Of two groups one multiplies while the other adds up; of
+one, a program beside it does.
 
 The units round each sum towards zero. Sums of one turn are therefore added to those of all turns in float32 by the
-consumers' threads, the small ones (of low parts) first, as pipelined kernels have it. One group multiplies while the
-other one adds.
+consumers' threads, the small ones (of low parts) first, as pipelined kernels have it.
 
 What is infinite has a high part alone: low parts that are not a number are zero, and so are small sums that are none,
 which infinity by zero gives.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from . import product as plain
 from .product import PRODUCER_REGISTERS, Shape, left_slots, result_buffer, stored
+from .shared_turns import begun, given_bytes, leaves, producer_warps
 from .types import (
     WARPS_OF_A_GROUP,
     Arrive,
@@ -41,11 +42,13 @@ from .types import (
     Wait,
 )
 
-GROUPS = 2  # consumer groups, which share a tile's rows
+GROUPS = (1, 2)  # consumer groups, which share a tile's rows
 TURN = 32  # numbers of a row of an operand, in a turn: 128 bytes
 # a thread's, as setmaxnreg deals them out: of two groups, the splitter and the producer they are all there are
 CONSUMER_REGISTERS = 208
 SPLITTER_REGISTERS = 72
+# of one group with few sums, so that two programs share a multiprocessor
+FEW_SUMS, CONSUMER_REGISTERS_OF_TWO = 32, 144
 _THIS, _FIRST = Turn(), Turn("first")
 
 NAMES = plain.NAMES | {
@@ -60,10 +63,11 @@ def is_across(shape: Shape) -> tuple[bool, bool]:
     return shape.left_transposed, not shape.right_transposed
 
 
-def split_product(shape: Shape, stages: int) -> Schedule:
-    """The schedule for two consumer groups and a ring of ``stages`` slots, of boxes and of what they are split into."""
+def split_product(shape: Shape, groups: int, stages: int) -> Schedule:
+    """The schedule for so many consumer groups and a ring of ``stages`` slots, of boxes and of what they are split
+    into."""
     buffers = [
-        Buffer("left", shape.left, shape.element_bytes, stages * GROUPS, "stage"),
+        Buffer("left", shape.left, shape.element_bytes, stages * groups, "stage"),
         Buffer("right", shape.right, shape.element_bytes, stages, "stage"),
     ]
     for box, across in zip(tuple(buffers), is_across(shape), strict=True):
@@ -72,30 +76,41 @@ def split_product(shape: Shape, stages: int) -> Schedule:
         for part in ("low", "high") if across else ("low",):
             buffers.append(Buffer(f"{box.name}_{part}", sides, box.element_bytes, box.slots, "stage"))
     barriers = (
-        Barrier("full", stages, 1 + GROUPS, "stage", "this turn's boxes are there"),
+        Barrier("full", stages, 1 + groups, "stage", "this turn's boxes are there"),
         Barrier("split", stages, 1, "stage", "this turn's boxes are split"),
-        Barrier("empty", stages, GROUPS, "stage", "all groups have multiplied by what is split"),
+        Barrier("empty", stages, groups, "stage", "all groups have multiplied by what is split"),
     )
     turns: tuple[Step, ...] = (Compute("begin", (), ("sums",), _FIRST), Repeat(0, _multiplied(shape)))
     consumer = Role(
         "consumer",
-        GROUPS,
+        groups,
         WARPS_OF_A_GROUP,
-        CONSUMER_REGISTERS,
-        (EachTile((*turns, *stored(shape))), AwaitPuts()),
+        CONSUMER_REGISTERS_OF_TWO if share_multiprocessor(groups, shape.sums) else CONSUMER_REGISTERS,
+        (*begun(shape.blocks), EachTile((*turns, *stored(shape))), AwaitPuts()),
     )
-    splitter = Role("splitter", 1, WARPS_OF_A_GROUP, SPLITTER_REGISTERS, (EachTile((Repeat(0, _split(shape)),)),))
+
+    def helping(turn: tuple[Step, ...]) -> tuple[Step, ...]:
+        return (*begun(shape.blocks), EachTile((Repeat(0, turn),)), *leaves(shape.blocks))
+
+    splitter = Role("splitter", 1, WARPS_OF_A_GROUP, SPLITTER_REGISTERS, helping(_split(shape, groups)))
     filled: tuple[Step, ...] = (
         Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
-        *(Copy("left", slot, "full", _THIS) for slot in left_slots(GROUPS, dealt=False)),
+        *(Copy("left", slot, "full", _THIS) for slot in left_slots(groups, dealt=False)),
         Copy("right", Staged(_THIS), "full", _THIS),
     )
-    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (EachTile((Repeat(0, filled),)),))
-    ring = (*buffers, *result_buffer(shape, GROUPS))
-    return Schedule(producer, consumer, ring, barriers, stages, splitter, GROUPS * shape.piece_scattered)
+    producer = Role("producer", 1, producer_warps(shape.blocks), PRODUCER_REGISTERS, helping(filled))
+    ring, given = (*buffers, *result_buffer(shape, groups)), groups * given_bytes(shape.sums, shape.blocks)
+    scratch = groups * shape.piece_scattered
+    return Schedule(producer, consumer, ring, barriers, stages, splitter, scratch, shape.blocks, given)
 
 
-def _split(shape: Shape) -> tuple[Step, ...]:
+def share_multiprocessor(groups: int, sums: int) -> bool:
+    """Whether the registers of two programs fit a multiprocessor: ``sums`` a thread of one group has of all turns, and
+    twice as many of the running one."""
+    return groups == 1 and sums <= FEW_SUMS
+
+
+def _split(shape: Shape, groups: int) -> tuple[Step, ...]:
     """A turn of the splitter. The slots that it writes are free: the producer waited for that before it filled the
     boxes."""
     left_across, right_across = is_across(shape)
@@ -104,7 +119,7 @@ def _split(shape: Shape) -> tuple[Step, ...]:
         Split(Shared("right", Staged(_THIS), right_across), "right_low", "right_high" if right_across else None),
         *(
             Split(Shared("left", slot, left_across), "left_low", "left_high" if left_across else None)
-            for slot in left_slots(GROUPS, dealt=False)
+            for slot in left_slots(groups, dealt=False)
         ),
         Arrive("split", Staged(_THIS)),
     )

@@ -104,6 +104,14 @@ Slot = Staged | OfGroup
 
 
 @dataclass(frozen=True, slots=True)
+class OfBlock:
+    """The piece of columns of the block that runs the step: of the number that it has in its cluster."""
+
+
+Piece = int | OfBlock
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """Which round of a barrier a wait is for: of a ring, the one of the turn; else the turn itself, the first one
     where there is no turn, or that of the tile among those of the program (``ThisTile``) or the group (``OwnTile``).
@@ -247,7 +255,7 @@ class Compute:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     turn: Turn | None = None
-    piece: int | None = None
+    piece: Piece | None = None
     box: Shared | None = None
     full: bool = False
 
@@ -287,7 +295,7 @@ class Put:
     buffer: str
     slot: Slot
     turn: Turn
-    piece: int = 0
+    piece: Piece = 0
     adds: bool = False
 
 
@@ -325,7 +333,32 @@ class Scatter:
 
     value: str
     turn: Turn
-    piece: int = 0
+    piece: Piece = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArriveCluster:
+    """One arrival of this role at the cluster's barrier, which all roles of all blocks share."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCluster:
+    """Wait until all roles of all blocks have arrived as often as this one. What they gave before is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """Give each other block of the cluster the piece of its number, in its shared memory: a slot for each giver."""
+
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The block's own piece and what the others gave it, added in the order of their numbers from its own on."""
+
+    pieces: tuple[str, ...]
+    into: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +407,8 @@ _Named = TypeVar("_Named", Buffer, Barrier)
 Writes = Save | Put | AwaitPuts | Scatter
 Branches = IfWhole | IfFull
 Nested = EachTile | Repeat | IfAny | Branches
-Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Share | Split | Cut | Writes | Nested
+OfCluster = ArriveCluster | WaitCluster | Give | Join
+Step = Copy | Wait | Arrive | Multiply | Await | Compute | Take | Share | Split | Cut | Writes | OfCluster | Nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +425,8 @@ class Role:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A producer, consumer groups, a splitter of boxes where there is one, and what lies between them. ``scratch``:
-    bytes of shared memory that the compiler takes where a group's values go to other lanes."""
+    bytes of shared memory that the compiler takes where a group's values go to other lanes. ``blocks``: of a cluster,
+    each of which runs all roles; ``given``: bytes of shared memory for what the others give a block."""
 
     producer: Role
     consumer: Role
@@ -400,6 +435,8 @@ class Schedule:
     stages: int
     splitter: Role | None = None
     scratch: int = 0
+    blocks: int = 1
+    given: int = 0
 
     @property
     def helpers(self) -> tuple[Role, ...]:

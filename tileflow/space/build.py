@@ -48,7 +48,7 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
         found += grid_constraints(ir, knobs)
         found += flatten_constraints(ir, extents, knobs, target)
         found += cluster_constraints(ir, target)
-        found += cluster_loop_constraints(ir, extents, target)
+        found += cluster_loop_constraints(ir, extents, knobs, target)
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()
     environment = tuple(sorted((n, v) for n, v in target.symbols().items() if n in symbols))
     return ConfigSpace(tuple(knobs.values()), tuple(_distinct(found)), environment)
@@ -118,4 +118,4 @@ def _region_knobs(
     own += cluster_loop_knob(ir, target, known)
     knobs = [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]
     schedules = [] if is_pipelined else list(schedule_knobs(ir))
-    return of_each_schedule(ir, [*knobs, *schedules]) if schedules else knobs
+    return of_each_schedule(ir, [*knobs, *schedules], target) if schedules else knobs

@@ -13,7 +13,7 @@ from ..passes.cluster_loops import SharedLoops, shared_loops
 from ..passes.roll import rollable
 from ..target import Target
 from .extents import Extents
-from .knobs import LOOP_CTAS, NUM_WARPS, PERSISTENT, STATIC, TUNABLE, UNROLL
+from .knobs import LOOP_CTAS, NUM_WARPS, PERSISTENT, SCHEDULE, STATIC, TUNABLE, UNROLL
 from .names import loop_site
 
 BOXES = 1 << 15  # bytes of a block's shared memory, at most (:mod:`tileflow.emit.cluster_boxes`)
@@ -39,19 +39,29 @@ def cluster_loop_knob(ir: KernelIR, target: Target, known: Mapping[str, Knob]) -
     yield LOOP_CTAS.at(site, all_of(alone))
 
 
-def cluster_loop_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterator[Constraint]:
-    """What blocks put together is few enough registers for a text that names each."""
+def has_shared_loops(ir: KernelIR, target: Target) -> bool:
+    """Whether a region has the knob."""
+    return _found(ir, target) is not None
+
+
+def cluster_loop_constraints(
+    ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target
+) -> Iterator[Constraint]:
+    """What blocks put together is few enough registers for a text that names each, where the launch is pipelined."""
     found = _found(ir, target)
     if found is None:
         return
     site, down = loop_site(ir, found.tile), list[tuple[str, Direction]]()
     down.append((LOOP_CTAS.name(site), "down"))
+    alone = LOOP_CTAS.symbol(site).eq(1)
+    if SCHEDULE.name(ir) in knobs:
+        alone = alone.or_(SCHEDULE.symbol(ir).ne(SCHEDULE.encoded(SCHEDULE.default)))
     for joined in found.joined:
         words = extents.elements(joined.dims) * itemsize(joined.dtype)
         threads = NUM_WARPS.symbol(ir) * target.warp_size
         yield Constraint(
             f"blocks of a cluster put together {words} bytes of {site}",
-            LOOP_CTAS.symbol(site).eq(1).or_(words.le(threads * (MOST_REGISTERS * _REGISTER))),
+            alone.or_(words.le(threads * (MOST_REGISTERS * _REGISTER))),
             tuple(down),
             f"blocks of a cluster put together at most {MOST_REGISTERS} registers of each thread",
         )
@@ -81,6 +91,7 @@ def _serves_the_example(
         down,
         f"blocks of a cluster share a loop of at least {LEAST_TURNS} turns for each, and there are at most "
         f"{MOST_AT_ONCE} for each multiprocessor",
+        of_example=True,
     )
 
 

@@ -19,6 +19,7 @@ from ..target import Target
 from .extents import Extents
 from .knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from .schedule_checks import block_steps, schedule_constraint
+from .shared_turns import blocks, shared_turns_constraints
 from .split_schedules import bytes_of_parts, split_constraints
 
 HEIGHTS = (64, 128)  # rows of a group: one instruction of the matrix units, or two
@@ -29,6 +30,7 @@ _LEAST_STAGES = 2  # a turn issues its product before it lets go of the box of t
 _FEW_SUMS = 64
 # of a thread whose operand is computed: sums, the operand of a product under way and the next one
 _MOST_COMPUTED, _MOST_COMPUTED_OF_THREE = 192, 96
+_SUM_BYTES = 4  # of a float32
 _RESERVED = 1024  # bytes of a block's shared memory that the driver has
 _MOST_BOX = 256  # elements along a dimension of a box
 
@@ -36,8 +38,12 @@ _MOST_BOX = 256  # elements along a dimension of a box
 def programs(groups: int, sums: int, shared: int, target: Target) -> int:
     """How many programs share a multiprocessor: of so many groups, registers of a thread for sums, bytes of shared
     memory."""
-    fits = 2 * (shared + _RESERVED) <= target.smem_per_sm
-    return 2 if groups == 1 and sums <= _FEW_SUMS and fits else 1
+    return programs_that_fit(shared, target) if groups == 1 and sums <= _FEW_SUMS else 1
+
+
+def programs_that_fit(shared: int, target: Target) -> int:
+    """How many of up to two programs, of so many bytes each, a multiprocessor's shared memory has room for."""
+    return 2 if 2 * (shared + _RESERVED) <= target.smem_per_sm else 1
 
 
 def group_rows(ir: KernelIR, found: Single) -> Expr:
@@ -79,7 +85,8 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
             block_steps(inner, "down"),
             "turns divide a part of the inner dimension, so that none reads of the next one",
         )
-    needed = _memory(ir, found, own, columns, extents)
+    yield from shared_turns_constraints(ir, found, own, columns, target)
+    needed = _memory(ir, found, own, columns, extents, blocks(ir, found, target))
     repair = ((depth, "down"), *block_steps(inner, "down"), *block_steps(columns, "down"))
     yield schedule_constraint(
         "buffers fit shared memory",
@@ -147,7 +154,7 @@ def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr, inner: Expr) 
         yield schedule_constraint(name, check, repair, reason)
 
 
-def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Extents) -> Expr:
+def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Extents, blocks: Expr) -> Expr:
     """As :func:`tileflow.schedule.memory.shared_bytes` counts a schedule's buffers."""
     rows, inner = ir.tiles[found.rows].block, extents.of(found.inner)
     groups, stages = CONSUMERS.symbol(ir), NUM_STAGES.symbol(ir)
@@ -163,15 +170,17 @@ def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Exte
     size = scattered_element(ir, found)  # which Triton moves between lanes as a whole, where it is no piece of columns
     scattered = own * columns * size
     if found.by_columns:
-        scattered = _piece(found, own, columns, size)
+        scattered = _piece(found, own, columns, size, blocks)
+    given = own * (columns - columns // blocks) * _SUM_BYTES
     if found.saved is None:
-        return needed + groups * scattered
+        return needed + groups * (scattered + given)
     size = itemsize(ir.tensor(AccessAttrs.of(found.saved).tensor).dtype)
-    saved = _piece(found, own, columns, size) if found.by_columns else (own * columns * size).min(PIECE_BYTES)
-    return needed + groups * (saved + scattered)
+    saved = _piece(found, own, columns, size, blocks) if found.by_columns else (own * columns * size).min(PIECE_BYTES)
+    return needed + groups * (saved + scattered + given)
 
 
-def _piece(found: Single, own: Expr, columns: Expr, size: int) -> Expr:
-    """Bytes of a piece of some columns of a group's result, whose elements have so many."""
+def _piece(found: Single, own: Expr, columns: Expr, size: int, blocks: Expr) -> Expr:
+    """Bytes of a piece of some columns of a group's result, whose elements have so many; of a cluster, of a block's."""
     most = PIECE_SUMS * WARPS_OF_A_GROUP * 32 // len(found.products) * size
-    return (own * columns * size).min(PIECE_BYTES).min(most)
+    whole, alone = own * columns * size, blocks.eq(1)
+    return whole.min(PIECE_BYTES).min(most) * alone + whole // blocks * (blocks.ne(1))

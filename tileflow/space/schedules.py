@@ -32,6 +32,7 @@ from .knobs import (
     DESCENDING,
     GRID,
     GROUP,
+    LOOP_CTAS,
     NUM_STAGES,
     ORDER,
     PERSISTENT,
@@ -50,6 +51,7 @@ from .schedule_checks import (
     rows_of_groups,
     schedule_constraint,
 )
+from .shared_turns import shares_turns
 
 _GROUPS = tuple(CONSUMER_REGISTERS)
 THREE_GROUPS = 3 * ROWS_OF_A_GROUP  # the one size of a block that is no power of two
@@ -110,12 +112,12 @@ def interpretable(space: ConfigSpace, config: Config) -> Config:
     return space.repair(space.complete({n: c for n, c in chosen.items() if n not in own}))
 
 
-def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
+def of_each_schedule(ir: KernelIR, knobs: list[Knob], target: Target) -> list[Knob]:
     """The knobs of a region that has several schedules: those of the pipelined one matter in it alone. A tile of rows
     that groups share may have three groups' rows."""
     found = _found(ir)
     own = (PERSISTENT,) if isinstance(found, Chained) else (PRECISION,) if _is_split(found) else ()
-    shared = (*_SHARED, *own)
+    shared = (*_SHARED, *own, *((LOOP_CTAS,) if shares_turns(ir, found, target) else ()))
     name = _shared_rows(ir)
     knobs = [replace(k, choices=_with_three_groups(k.choices)) if k.name == name else k for k in knobs]
     return [k if _is_shared(k, shared) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]

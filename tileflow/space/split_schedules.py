@@ -39,9 +39,9 @@ def split_constraints(ir: KernelIR, found: Single, extents: Extents, target: Tar
     )
     yield schedule_constraint(
         "groups of a float32 product",
-        CONSUMERS.symbol(ir).eq(GROUPS).and_(PING_PONG.symbol(ir).eq(0)),
-        ((CONSUMERS.name(ir), "up"), (CONSUMERS.name(ir), "down"), (PING_PONG.name(ir), "down")),
-        f"{GROUPS} groups share a tile of a float32 product, so that one multiplies while the other one adds up",
+        CONSUMERS.symbol(ir).le(max(GROUPS)).and_(PING_PONG.symbol(ir).eq(0).or_(CONSUMERS.symbol(ir).eq(1))),
+        ((CONSUMERS.name(ir), "down"), (PING_PONG.name(ir), "down")),
+        f"a tile of a float32 product is one group's, or {max(GROUPS)} share it",
     )
     yield schedule_constraint(
         "turns of a float32 product",

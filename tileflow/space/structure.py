@@ -24,6 +24,7 @@ def structural_choice(ir: KernelIR, config: Config) -> StructuralChoice:
     """What the structural knobs of ``config`` say of the prepared region ``ir``."""
     choice = _of_knobs(ir, config)
     if SCHEDULE.chosen(config, ir) == "warp_specialised":
+        choice = replace(choice, cluster_loops=())  # the schedule's own, which is cut in no other way
         found = find_structure(as_matrices(ir))
         if isinstance(found, Computed):
             turned = (site_of(found.product),) if found.turned else ()

@@ -25,26 +25,34 @@ def default(layout: str, m: int, n: int, k: int, card: str = "nvidia-h100-sxm") 
 def tile(config: Config) -> tuple[object, ...]:
     if config.get("schedule", "pipelined") == "pipelined":
         return ()
-    return config["block:tile_m"], config["block:tile_n"], config["num_stages"]
+    return config["block:tile_m"], config["block:tile_n"], config["num_stages"], config["loop:tile_k.ctas"]
 
 
 @pytest.mark.parametrize(
     ("layout", "sizes", "expected"),
     [
-        ("NN", (4096, 4096, 4096), (128, 128, 2)),
-        ("NT", (4096, 4096, 4096), (128, 128, 3)),  # what lies along the inner dimension has low parts alone
-        ("TN", (4096, 4096, 4096), (128, 128, 2)),
-        ("TT", (4096, 4096, 4096), (128, 128, 2)),
-        ("NN", (1000, 1000, 1000), (128, 64, 3)),  # 64 tiles of 128 columns would leave half the GPU empty
-        ("NT", (1000, 1000, 1000), ()),  # 35 us pipelined, 38 us by the best of such tiles
-        ("NN", (300, 5000, 1024), (128, 128, 2)),
-        ("NN", (128, 4096, 4096), ()),  # clusters share the pipelined loop
+        ("NN", (4096, 4096, 4096), (128, 128, 2, 1)),
+        ("NT", (4096, 4096, 4096), (128, 128, 3, 1)),  # what lies along the inner dimension has low parts alone
+        ("TN", (4096, 4096, 4096), (128, 128, 2, 1)),
+        ("TT", (4096, 4096, 4096), (128, 128, 2, 1)),
+        ("NN", (4096, 1111, 777), (64, 128, 3, 1)),  # 288 tiles of 128 rows are three waves
+        ("NN", (1000, 1000, 1000), (128, 128, 2, 2)),  # 64 tiles would leave half the GPU empty
+        ("NT", (1000, 1000, 1000), (128, 128, 2, 2)),
+        ("TN", (1000, 1000, 1000), (64, 128, 2, 1)),  # two boxes across the inner dimension leave no room for sums
+        ("NN", (300, 5000, 1024), (128, 128, 2, 1)),
+        ("NN", (128, 4096, 4096), (64, 128, 3, 2)),
+        ("NT", (128, 1024, 8192), (128, 128, 2, 8)),
+        ("NN", (256, 256, 8192), (64, 128, 3, 8)),
+        ("NN", (512, 512, 4096), (64, 64, 2, 2)),
+        ("TN", (512, 64, 16384), (64, 64, 4, 8)),
+        ("NN", (48, 2048, 4096), (64, 128, 3, 4)),
+        ("NN", (32, 2048, 4096), ()),  # half a tile of 64 rows
         ("NN", (4096, 4096, 128), ()),  # short sums have larger errors than multiply-adds
         ("NN", (16384, 1, 4096), ()),  # 64 columns for one
     ],
     ids=str,
 )
-def test_the_tiles_that_end_first(layout: str, sizes: tuple[int, int, int], expected: tuple[object, ...]) -> None:
+def test_the_ways_that_end_first(layout: str, sizes: tuple[int, int, int], expected: tuple[object, ...]) -> None:
     assert tile(default(layout, *sizes)) == expected
 
 

@@ -51,11 +51,12 @@ EXACT = ("sum", "prod")  # that float64 has an instruction for
 
 
 def shared(lowered: Lowered, ctas: int, turn: int = 64) -> Config:
-    """The default with turns of so many elements, or of the fewest that there are, dealt to ``ctas`` blocks."""
+    """The pipelined default with turns of so many elements, or of the fewest that there are, dealt to ``ctas``
+    blocks."""
     (knob,) = (k.name for k in lowered.space.knobs if k.name.startswith("loop:") and k.name.endswith(".ctas"))
     cut = [k for k in lowered.space.knobs if k.name.startswith("block:tile_k") or k.role == "reduction"]
     turns = {k.name: turn if k.allows(turn) else min(c for c in k.choices if c) for k in cut}
-    config = lowered.space.repair(lowered.default.with_({**turns, knob: ctas}))
+    config = lowered.space.repair(lowered.default_pipelined.with_({**turns, knob: ctas}))
     assert config[knob] == ctas
     return config
 

@@ -148,8 +148,8 @@ def test_variants_for_any_size_are_right(layout: str) -> None:
     [
         ({"parts": "ieee"}, "three products of tf32 parts"),
         ({"parts": "bf16x6"}, "three products of tf32 parts"),
-        ({"consumers": 1, "block_tile_m": 64}, "2 groups share a tile"),
-        ({"ping_pong": True, "block_tile_m": 64}, "2 groups share a tile"),
+        ({"consumers": 3, "ping_pong": True, "block_tile_m": 64}, "2 share it"),
+        ({"ping_pong": True, "block_tile_m": 64}, "2 share it"),
         ({"block_tile_k": 64, "block_tile_n": 32}, "32 numbers of a row"),
         ({"block_tile_m": 256, "block_tile_n": 128}, "registers for the epilogue"),
         ({"num_stages": 4}, "shared memory"),

@@ -26,11 +26,11 @@ LAYOUTS = {  # of the left and the right box: along the inner dimension or acros
 }
 
 
-def made(layout: str = "NT", stages: int = 2) -> Schedule:
+def made(layout: str = "NT", stages: int = 2, groups: int = 2) -> Schedule:
     left, right = LAYOUTS[layout]
     boxes = (INNER, ROWS) if left else (ROWS, INNER), (COLUMNS, INNER) if right else (INNER, COLUMNS)
     shape = Shape(*boxes, 4, (64, 64), 4, left_transposed=left, right_transposed=right, sums=64)
-    return split_product(shape, stages)
+    return split_product(shape, groups, stages)
 
 
 class InParts(Plain):
@@ -62,6 +62,11 @@ def run(schedule: Schedule, layout: str = "NT", tiles: int = 3, turns: int = 3) 
 def test_right_schedules_pass_under_every_interleaving(layout: str, stages: int) -> None:
     for tiles, turns in ((0, 1), (2, 5), (5, 2), (7, 1)):
         run(made(layout, stages), layout, tiles, turns)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_group_alone(layout: str) -> None:
+    run(made(layout, groups=1), layout, 3, 4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

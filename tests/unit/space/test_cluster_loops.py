@@ -69,9 +69,12 @@ def test_boxes_count_as_shared_memory() -> None:
 
 def test_what_launches_through_triton_has_none() -> None:
     lowered = product(128, 512, 4096)
-    assert lowered.default[KNOB] == 8
-    plain = without_clusters(lowered.space, lowered.default)
-    assert plain[KNOB] == 1 and lowered.interpretable(lowered.default) == plain
+    config = lowered.space.repair(lowered.default_pipelined.with_({KNOB: 8}))
+    assert config[KNOB] == lowered.default[KNOB] == 8
+    plain = without_clusters(lowered.space, config)
+    assert plain[KNOB] == 1 and lowered.interpretable(config) == plain
+    interpreted = lowered.interpretable(lowered.default)
+    assert interpreted[KNOB] == 1 and interpreted["schedule"] == "pipelined"
     assert all(source.cluster == 1 for source in lowered.emit(lowered.default_pipelined))
 
 
@@ -79,9 +82,9 @@ def test_what_launches_through_triton_has_none() -> None:
 def test_variants_with_clusters_are_for_few_programs(group: int) -> None:
     """The first variant whose guards a call meets serves it: that of clusters where their blocks all run at once. Under
     the default, and under a config that a tuning found."""
-    args = torch.empty(128, 4096, device="meta"), torch.empty(4096, 512, device="meta")
-    lowered = matmul.lower(args, H200, mode="dynamic")
-    assert lowered.default[KNOB] == 8
+    args = (torch.empty(*s, device="meta", dtype=torch.bfloat16) for s in ((128, 4096), (4096, 512)))
+    lowered = matmul.lower(tuple(args), H200, mode="dynamic")
+    assert lowered.default[KNOB] == 4 and lowered.default["schedule"] == "pipelined"
     sources = portable_sources(lowered, lowered.default.with_({"group": group}))
     shared = [source for source in sources if source.cluster > 1]
     assert shared and sources[0] is shared[0] and not any(source.cluster > 1 for source in sources[len(shared) :])
@@ -103,10 +106,10 @@ def test_variants_with_clusters_are_for_few_programs(group: int) -> None:
         (512, 512, 4096, torch.float32, 2),
         (300, 300, 30000, torch.float32, 8),
         (33, 333, 3333, torch.float32, 8),
-        (777, 1111, 4097, torch.float32, 1),
+        (777, 1111, 4097, torch.float32, 2),
         (4096, 4096, 4096, torch.float32, 1),
-        (256, 256, 8192, torch.bfloat16, 4),
-        (128, 1024, 8192, torch.bfloat16, 2),
+        (256, 256, 8192, torch.bfloat16, 8),
+        (128, 1024, 8192, torch.bfloat16, 4),
         (512, 512, 4096, torch.bfloat16, 2),
         (200, 1000, 2048, torch.bfloat16, 1),
         (1024, 1024, 4096, torch.bfloat16, 1),

@@ -43,7 +43,7 @@ class ComputedKernel(PartsKernel):
     def _registers_held(self) -> int:
         """The sums, an operand that a product reads and the next one."""
         threads = WARPS_OF_A_GROUP * self.target.warp_size
-        return self._sums() + self.group_rows * self.extent(self.computed.inner) // threads
+        return self.sums + self.group_rows * self.extent(self.computed.inner) // threads
 
     # ---- layouts --------------------------------------------------------------------------------
 

@@ -111,5 +111,5 @@ class GroupedRoles(ProductRoles):
         given = {"result": step.value}
         if step.piece:
             begin = f"{e.tile(self._found.columns.tile or '')}_begin"
-            given[begin] = f"{begin} + {step.piece * self._width}"
+            given[begin] = f"{begin} + {self._first_column(step.piece)}"
         e.writer.line(made.call(**given))

@@ -91,6 +91,8 @@ class GluonKernel(GluonContext):
             lines=(*(0 for _ in range(header.count("\n"))), *(n for f in functions for n in f.lines)),
             comments=_comments(header, functions),
             language="gluon",
+            cluster=self.plan.cluster,
+            given=self.specialised.given,
         )
 
     def block(self, block: Block) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from ...config import Config
 from ...errors import ConfigError
+from ...expr import Expr
 from ...ir.access import copied_order, scattered_along
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import KernelIR, Op, Tile
@@ -15,9 +16,12 @@ from ...schedule.memory import shared_bytes
 from ...schedule.product import NAMES, Shape, product
 from ...schedule.single import Single, all_copied, is_turned, scattered_element
 from ...schedule.types import WARPS_OF_A_GROUP, Buffer, Schedule
-from ...space.knobs import CONSUMERS, NUM_STAGES, PING_PONG
+from ...space.knobs import CONSUMERS, LOOP_CTAS, NUM_STAGES, PING_PONG
+from ...space.names import loop_site
 from ...space.product_schedules import HEIGHTS, programs
 from ...target import Target
+from .. import grid
+from ..clusters import guard_few
 from ..descriptors import block_of, box_of
 from ..parameters import Box, Divisible
 from .kernel import GluonKernel
@@ -37,6 +41,7 @@ class ProductKernel(GluonKernel):
         super().__init__(ir, config, target, divisible)
         if self._is_any:
             self.structure = all_copied(self.single)
+        self.plan.cluster = LOOP_CTAS.chosen(config, loop_site(ir, self.single.keys))
 
     @property
     def _is_any(self) -> bool:
@@ -175,12 +180,13 @@ class ProductKernel(GluonKernel):
             out_bytes,
             found.left_transposed,
             found.right_transposed,
-            self._sums(),
+            self.sums,
             found.by_columns,
             itemsize(found.left.output.type.dtype),
             self.is_result_turned,
             products=len(found.products),
             scattered_bytes=self.group_rows * self.extent(found.columns) * self._scattered_element(),
+            blocks=self.plan.cluster,
         )
 
     def _scattered_element(self) -> int:
@@ -196,9 +202,10 @@ class ProductKernel(GluonKernel):
 
     def _registers_held(self) -> int:
         """A thread's registers for what it holds throughout a turn."""
-        return self._sums()
+        return self.sums
 
-    def _sums(self) -> int:
+    @property
+    def sums(self) -> int:
         """A thread's registers for the sums of all products."""
         return self.group_rows * self.all_columns // (WARPS_OF_A_GROUP * self.target.warp_size)
 
@@ -214,9 +221,38 @@ class ProductKernel(GluonKernel):
 
     # ---- the entry ------------------------------------------------------------------------------
 
+    def _begin(self) -> None:
+        """A cluster has one tile, and is for few of them."""
+        if self.plan.cluster == 1:
+            super()._begin()
+            return
+        turns = self._turn_count()
+        self.plan.guard(Expr.of(1).le(turns))
+        guard_few(self, grid.total(self), (self.plan.ir.tiles[self.single.keys],))
+        self._walk()
+
     def _walk(self) -> None:
         turns, _ = self._turns()  # which the schedule takes to be one at least
         self._start(self._roles(turns))
+
+    def _turn_count(self) -> Expr:
+        """Of a cluster, the turns of each block."""
+        count = super()._turn_count()
+        return count if self.plan.cluster == 1 else count.cdiv(self.plan.cluster)
+
+    def _turns(self) -> tuple[str, bool]:
+        if self.plan.cluster == 1:
+            return super()._turns()
+        count = self.plan.number(self._turn_count())
+        if count is not None:
+            return str(count), True
+        self.writer.line(f"turns = {self.plan.text(self._turn_count())}")
+        return "turns", True
+
+    def _launch_grid(self) -> tuple[Expr, Expr, Expr]:
+        if self.plan.cluster == 1:
+            return super()._launch_grid()
+        return grid.total(self), Expr.of(1), Expr.of(1)
 
     def _roles(self, turns: str) -> ProductRoles:
         return ProductRoles(self, self.specialised, turns)

@@ -5,7 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir.graph import Block
-from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
+from ...schedule.types import (
+    ArriveCluster,
+    Compute,
+    Copy,
+    Cut,
+    EachTile,
+    Give,
+    Join,
+    OfBlock,
+    Piece,
+    Put,
+    Save,
+    Schedule,
+    Shared,
+    Step,
+    Turn,
+    WaitCluster,
+)
+from .. import grid
+from ..plan import PART
+from .exchange import Exchange
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -21,8 +41,11 @@ class ProductRoles(Steps):
     under_way = ""  # the sums' name stays, so that a loop carries one value
 
     def __init__(self, e: ProductKernel, schedule: Schedule, turns: str) -> None:
-        super().__init__(e, schedule, turns, always=True, walks=True)
+        super().__init__(e, schedule, turns, always=True, walks=schedule.blocks == 1)
         self._kernel, self._found = e, e.single
+        self._blocks = schedule.blocks
+        count = e.sums // self._blocks
+        self._exchange = Exchange(e.module, self._blocks, count, schedule.consumer.groups)
 
     # ---- tiles and turns ------------------------------------------------------------------------
 
@@ -30,7 +53,17 @@ class ProductRoles(Steps):
         e = self._kernel
         if any(isinstance(s, Compute) for s in step.steps):
             e.writer.line(f"no_sums = {self._no_sums()}")
+        if self._blocks > 1:
+            self._tile_of_cluster(step.steps)
+            return
         self._each_tile_of("who, tiles, GROUPS" if step.dealt else "0, tiles", self._found.before, step.steps)
+
+    def _tile_of_cluster(self, steps: tuple[Step, ...]) -> None:
+        """The one tile of all blocks of a cluster."""
+        line = self._e.writer.line
+        line(f"{PART} = tl.program_id(0) % {self._blocks}")
+        line(f"pid = tl.program_id(0) // {self._blocks}")
+        self._one_tile(grid.Counts(self._e), self._found.before, steps)
 
     def _no_sums(self) -> str:
         """Zeros for the sums of all products."""
@@ -49,7 +82,24 @@ class ProductRoles(Steps):
         """Where the loop's tile begins in a turn."""
         tile = self._e.plan.ir.tiles[self._found.keys]
         begin, step = self._e.bound(tile, tile.begin), self._e.plan.step_text(tile.block)
-        return f"{'' if begin == '0' else f'{begin} + '}(turn - start) * {step}"
+        number = "(turn - start)" if self.walks else f"(turn * {self._blocks} + {PART})"
+        return f"{'' if begin == '0' else f'{begin} + '}{number} * {step}"
+
+    # ---- blocks of a cluster --------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        line = self._e.writer.line
+        match step:
+            case ArriveCluster():
+                line(f"{self._exchange.arrive}()")
+            case WaitCluster():
+                line(f"{self._exchange.wait}()")
+            case Give(pieces):
+                line(f"{self._exchange.give}({', '.join(pieces)})")
+            case Join(pieces, into):
+                line(f"{into} = {self._exchange.join}({', '.join(pieces)})")
+            case _:
+                super()._step(step)
 
     # ---- the epilogue ---------------------------------------------------------------------------
 
@@ -65,9 +115,13 @@ class ProductRoles(Steps):
         given = dict(zip(_SUMS, step.reads, strict=False))
         if step.piece:
             begin = f"{e.tile(found.columns.tile or '')}_begin"
-            given[begin] = f"{begin} + {step.piece * self._width}"
+            given[begin] = f"{begin} + {self._first_column(step.piece)}"
         call = made.call(**given)
         e.writer.line(call if found.saved is None else f"{step.writes[0]} = {call}")
+
+    def _first_column(self, piece: Piece) -> str:
+        """Of a piece, counted from the tile's first one."""
+        return f"{PART} * {self._width}" if isinstance(piece, OfBlock) else str(piece * self._width)
 
     @property
     def _width(self) -> int:
@@ -77,12 +131,12 @@ class ProductRoles(Steps):
     def _store(self, step: Save | Put) -> None:
         assert isinstance(step, Put) and self._found.saved is not None
         line = self._e.writer.line
-        if not step.piece:
+        if not step.piece or isinstance(step.piece, OfBlock):
             self._scalars(self._found.saved.inputs[1:], self._found.after)
         box = self._kernel.box_of_result()
         places = self._places(self._found.saved, "" if self._kernel.is_dealt else "who")
         if step.piece:
-            places[self._kernel.cut_of_result] += f" + {step.piece * self._width}"
+            places[self._kernel.cut_of_result] += f" + {self._first_column(step.piece)}"
         into = Shared(step.buffer, step.slot, self._kernel.is_result_turned)
         line(f"{self._matrix(into)}.store({step.value})")
         line("fence_async_shared()")

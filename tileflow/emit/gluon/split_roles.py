@@ -40,6 +40,9 @@ class SplitRoles(ProductRoles):
     def _each_tile(self, step: EachTile) -> None:
         line = self._e.writer.line
         if any(isinstance(s, Repeat) and any(isinstance(t, Split) for t in s.steps) for s in step.steps):
+            if self._blocks > 1:
+                self._steps(step.steps)
+                return
             line("for tile in range(0, tiles):")  # where a tile is makes no difference to the splitter
             with self._e.writer.indented():
                 line(f"start = tile * {self._turns}")

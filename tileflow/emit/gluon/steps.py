@@ -151,16 +151,22 @@ class Steps(ABC):
         with e.writer.indented():
             place = place_in_row("tile") if self.uneven else "tl.program_id(0)"
             e.writer.line(f"pid = {place} + tile * tl.num_programs(0)")
-            grid.emit_tiles(e, counts)
-            e.block(Block((), before, ()))
-            mark = e.writer.mark
-            e.writer.line(f"turns = {turn_text(e)}" if self.uneven else f"start = tile * {self._turns}")
-            if any(isinstance(s, Multiply) for s in steps):
-                self._begin_turn(steps, Turn("first"))
-            self._steps(steps)
+            self._one_tile(counts, before, steps)
             if self.uneven:
                 e.writer.line("start += turns")
-            e.writer.insert(mark, e.lanes_named(e.writer.text_from(mark)))  # of this tile, not of the program's first
+
+    def _one_tile(self, counts: grid.Counts, before: tuple[Op, ...], steps: tuple[Step, ...]) -> None:
+        """The tile of number ``pid``, whose turns are numbered on from the program's tile before."""
+        e = self._e
+        grid.emit_tiles(e, counts)
+        e.block(Block((), before, ()))
+        mark = e.writer.mark
+        if self.walks:
+            e.writer.line(f"turns = {turn_text(e)}" if self.uneven else f"start = tile * {self._turns}")
+        if any(isinstance(s, Multiply) for s in steps):
+            self._begin_turn(steps, Turn("first"))
+        self._steps(steps)
+        e.writer.insert(mark, e.lanes_named(e.writer.text_from(mark)))  # of this tile, not of the program's first
 
     def _repeat(self, first: str, inner: tuple[Step, ...]) -> None:
         """The turns of a tile from the ``first`` on."""
