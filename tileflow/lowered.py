@@ -176,10 +176,11 @@ class Lowered:
         unaligned = self.default_unaligned
         return self._alternative(unaligned, lambda ir: copied_config(ir, unaligned.to_dict(), self.target))
 
-    def other_ways(self, config: Config) -> tuple[Alternative, ...]:
+    def other_ways(self, config: Config, is_copied: bool) -> tuple[Alternative, ...]:
         """The ways of the launches that ``config`` has warp-specialised, its own among them, in the order in which they
-        are tried."""
-        found = {ir.region: other_ways(ir, config.to_dict(), self.target) for ir in self._of_several_schedules}
+        are tried. ``is_copied``: of variants whose operands are all copied."""
+        chosen, regions = config.to_dict(), self._of_several_schedules
+        found = {ir.region: other_ways(ir, chosen, self.target, is_copied) for ir in regions}
 
         def of_number(n: int) -> Alternative:
             return self._alternative(config, lambda ir: dict(enumerate(found[ir.region])).get(n))

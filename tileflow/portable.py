@@ -146,7 +146,7 @@ def _in_all_ways(
     if is_tuned or not any(source.language == "gluon" for source in own):
         return own
     others, served = replace(lowered, of_other_calls=True), set[int]()
-    for other, sooner in others.other_ways(config):
+    for other, sooner in others.other_ways(config, variants == ("copied",)):
         try:
             asked = _asking_alike(others, config, (_of_regions(others, other, sooner), {}))
             sources += _where(others.emit(asked, variants if asked == config else variants[-1:]), sooner)

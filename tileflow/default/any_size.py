@@ -48,17 +48,19 @@ def copied_config(
 
 
 def other_ways(
-    ir: KernelIR, chosen: Mapping[str, Choice], target: Target
+    ir: KernelIR, chosen: Mapping[str, Choice], target: Target, is_copied: bool
 ) -> tuple[tuple[Mapping[str, Choice], Expr], ...]:
     """The ways of a warp-specialised launch, of which the ``chosen`` one is the example's, in the order in which they
     are tried, each with its condition on a call's sizes: blocks of clusters where all run at once, the most first, then
     tiles, whichever end sooner. One tile of a float32 product is at 0.6 times another's speed at some sizes. None where
-    one way is as good as any, or was not compared."""
+    one way is as good as any, or was not compared. ``is_copied``: of a variant whose operands are all copied."""
     if refusal(ir, target):
         return ()
     ir = as_matrices(ir)
     found = find_structure(ir)
-    if not isinstance(found, Single) or isinstance(found, Computed) or not (found.is_split or found.copied):
+    if not isinstance(found, Single) or isinstance(found, Computed):
+        return ()
+    if not (found.is_split or found.copied or is_copied):
         return ()
     tiles = both_tiles(ir, found, target) if found.is_split else tiles_of_copies(ir, found)
     shared_tile = IN_PARTS[1] if found.is_split else OF_HALVES[1]

@@ -1,7 +1,7 @@
 """The ways of a warp-specialised product: its tile, and how many blocks of a cluster share the turns of one.
 
 What each takes follows from how many turns the busiest multiprocessor has, of so many nanoseconds. These are read from
-850 timed ways of products of 40 sizes, in float32 and bfloat16 and two layouts (H100, 2026-11-28, torch 2.11, Triton
+856 timed ways of products of 31 sizes, in float32 and bfloat16 and three layouts (H100, 2026-11-28, torch 2.11, Triton
 3.6.0; docs/data/shared-turns-h100.json).
 """
 
@@ -85,7 +85,9 @@ def ways_of(
     of_any_size: bool = False,
 ) -> list[Way]:
     """All ways of which more than half a tile lies in the example's result, or ``of_any_size``; none where no knobs
-    change a tile's sides alone."""
+    change a tile's sides alone, and none of operands of 8 bits, which were not measured."""
+    if itemsize(found.product.values[0].type.dtype) not in _MOST_STAGES:
+        return []
     tiles = tiles or (IN_PARTS if found.is_split else OF_HALVES)
     counts = blocks if shares_turns(ir, found, target) else tuple(n for n in blocks if n == 1)
     full = [tile for tile in tiles if of_any_size or _is_half_full(ir, found, tile)]

@@ -25,6 +25,7 @@ class ProductProgram(Region):
 
     ``tiles``: where the grid's tiles begin in each tile that the program works on, in order. ``rows``: of a group;
     ``dealt``: groups have tiles of their own. ``pieces``: of the columns, in which the epilogue is computed and stored.
+    ``block``: the number of the one that it is of those of a cluster, where these share a tile's turns.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class ProductProgram(Region):
         shape: Shape,
         dealt: bool,
         at: Mapping[str, int] = MappingProxyType({}),
+        block: int = 0,
     ) -> None:
         self._found, self._tiles, self._boxes, self._dealt = found, tiles, shape, dealt
+        self._block = block
         self._group_rows = self._rows_of_group(found, shape)
         self._piece: int | None = None  # the one that is computed just now
         self._stored: dict[tuple[int, int], dict[int, torch.Tensor]] = {}
@@ -50,10 +53,11 @@ class ProductProgram(Region):
 
     @property
     def turns(self) -> int:
-        """How many turns each tile has; of an inner dimension in parts, each part as many."""
+        """How many turns each tile has; of an inner dimension in parts, each part as many, and so each block of a
+        cluster."""
         parts = self._found.parts
         if parts is None:
-            return super().turns
+            return -(-super().turns // self._boxes.blocks)
         return -(-self._size(parts.length) // self._size(self._ir.tiles[self._keys].block))
 
     # ---- what the executor asks for -------------------------------------------------------------
@@ -69,8 +73,9 @@ class ProductProgram(Region):
 
     def _brought(self, op: Op, turn: int, group: int) -> torch.Tensor:
         self._enter(turn)
-        env = self._run(self._found.inside, self._numbers(turn), turn % self.turns, 0)
-        found = self._load(op, env, turn % self.turns, group, by_engine=True)
+        of_tile = turn % self.turns * self._boxes.blocks + self._block
+        env = self._run(self._found.inside, self._numbers(turn), of_tile, 0)
+        found = self._load(op, env, of_tile, group, by_engine=True)
         return found.mT if is_turned(self._ir, op) else found
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
@@ -86,16 +91,23 @@ class ProductProgram(Region):
         return found
 
     def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
-        """A tile is stored once all its pieces are there."""
-        assert self._found.saved is not None
+        """A tile is stored once all its pieces are there; by a block of a cluster, its own piece."""
+        if self._boxes.blocks > 1:
+            self._piece = piece
+            self._put(value, turn, group)
+            self._piece = None
+            return
         parts = self._stored.setdefault((turn, group), {})
         parts[piece] = value
         if len(parts) == self._boxes.pieces:
-            self._enter(turn)
-            whole = torch.cat([parts[n] for n in range(len(parts))], dim=-1)
-            scalars = tuple(op for op in self._found.after if is_scalar(op))
-            env = self._run(scalars, self._numbers(turn), NO_TURN, self._part(group))
-            self._store(self._found.saved, whole, env, self._part(group))
+            self._put(torch.cat([parts[n] for n in range(len(parts))], dim=-1), turn, group)
+
+    def _put(self, value: torch.Tensor, turn: int, group: int) -> None:
+        assert self._found.saved is not None
+        self._enter(turn)
+        scalars = tuple(op for op in self._found.after if is_scalar(op))
+        env = self._run(scalars, self._numbers(turn), NO_TURN, self._part(group))
+        self._store(self._found.saved, value, env, self._part(group))
 
     # ---- parts ----------------------------------------------------------------------------------
 

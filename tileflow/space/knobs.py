@@ -169,7 +169,7 @@ LOOP_CTAS = LoopKnob(
     role="grid",
     where="Hopper; a launch's loops, one after the other, by the first one's name, if all that turns hand on are sums, "
     "products or extrema, or lanes of a whole dimension, nothing is written before the last one but by turns of its "
-    "own, and none is unrolled or written out; not persistent",
+    "own, and none is unrolled or written out; not persistent; warp-specialised, one product of boxes",
     why="blocks of a cluster share the loops' turns and put together what they have by shared memory, where the grid "
     "alone leaves multiprocessors idle "
     "([loops over clusters](../explanations/warp-specialisation.md#loops-over-clusters))",

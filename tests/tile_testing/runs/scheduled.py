@@ -32,7 +32,7 @@ from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.evaluate_groups import GroupedProgram, grouped_tiles
 from tileflow.schedule.evaluate_product import ProductProgram, program_tiles
 from tileflow.schedule.evaluate_split import SplitProgram
-from tileflow.schedule.execute import NASTY, Chooser, at_random, execute
+from tileflow.schedule.execute import NASTY, NASTY_BLOCKS, Chooser, at_random, execute, execute_cluster
 from tileflow.schedule.types import Turns
 from tileflow.space.knobs import SCHEDULE
 
@@ -86,13 +86,17 @@ class Scheduled(RuntimeContext):
         tensors = {t.path: at_path(t.path) for t in ir.tensors}
         scalars = {s.path: at_path(s.path) for s in ir.scalars}
         at = {name: self._read(name, captured) for name in ir.hints}
+        if isinstance(kernel, ProductKernel) and kernel.plan.cluster > 1:
+            for bodies in _clusters(kernel, tensors, scalars, at):
+                execute_cluster(kernel.specialised, bodies, bodies[0].turns, self._choose())
+            return
         for body, turns, tiles in _bodies(kernel, tensors, scalars, at):
             execute(kernel.specialised, body, turns, self._choose(), tiles)
 
     def _choose(self) -> Chooser:
         """Nasty interleavings and random ones in turn."""
         self._interleaving += 1
-        nasty = list(NASTY.values())
+        nasty = [*NASTY.values(), *NASTY_BLOCKS.values()]
         number = self._interleaving
         return nasty[number // 2 % len(nasty)] if number % 2 else at_random(number)
 
@@ -108,6 +112,17 @@ def emissions(lowered: Lowered, config: Config) -> Iterator[GluonKernel]:
         if SCHEDULE.chosen(config, ir) == "warp_specialised":
             for divisible in (*DIVISIBLE["dynamic"], COPIED):
                 yield specialised_kernel(ir, config, lowered.target, divisible)
+
+
+def _clusters(
+    kernel: ProductKernel, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float], at: Mapping[str, int]
+) -> Iterator[list[ProductProgram]]:
+    """The blocks of each cluster of a launch."""
+    ir, config = kernel.plan.ir, kernel.plan.config
+    kind = SplitProgram if isinstance(kernel, SplitKernel) else ProductProgram
+    for tile in program_tiles(_tiles(kernel, ir, at), 0, 1):
+        given = (ir, kernel.single, config, tensors, scalars, [tile], kernel.scheduled, False, at)
+        yield [kind(*given, block) for block in range(kernel.plan.cluster)]
 
 
 def _bodies(
