@@ -17,9 +17,23 @@ if TYPE_CHECKING:
     from tile_testing.runs.cells import Cell
     from tile_testing.runs.crew import Crew
 
+    from tileflow.target import Target
+
 REPORT = "TILEFLOW_GALLERY_REPORT"  # a path: where the gallery's cells go as JSON
 PROCESS_BYTES = 4 << 30  # of a device's memory: each process holds a context on it, some 600 MB, and a call's tensors
 CELLS: pytest.StashKey[list[Cell]] = pytest.StashKey()
+
+
+@pytest.fixture
+def card() -> Target:
+    """The card, which multiplies by warp groups."""
+    from tileflow.measure.device import identity
+    from tileflow.target import target
+
+    found = target(identity().device_class)
+    if not found.has_wgmma:
+        pytest.skip(f"{found.name} has no warp groups that multiply into registers")
+    return found
 
 
 @pytest.fixture(scope="module")

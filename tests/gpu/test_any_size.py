@@ -14,23 +14,14 @@ from tile_testing.runs.any_size import ROWS, row
 from tileflow.emit.source import TritonSource
 from tileflow.errors import VariantError
 from tileflow.measure.check import check_call, make_reference
-from tileflow.measure.device import identity
 from tileflow.portable import portable_sources
 from tileflow.runtime.launch import Launcher
-from tileflow.target import Target, target
+from tileflow.target import Target
 
 # two builds of a row's variants may take most of it
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 # of many tiles and turns for each program, whatever the row's sizes are called
 LARGER = {"m": 2051, "n": 2072, "k": 1096, "b": 7, "groups": 7, "heads": 5, "batch": 2, "d": 112}
-
-
-@pytest.fixture
-def card() -> Target:
-    found = target(identity().device_class)
-    if not found.has_wgmma:
-        pytest.skip(f"{found.name} has no warp groups that multiply into registers")
-    return found
 
 
 def larger(name: str) -> dict[str, Any]:

@@ -9,19 +9,10 @@ import torch
 
 from examples.matmul import matmul, matmul_epilogue
 from tileflow.config import Choice
-from tileflow.measure.device import identity
 from tileflow.portable import portable_config, portable_sources
-from tileflow.target import Target, target
+from tileflow.target import Target
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
-
-
-@pytest.fixture
-def card() -> Target:
-    found = target(identity().device_class)
-    if not found.has_wgmma:
-        pytest.skip(f"{found.name} has no warp groups that multiply into registers")
-    return found
 
 
 def operands(layout: str, m: int, n: int, k: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:

@@ -41,18 +41,9 @@ from tileflow.config import Choice
 from tileflow.kernels.gated import gated_linear
 from tileflow.kernels.residual import linear_add
 from tileflow.measure.check import check_call, make_reference
-from tileflow.measure.device import identity
-from tileflow.target import Target, target
+from tileflow.target import Target
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
-
-
-@pytest.fixture
-def card() -> Target:
-    found = target(identity().device_class)
-    if not found.has_wgmma:
-        pytest.skip(f"{found.name} has no warp groups that multiply into registers")
-    return found
 
 
 def specialised(kernel: Kernel, args: tuple[Any, ...], card: Target, keys: int, mode: str, **more: Choice) -> Any:

@@ -10,22 +10,13 @@ import torch
 from examples.matmul import matmul, matmul_epilogue
 from tileflow.config import Choice
 from tileflow.lowered import Lowered
-from tileflow.measure.device import identity
 from tileflow.portable import portable_sources
-from tileflow.target import Target, target
+from tileflow.target import Target
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
 
 KNOB = "loop:tile_k.ctas"
 TILES = [(128, 128, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1)]
-
-
-@pytest.fixture
-def card() -> Target:
-    found = target(identity().device_class)
-    if not found.has_wgmma:
-        pytest.skip(f"{found.name} has no warp groups that multiply into registers")
-    return found
 
 
 def operands(layout: str, m: int, n: int, k: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:

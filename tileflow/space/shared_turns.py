@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from ..config import Constraint
 from ..expr import Expr
+from ..ir.access import ALIGNMENT
+from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR
+from ..ir.types import itemsize
 from ..schedule.computed import Computed
 from ..schedule.single import Single
 from ..schedule.structure import Structure
@@ -48,11 +51,14 @@ def shared_turns_constraints(
         ((PING_PONG.name(ir), "down"), *repair),
         "a cluster has one tile, which its consumer groups share",
     )
+    least = _LEAST_PIECE
+    if found.saved is not None:
+        least = max(least, ALIGNMENT // itemsize(ir.tensor(AccessAttrs.of(found.saved).tensor).dtype))
     yield schedule_constraint(
         "columns of a block",
-        (count * _LEAST_PIECE).le(columns),
+        (count * least).le(columns),
         (*repair, *block_steps(columns, "up")),
-        f"each block of a cluster finishes {_LEAST_PIECE} columns of the tile at least",
+        f"each block of a cluster finishes {least} columns of the tile at least: rows of a box have {ALIGNMENT} bytes",
     )
     yield schedule_constraint(
         "sums that blocks give",

@@ -156,6 +156,16 @@ def test_what_a_config_must_satisfy(choices: dict[str, Choice], reason: str) -> 
     assert it.space.is_valid(it.space.repair(config))
 
 
+def test_a_piece_of_bytes_has_rows_of_a_box() -> None:
+    """Eight columns of fp8 are 8 bytes, of which the driver encodes no tensor map."""
+    x, y = operands("NT", 256, 256, 4096, torch.float8_e4m3fn)
+    it = matmul.lower((x, y), H200)
+    chosen = {"block_tile_k": 128, "block_tile_n": 64}
+    assert it.space.is_valid(config_of(it, BF16, **chosen))
+    broken = it.space.violations(config_of(it, BF16, **chosen, ctas=8))
+    assert any("16 columns of the tile at least" in constraint.reason for constraint in broken)
+
+
 def test_whole_rows_are_of_one_block() -> None:
     """An epilogue that looks at a row has all its columns: the knob is the pipelined schedule's there."""
     args = [torch.empty(*s, dtype=BF16, device="meta") for s in ((256, 1024), (1024, 128), (128,), (128,))]

@@ -78,13 +78,12 @@ class Exchange:
     @property
     def _own(self) -> list[str]:
         """Where this thread's part of the block's slots begins: one for each other block."""
-        slots = (self._blocks - 1) * self._groups * self._count * _THREADS * 4
         return [
             "mov.u32 own, %dynamic_smem_size;",
-            f"sub.u32 own, own, {slots};",
+            f"sub.u32 own, own, {(self._blocks - 1) * self._slot};",
             f"mov.u32 rank, {_SHARED};",
             "add.u32 own, own, rank;",
-            "mov.u32 rank, %tid.x;",  # consumers are the first warps of a block
+            "mov.u32 rank, %tid.x;",  # consumers are the first partitions, and so the first warps of a block
             f"mad.lo.u32 own, rank, {_VECTOR}, own;",
             "mov.u32 rank, %cluster_ctarank;",
         ]

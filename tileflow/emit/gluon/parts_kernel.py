@@ -61,10 +61,4 @@ class PartsKernel(ProductKernel):
         return self.parts.length.cdiv(self._turn_block)
 
     def _turns(self) -> tuple[str, bool]:
-        if self.parts is None:
-            return super()._turns()
-        count = self.plan.number(self._turn_count())
-        if count is not None:
-            return str(count), True
-        self.writer.line(f"turns = {self.plan.text(self._turn_count())}")
-        return "turns", True
+        return super()._turns() if self.parts is None else self._turns_of_each()

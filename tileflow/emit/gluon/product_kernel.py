@@ -241,8 +241,10 @@ class ProductKernel(GluonKernel):
         return count if self.plan.cluster == 1 else count.cdiv(self.plan.cluster)
 
     def _turns(self) -> tuple[str, bool]:
-        if self.plan.cluster == 1:
-            return super()._turns()
+        return super()._turns() if self.plan.cluster == 1 else self._turns_of_each()
+
+    def _turns_of_each(self) -> tuple[str, bool]:
+        """The turns of a part, or of a block of a cluster, of which each has as many."""
         count = self.plan.number(self._turn_count())
         if count is not None:
             return str(count), True
