@@ -3,6 +3,11 @@
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR [--only WORDS] [--seconds 240] [--budget 3] on a GPU
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --dry-run [--only WORDS]               without one
 
+By several GPUs, each with its share of a sample, and the best of three long searches of each kernel:
+
+    CUDA_VISIBLE_DEVICES=I python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR/I --share I/4 --sample 20
+        --seeds 3 --budget 120 --seconds 3600
+
 It runs from the repository's root. The kernels are those of ``tests/tile_testing/strangers``, without anything for the
 tuner in them. Each is called as it is and its result compared with plain torch; then a group of them is tuned with all
 defaults, and called again. DIR/strangers.json has a row per kernel with what the best config changes, the
@@ -14,7 +19,9 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import os
+import random
 import sys
 import time
 import traceback
@@ -112,20 +119,30 @@ def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> lis
     started = time.monotonic()
     dry: Any = {"device_class": DRY_DEVICE} if options.dry_run else {}
     wanted = [(some[name].kernel, args) for name, args in calls.items()]
+    found: list[list[Entry | None]] = []
     try:
-        entries = tileflow.tune(wanted, budget_s=options.budget, tables=options.out / "tables", **dry)
+        for seed in range(options.seeds):
+            tables = options.out / "tables" / str(seed)  # of its own: none begins with what another one found
+            found.append(tileflow.tune(wanted, budget_s=options.budget, tables=tables, seed=seed, **dry))
     except Exception:  # nor must a group
         failed = traceback.format_exc()[-800:]
         return [row | {"status": failed if row["status"] == "ok" else row["status"]} for row in rows.values()]
     spent = time.monotonic() - started
-    for (name, args), entry in zip(calls.items(), entries, strict=True):
+    for (name, args), *of_seeds in zip(calls.items(), *found, strict=True):
+        entry = min(of_seeds, key=_share_of_default)
         rows[name] |= _tuned(entry) | {"group_s": round(spent, 1)} | _changed(some[name].kernel, args, entry)
+        rows[name]["of_seeds"] = [_tuned(one).get("ratio") for one in of_seeds]
         if not options.dry_run and entry is not None:
             try:
                 rows[name]["tuned_wrong"] = called(some[name], args)
             except Exception as error:
                 rows[name]["tuned_wrong"] = f"{type(error).__name__}: {str(error)[:400]}"
     return list(rows.values())
+
+
+def _share_of_default(entry: Entry | None) -> float:
+    """Return the best config's time as a share of the default's, which the same search measured."""
+    return float(_tuned(entry).get("ratio", math.inf))
 
 
 def _tuned(entry: Entry | None) -> Row:
@@ -168,6 +185,11 @@ def main() -> int:
     parser.add_argument("--only", default="", help="kernels whose name holds one of these words, by semicolons")
     parser.add_argument("--seconds", type=float, default=240.0, help="after which no further group begins")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of tuning for each")
+    parser.add_argument("--seeds", type=int, default=1, help="searches of each kernel, of which the best one counts")
+    parser.add_argument("--sample", type=int, default=0, help="so many kernels, the same in each run; all of them by 0")
+    parser.add_argument(
+        "--share", default="0/1", help="of so many processes, this one's kernels: 1/4 for the second of 4"
+    )
     parser.add_argument("--dry-run", action="store_true", help=f"model two, build the rest, for {DRY_DEVICE}")
     options = parser.parse_args()
     options.out = options.out.absolute()
@@ -177,13 +199,17 @@ def main() -> int:
     some = {name: one for name, one in load_kernels().items() if not words or any(word in name for word in words)}
     begun, rows = time.monotonic(), list[Row]()
     names = sorted(some)
+    if options.sample:
+        names = sorted(random.Random(0).sample(names, min(options.sample, len(names))))
+    which, processes = map(int, options.share.split("/"))
+    names = names[which::processes]
     if options.dry_run:
         names, built = names[:2], names[2:]
         rows += [_safely(name, some[name]) for name in built]
     for first in range(0, len(names), GROUP):
         chosen = names[first : first + GROUP]
         left = options.seconds - (time.monotonic() - begun)
-        if left < len(chosen) * (options.budget + PER_CALL_S) / 2:
+        if left < len(chosen) * options.seeds * (options.budget + PER_CALL_S) / 2:
             rows += [{"kernel": name, "status": "no time left"} for name in chosen]
             continue
         rows += group({name: some[name] for name in chosen}, options, "cpu" if options.dry_run else "cuda")
