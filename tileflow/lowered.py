@@ -199,7 +199,9 @@ class Lowered:
         """``config`` with what ``find`` gives of each region, and the conditions of those that are warp-specialised."""
         found = {ir.region: (ir, way) for ir in self._of_several_schedules if (way := find(ir)) is not None}
         changes = {name: choice for _, (choices, _) in found.values() for name, choice in choices.items()}
-        other = self.space.normalise(self.space.repair(config.with_(changes))) if changes else config
+        schedules = {name: choice for name, choice in changes.items() if SCHEDULE.matches(name)}
+        base = self.space.normalise(config.with_(schedules))  # what the other schedule does not have allows no clusters
+        other = self.space.normalise(self.space.repair(base.with_(changes))) if changes else config
         specialised = [n for n, (ir, _) in found.items() if SCHEDULE.chosen(other, ir) != SCHEDULE.default]
         return other, {region: found[region][1][1] for region in specialised}
 

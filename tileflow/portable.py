@@ -143,14 +143,15 @@ def _in_all_ways(
     """The sources of ``config``, among those of other ways that end sooner at some sizes, unless it ``is_tuned``. Of
     these there is the variant that assumes least."""
     own, sources = lowered.emit(config, variants), list[TritonSource]()
-    if is_tuned or not any(source.language == "gluon" for source in own):
+    is_copied = tuple(variants) == ("copied",)
+    if is_tuned or not lowered.other_ways(config, is_copied):
         return own
     others, served = replace(lowered, of_other_calls=True), set[int]()
-    for other, sooner in others.other_ways(config, variants == ("copied",)):
+    for other, sooner in others.other_ways(config, is_copied):
         try:
             asked = _asking_alike(others, config, (_of_regions(others, other, sooner), {}))
             sources += _where(others.emit(asked, variants if asked == config else variants[-1:]), sooner)
-            served |= {region for region, when in sooner.items() if when == TRUE}
+            served |= {region for region, when in sooner.items() if when == TRUE or asked == config}
         except ConfigError as error:  # what host code asserts, or computes by a tile, may leave it no schedule
             _log.info("%s: variants in fewer ways, which serve all calls: %s", lowered.problem.kernel, error)
     return (*sources, *(source for source in own if source.region not in served))

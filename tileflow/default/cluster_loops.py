@@ -27,7 +27,7 @@ _STREAMED_TURN_US = 0.35  # without products
 _TURN_US, _TURN_US_A_BYTE = 0.15, 0.2 / 256  # of so many bytes of a row of the left operand
 _PARTS_TURN_US = 1.0  # of operands in parts
 _ELEMENT_US = 0.045  # of an element that a thread loads by itself
-_JOINED_US = {1: 0.0, 2: 2.8, 4: 4.0, 8: 11.0}  # what blocks of a cluster take to add up their sums
+JOINED_US = {1: 0.0, 2: 2.8, 4: 4.0, 8: 11.0}  # what blocks of a cluster take to add up their sums
 # Blocks that a multiprocessor has at once: of clusters of four and eight the last slots stay empty, since the hardware
 # places a cluster in one group of 16 or 18 multiprocessors. Where operands are slow there are two.
 _AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.9, 8: 0.85}
@@ -44,7 +44,7 @@ def cluster_loop_config(ir: KernelIR, config: Config, target: Target) -> dict[st
     launch = _launch_of(ir, config, target)
     if launch is None:
         return {}
-    blocks = min(_JOINED_US, key=launch.takes_us)
+    blocks = min(JOINED_US, key=launch.takes_us)
     least = launch.takes_us(blocks)
     if way := sooner_way(ir, least, target):
         return way
@@ -73,9 +73,9 @@ def shared_us(alone_us: float, count: int, is_slow: bool, target: Target) -> flo
     once, as many for each program as end soonest. ``is_slow``: of which a multiprocessor has two at once, each of whose
     turns takes longer beside the other's (58 us for 513 x 513 x 4097 in bfloat16, 83 by one block each)."""
     slots = _SLOW_AT_ONCE if is_slow else _AT_ONCE
-    fitting = [blocks for blocks in _JOINED_US if blocks == 1 or count * blocks <= target.sm_count * slots[blocks]]
+    fitting = [blocks for blocks in JOINED_US if blocks == 1 or count * blocks <= target.sm_count * slots[blocks]]
     longer = _BESIDE if is_slow else 1.0
-    return min(alone_us * (longer if blocks > 1 else 1.0) / blocks + _JOINED_US[blocks] for blocks in fitting)
+    return min(alone_us * (longer if blocks > 1 else 1.0) / blocks + JOINED_US[blocks] for blocks in fitting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class _Launch:
             return math.inf
         turns = sum(-(-self._turns_of(tile) // blocks) for tile in self.tiles)
         waves = max(-(-count // int(self._slots(1))), 1)
-        return waves * turns * self._turn_us + len(self.tiles) * _JOINED_US[blocks]
+        return waves * turns * self._turn_us + len(self.tiles) * JOINED_US[blocks]
 
     def _turns_of(self, tile: str) -> int:
         return -(-tile_length(self.ir, tile) // max(self.ir.tiles[tile].block.evaluate(self._sizes), 1))

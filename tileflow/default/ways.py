@@ -8,7 +8,7 @@ What each takes follows from how many turns the busiest multiprocessor has, of s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..config import Choice
@@ -68,7 +68,7 @@ class Way:
 
     tile: Tile
     blocks: int
-    knobs: Mapping[str, Choice]
+    knobs: dict[str, Choice]
 
     @property
     def join_ns(self) -> int:
@@ -112,6 +112,11 @@ def ends_over(ir: KernelIR, way: Way, keys: str, target: Target) -> Expr:
     """The same over the call's sizes, of tiles of one block each, of which there are as many as fit."""
     waves = programs_over(ir, way.knobs).cdiv(way.tile.at_once * target.sm_count)
     return waves * length_over(ir, keys).cdiv(_block(ir, way, keys)) * (way.tile.beside_ns or way.tile.turn_ns)
+
+
+def shared_over(ir: KernelIR, way: Way, keys: str) -> Expr:
+    """The same of blocks that all run at once, each by itself on its multiprocessor."""
+    return length_over(ir, keys).cdiv(_block(ir, way, keys) * way.blocks) * way.tile.turn_ns + way.join_ns
 
 
 def all_at_once(ir: KernelIR, way: Way, target: Target) -> Expr:
