@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..config import Choice
-from ..expr import Expr
+from ..expr import Expr, is_knob
 from ..ir.analysis import tile_length
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
@@ -153,7 +153,7 @@ def _way(ir: KernelIR, found: Single, tile: Tile, blocks: int, target: Target) -
     chosen: dict[str, Choice] = {rows.args[0]: tile.rows} if rows.op == "sym" else {}
     for dim, extent in ((found.columns, tile.columns), (found.inner, TURN_BYTES // size)):
         chosen |= {symbol(dim): max(extent // times(dim), 1)} if symbol(dim) else {}
-    if len(chosen) < 3 or stages < 2:
+    if len(chosen) < 3 or stages < 2 or not all(map(is_knob, chosen)):  # a whole dimension has a size of the call's
         return Way(tile, blocks, {})
     chosen |= {NUM_STAGES.name(ir): stages, PING_PONG.name(ir): False, CONSUMERS.name(ir): tile.groups}
     if found.is_split:
