@@ -94,14 +94,22 @@ class Single:
     @property
     def by_columns(self) -> bool:
         """Whether what is computed behind the loop may be computed of some columns at a time: no row as a whole is
-        looked at."""
+        looked at, and nothing is written but elements of the columns, which would be done once for each piece."""
         kinds = {K.REDUCE, K.ARANGE}
+        if not all(self._goes_by_columns(op) for op in self.after if op.kind in _WRITTEN):
+            return False
         if self.columns.tile is None or any(op.kind in kinds or op.regions for op in self.after):
             return False
         if any(op.kind in _OF_TILE and TileAttrs.of(op).tile == self.columns.tile for op in self.after):
             return False
         dims = {d for op in self.after for v in (*op.values, *op.outputs) for d in v.dims}
         return all(d.tile in (self.rows, self.columns.tile) or d.extent.constant == 1 for d in dims)
+
+    def _goes_by_columns(self, op: Op) -> bool:
+        """Whether each column that is computed writes elements of its own."""
+        items = AccessAttrs.of(op).index
+        is_indexed = any(isinstance(i, TileIndex) and i.tile == self.columns.tile for i in items)
+        return is_indexed or any(self.columns in value.dims for value in op.values)
 
     @property
     def totals(self) -> tuple[Value, ...]:

@@ -10,6 +10,8 @@ import torch
 from tile_testing.gluon_text import role, turns_of_products
 from tile_testing.runs.scheduled import Scheduled
 
+import tileflow
+import tileflow.language as tfl
 from examples.matmul import matmul, matmul_epilogue
 from examples.matmul_layer_norm import matmul_layer_norm
 from tileflow.build.compile import build
@@ -173,6 +175,34 @@ def test_whole_rows_are_of_one_block() -> None:
     knob = next(k.name for k in it.space.knobs if k.name.endswith(".ctas") and "tile_k" in k.name)
     config = it.space.normalise(it.space.complete({"schedule": "warp_specialised", knob: 4}))
     assert config["schedule"] == "warp_specialised" and config[knob] == 1
+
+
+@tileflow.kernel
+def counted(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), y.size(1), dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile(out.shape):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = acc
+        rows[tile_m] = rows[tile_m] + 1.0
+    return out
+
+
+@pytest.mark.parametrize("tile", [(128, 128, 2), (64, 128, 1)], ids=str)
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_what_is_written_of_rows_is_written_once(tile: tuple[int, int, int], blocks: int) -> None:
+    """Each of two pieces, and each of four blocks, added 1 to the rows of its tile."""
+    rows, columns, groups = tile
+    args = [torch.empty(*s, device="meta") for s in ((rows, 4096), (4096, columns), (rows,))]
+    lowered = counted.lower(tuple(args), H200, "dynamic")
+    chosen = config_of(lowered, block_tile_m=rows, block_tile_n=columns, consumers=groups, ctas=blocks)
+    config = lowered.space.normalise(chosen)
+    assert config["schedule"] == "warp_specialised" and config[KNOB] == 1
+    call, count = Scheduled(counted, lowered, config, {}), torch.zeros(rows)
+    x, y = operands("NN", rows, columns, 2048, F32, "cpu")
+    torch.testing.assert_close(call(x, y, count), x @ y, atol=1e-3, rtol=1e-4)
+    assert count.unique().tolist() == [1.0] and {source.language for source in call.taken} == {"gluon"}
 
 
 # ---- machine code ----------------------------------------------------------------------------------------------------
