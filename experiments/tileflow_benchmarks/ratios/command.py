@@ -6,10 +6,12 @@ import argparse
 import json
 import multiprocessing
 import os
+import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.pool import AsyncResult
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +29,9 @@ from .watched import Job, jobs_of, measure_apart, measuring, say_begins
 
 DRY_DEVICE = "nvidia-h200"
 MOST_FAULTS = 3
+BUILD_SECONDS = 180.0
+_START_SECONDS = 60.0  # of a worker, whose first job imports torch and Triton
+Built = Callable[[int, str, str], dict[str, Any]]  # a case's number, a config's name, a device class -> a row
 
 
 class NamedCase(Protocol):
@@ -44,18 +49,22 @@ class Comparison:
     ``module``: whose command it is. ``configs``: the names of a case's configs on a device. ``built``: what a config's
     binaries take, by the number of its case, its name and the device class; pickled. ``measure``: run in the child.
     ``of_all``: see :func:`.watched.measure_apart`. ``result``: the file with the rows. ``is_right``: whether a row is.
+    ``at_once``: the cases that one child measures, while those after them are built; all of them by None.
+    ``build_seconds``: the longest that a build may take.
     """
 
     module: str
     description: str | None
     cases: Sequence[NamedCase]
     configs: Callable[[int, Target], Iterable[str]]
-    built: Callable[[int, str, str], dict[str, Any]]
+    built: Built
     measure: Callable[[list[Job]], None]
     of_all: frozenset[str]
     result: str
     seconds: float
     is_right: Callable[[Mapping[str, Any]], bool]
+    at_once: int | None = None
+    build_seconds: float = BUILD_SECONDS
 
     def main(self) -> int:
         """Run the command. Exit code 1 where a row is not right."""
@@ -63,27 +72,21 @@ class Comparison:
         if options.measure:
             self.measure(jobs_of(options.measure))
             return 0
-        device = device_of(options.dry_run)
-        jobs = [(n, name) for n in chosen(self.cases, options.only) for name in self.configs(n, device)]
-        found = build_ahead(self.built, jobs, device.name)
-        options.out.mkdir(parents=True, exist_ok=True)
-
-        def keep(job: Job, what: Mapping[str, Any]) -> None:
-            entry = found.setdefault(job, {"case": self.cases[job[0]].name, "config": job[1], "status": "ok"})
-            entry.update(what)
-            print(json.dumps(entry), flush=True)
-            write()
-
-        def write() -> None:
-            rows = [found[key] for key in sorted(found)]
-            (options.out / self.result).write_text(json.dumps(rows, indent=1))
-
-        write()
-        if not options.dry_run:
-            able = [job for job in jobs if found[job]["status"] == "built"]
-            command = measuring(self.module)
-            measure_apart(command, able, keep, seconds=options.seconds, of_all=self.of_all, most_faults=MOST_FAULTS)
-        return int(not all(self.is_right(row) for row in found.values()))
+        device, numbers = device_of(options.dry_run), chosen(self.cases, options.only)[options.first :: options.of]
+        rows = _Rows(options.out / self.result, {n: self.cases[n].name for n in numbers})
+        at_once, command = self.at_once or max(len(numbers), 1), measuring(self.module)
+        jobs = ((n, name) for n in numbers for name in self.configs(n, device))
+        with rows, building(self.built, jobs, device.name, self.build_seconds) as builds:
+            for some in (numbers[first : first + at_once] for first in range(0, len(numbers), at_once)):
+                built = dict(builds.take(some))
+                for job, what in built.items():
+                    rows.keep(job, what)
+                able = [job for job, what in built.items() if what["status"] == "built"]
+                if able and not options.dry_run:
+                    measure_apart(
+                        command, able, rows.keep, seconds=options.seconds, of_all=self.of_all, most_faults=MOST_FAULTS
+                    )
+        return int(not all(self.is_right(row) for row in rows.found.values()))
 
     def _options(self) -> argparse.Namespace:
         parser = argparse.ArgumentParser(
@@ -92,12 +95,41 @@ class Comparison:
         parser.add_argument("--out", type=Path, help=f"folder for {self.result}")
         parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
         parser.add_argument("--seconds", type=float, default=self.seconds, help="the longest that a config may take")
+        parser.add_argument("--share", default="0/1", help="of so many processes, this one's cases: 1/4 for the second")
         parser.add_argument("--dry-run", action="store_true", help=f"build for {DRY_DEVICE}; needs no GPU")
         parser.add_argument("--measure", help=argparse.SUPPRESS)
         options = parser.parse_args()
         if options.out is None and not options.measure:
             parser.error("--out is needed")
+        options.first, options.of = map(int, options.share.split("/"))
         return options
+
+
+class _Rows:
+    """The rows of a comparison, which a file has too: it is written every second, and in the end."""
+
+    def __init__(self, file: Path, names: Mapping[int, str]) -> None:
+        self.found: dict[Job, dict[str, Any]] = {}
+        self._file, self._names, self._written = file, names, 0.0
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> _Rows:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._write()
+
+    def keep(self, job: Job, what: Mapping[str, Any]) -> None:
+        """Add what became known of a job to its row."""
+        row = self.found.setdefault(job, {"case": self._names[job[0]], "config": job[1], "status": "ok"})
+        row.update(what)
+        print(json.dumps(row), flush=True)
+        if time.monotonic() - self._written > 1.0:
+            self._write()
+
+    def _write(self) -> None:
+        self._file.write_text(json.dumps([self.found[job] for job in sorted(self.found)], indent=1))
+        self._written = time.monotonic()
 
 
 class KernelCase(NamedCase, Protocol):
@@ -122,7 +154,7 @@ class DefaultsBeside:
     description: str | None
     cases: Sequence[KernelCase]
     configs: Callable[[Lowered], Iterable[str]]
-    built: Callable[[int, str, str], dict[str, Any]]
+    built: Built
     measured: Callable[[Any, str], dict[str, Any]]
     result: str
     say: Callable[[list[dict[str, Any]]], None]
@@ -196,16 +228,52 @@ def measure_each(
         torch.cuda.empty_cache()
 
 
-def build_ahead(
-    built: Callable[[int, str, str], dict[str, Any]], jobs: Sequence[Job], device: str
-) -> dict[Job, dict[str, Any]]:
-    """Run ``built`` for each job in several processes, which leave the binaries in Triton's cache. Returns its
-    results."""
-    found: dict[Job, dict[str, Any]] = {}
+class _Builds:
+    """Builds that are under way, in the order in which their workers take them."""
+
+    def __init__(self, under_way: Mapping[Job, AsyncResult[dict[str, Any]]], seconds: float) -> None:
+        self._under_way, self._seconds = under_way, seconds
+
+    def take(self, cases: Iterable[int] | None = None) -> Iterator[tuple[Job, dict[str, Any]]]:
+        """Yield the jobs of some cases, or all, with their results, once they are there. A build that takes longer than
+        it may has the status ``build_timeout``."""
+        wanted = None if cases is None else frozenset(cases)
+        for job, one in self._under_way.items():
+            if wanted is None or job[0] in wanted:
+                try:  # all before it have ended, so that a worker has it
+                    yield job, one.get(self._seconds + _START_SECONDS)
+                except multiprocessing.TimeoutError:
+                    yield (
+                        job,
+                        {"config": job[1], "status": "build_timeout", "reason": f"no build after {self._seconds:g} s"},
+                    )
+
+
+@contextmanager
+def building(built: Built, jobs: Iterable[Job], device: str, seconds: float = BUILD_SECONDS) -> Iterator[_Builds]:
+    """Run ``built`` for each job in several processes, which leave the binaries in Triton's cache; they begin while
+    ``jobs`` still yields others. A build that takes longer than ``seconds`` costs a worker, which another one replaces.
+    """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max(min((os.cpu_count() or 1) - 1, len(jobs)), 1), mp_context=context) as pool:
-        under_way = {pool.submit(built, number, name, device): (number, name) for number, name in jobs}
-        for done in as_completed(under_way):
-            found[under_way[done]] = done.result()
-            print(json.dumps(done.result()), flush=True)
+    with context.Pool(max((os.cpu_count() or 1) - 1, 1)) as pool:  # an executor would break with its first worker
+        yield _Builds({job: pool.apply_async(_limited, (built, *job, device, seconds)) for job in jobs}, seconds)
+
+
+def _limited(built: Built, number: int, name: str, device: str, seconds: float) -> dict[str, Any]:
+    """Run ``built``; end the process by SIGALRM, as the compiler's own code allows no other end, after ``seconds``."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return built(number, name, device)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def build_ahead(built: Built, jobs: Sequence[Job], device: str) -> dict[Job, dict[str, Any]]:
+    """Run ``built`` for each job in several processes (:func:`building`), and wait for all. Returns its results."""
+    found: dict[Job, dict[str, Any]] = {}
+    with building(built, jobs, device) as builds:
+        for job, row in builds.take():
+            found[job] = row
+            print(json.dumps(row), flush=True)
     return found

@@ -12,7 +12,9 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 Job = tuple[int, str]  # the number of a case, and the name of a config
@@ -52,7 +54,7 @@ def measure_apart(
     of_all: frozenset[str],
     most_faults: int | None = None,
 ) -> None:
-    """Measure ``jobs`` in children started by ``command`` and the jobs as JSON; ``keep`` is called with each result.
+    """Measure ``jobs`` in children started by ``command`` and a file with them; ``keep`` is called with each result.
 
     ``seconds``: the longest that a child may be silent. ``of_all``: names that stand for all configs of a case: a fault
     during one of them ends the case. After ``most_faults`` no further child is started, and the remaining jobs are kept
@@ -61,7 +63,10 @@ def measure_apart(
     left, faults = list(jobs), 0
     while left and (most_faults is None or faults < most_faults):
         about: Job | None = None
-        with subprocess.Popen([*command, json.dumps(left)], stdout=subprocess.PIPE) as child:
+        with (
+            tempfile.NamedTemporaryFile("w", suffix=".json") as file,  # an argument of thousands of jobs is too long
+            subprocess.Popen([*command, _written(file, left)], stdout=subprocess.PIPE) as child,
+        ):
             for said in _lines(child, seconds):
                 if "about" in said:
                     about = _job(said["about"])
@@ -78,14 +83,20 @@ def measure_apart(
         keep(job, {"status": "left out", "reason": f"after {faults} faults"})
 
 
+def _written(file: Any, jobs: Sequence[Job]) -> str:
+    json.dump(jobs, file)
+    file.flush()
+    return str(file.name)
+
+
 def measuring(module: str) -> list[str]:
-    """Return the command of the child that ``python -m module --measure JOBS`` is."""
+    """Return the command of the child that ``python -m module --measure FILE`` is."""
     return [sys.executable, "-m", module, "--measure"]
 
 
-def jobs_of(text: str) -> list[Job]:
-    """Parse the jobs that a child was given."""
-    return [_job(job) for job in json.loads(text)]
+def jobs_of(file: str) -> list[Job]:
+    """Read the jobs that a child was given."""
+    return [_job(job) for job in json.loads(Path(file).read_text())]
 
 
 def _job(pair: Sequence[Any]) -> Job:

@@ -10,7 +10,7 @@ from tileflow.target import target
 H200 = target("nvidia-h200")
 
 
-@pytest.mark.parametrize("name", ["depth_normals", "clip_by_unit", "viterbi", "quantise_groups"])
+@pytest.mark.parametrize("name", ["depth_normals", "clip_by_unit", "viterbi", "quantise_groups", "ising_sweep"])
 def test_neighbours_differ_in_one_launch_by_few_knobs(name: str) -> None:
     (case,) = (case for case in CASES if case.name == name)
     lowered = case.lowered(H200)

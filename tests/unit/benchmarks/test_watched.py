@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,8 +81,15 @@ def test_an_end_before_the_first_config_is_no_configs_fault() -> None:
         watch([(0, "fine")], "raise SystemExit(3)")
 
 
-def test_jobs_come_out_of_their_text() -> None:
-    assert jobs_of('[[2, "default"], [3, "wide"]]') == [(2, "default"), (3, "wide")]
+def test_jobs_come_out_of_their_file(tmp_path: Path) -> None:
+    (tmp_path / "jobs.json").write_text('[[2, "default"], [3, "wide"]]')
+    assert jobs_of(str(tmp_path / "jobs.json")) == [(2, "default"), (3, "wide")]
+
+
+def test_thousands_of_jobs_reach_the_child() -> None:
+    """Linux takes 128 KiB for one argument, which 480 kernels by 14 configs do not fit into."""
+    jobs = [(n, f"block:tx={n}, num_warps=8, and so on until the text is long") for n in range(4000)]
+    assert len(watch(jobs)) == len(jobs)
 
 
 def test_cases_are_chosen_by_words_of_their_names() -> None:
