@@ -8,6 +8,11 @@ By several GPUs, each with its share of a sample, and the best of three long sea
     CUDA_VISIBLE_DEVICES=I python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR/I --share I/4 --sample 20
         --seeds 3 --budget 120 --seconds 3600
 
+Where a run may not take that long, one for each seed, and their best afterwards:
+
+    python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR/seed1 --seed 1 --sample 8 --budget 120 --seconds 560
+    python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --pool DIR/seed0 DIR/seed1 DIR/seed2
+
 It runs from the repository's root. The kernels are those of ``tests/tile_testing/strangers``, without anything for the
 tuner in them. Each is called as it is and its result compared with plain torch; then a group of them is tuned with all
 defaults, and called again. DIR/strangers.json has a row per kernel with what the best config changes, the
@@ -38,6 +43,7 @@ from tileflow.runtime.table import Entry
 from tileflow.target import target
 
 DRY_DEVICE = "nvidia-h200"
+RESULT = "strangers.json"
 GROUP = 10  # kernels tuned at once, so that workers start once for all of them
 PER_CALL_S = 4.0  # seconds beyond the budget: references, races
 TOLERANCE = {
@@ -121,7 +127,7 @@ def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> lis
     wanted = [(some[name].kernel, args) for name, args in calls.items()]
     found: list[list[Entry | None]] = []
     try:
-        for seed in range(options.seeds):
+        for seed in range(options.seed, options.seed + options.seeds):
             tables = options.out / "tables" / str(seed)  # of its own: none begins with what another one found
             found.append(tileflow.tune(wanted, budget_s=options.budget, tables=tables, seed=seed, **dry))
     except Exception:  # nor must a group
@@ -178,6 +184,23 @@ def summary(rows: Iterable[Row]) -> Row:
     }
 
 
+def pooled(runs: Sequence[Sequence[Row]]) -> list[Row]:
+    """Return a row for each kernel of several runs: the one with the least ratio, and the ratios of all."""
+    by_kernel: dict[str, list[Row]] = {}
+    for row in (row for rows in runs for row in rows):
+        by_kernel.setdefault(row["kernel"], []).append(row)
+    found = []
+    for rows in by_kernel.values():
+        best = min(rows, key=lambda row: float(row.get("ratio", math.inf)))
+        found.append(best | {"of_seeds": [ratio for row in rows for ratio in row.get("of_seeds", [])]})
+    return found
+
+
+def _read(folder: Path) -> list[Row]:
+    rows: list[Row] = json.loads((folder / RESULT).read_text())["rows"]
+    return rows
+
+
 def main() -> int:
     """Run all kernels. Exit code 1 where one failed or was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -186,6 +209,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=240.0, help="after which no further group begins")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of tuning for each")
     parser.add_argument("--seeds", type=int, default=1, help="searches of each kernel, of which the best one counts")
+    parser.add_argument("--seed", type=int, default=0, help="of the first search")
+    parser.add_argument("--pool", type=Path, nargs="+", default=[], help="only: take the best of these runs' folders")
     parser.add_argument("--sample", type=int, default=0, help="so many kernels, the same in each run; all of them by 0")
     parser.add_argument(
         "--share", default="0/1", help="of so many processes, this one's kernels: 1/4 for the second of 4"
@@ -194,6 +219,8 @@ def main() -> int:
     options = parser.parse_args()
     options.out = options.out.absolute()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.pool:
+        return _report(options.out, pooled([_read(folder) for folder in options.pool]))
     os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # ignore what was tuned here before
     words = [word for word in options.only.split(";") if word]
     some = {name: one for name, one in load_kernels().items() if not words or any(word in name for word in words)}
@@ -214,7 +241,11 @@ def main() -> int:
             continue
         rows += group({name: some[name] for name in chosen}, options, "cpu" if options.dry_run else "cuda")
         _write(options.out, rows)
-    _write(options.out, rows)
+    return _report(options.out, rows)
+
+
+def _report(out: Path, rows: list[Row]) -> int:
+    _write(out, rows)
     print(json.dumps(summary(rows), indent=1))
     return int(bool(summary(rows)["bad"]))
 
@@ -227,7 +258,7 @@ def _safely(name: str, one: Any) -> Row:
 
 
 def _write(out: Path, rows: list[Row]) -> None:
-    (out / "strangers.json").write_text(json.dumps({"summary": summary(rows), "rows": rows}, indent=1))
+    (out / RESULT).write_text(json.dumps({"summary": summary(rows), "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+"""Kernels of others: the best of several runs' searches."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tileflow_benchmarks.tuning.unseen_kernels import pooled, summary
+
+
+def row(kernel: str, *ratios: float, **more: Any) -> dict[str, Any]:
+    known = {"ratio": min(ratios)} if ratios else {"status": "no config works"}
+    return {"kernel": kernel, "status": "ok", "of_seeds": list(ratios)} | known | more
+
+
+RUNS = ([row("dtw", 0.9), row("nms", 0.8)], [row("nms", 0.7), row("dtw", 0.95)], [row("dtw"), row("viterbi", 1.0)])
+
+
+def test_each_kernel_has_the_best_of_all_its_searches() -> None:
+    found = {one["kernel"]: one for one in pooled(RUNS)}
+    assert {name: one["ratio"] for name, one in found.items()} == {"dtw": 0.9, "nms": 0.7, "viterbi": 1.0}
+    assert found["dtw"]["of_seeds"] == [0.9, 0.95] and found["nms"]["of_seeds"] == [0.8, 0.7]
+
+
+def test_the_pool_of_folders_is_reported(tmp_path: Path) -> None:
+    for n, rows in enumerate(RUNS):
+        (tmp_path / str(n)).mkdir()
+        (tmp_path / str(n) / "strangers.json").write_text(json.dumps({"rows": rows}))
+    command = [sys.executable, "-m", "tileflow_benchmarks.tuning.unseen_kernels", "--out", str(tmp_path), "--pool"]
+    done = subprocess.run(
+        [*command, *(str(tmp_path / str(n)) for n in range(3))], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == json.loads(json.dumps(summary(pooled(RUNS))))
+    assert json.loads((tmp_path / "strangers.json").read_text())["summary"]["worst"] == ["nms", pytest.approx(0.7)]
