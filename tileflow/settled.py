@@ -1,4 +1,4 @@
-"""The default config as a call runs it: the heuristic's, unless its binary says that registers or caches do not hold it.
+"""The default config as a call runs it: the heuristic's, unless its binary says that registers or caches hold less.
 
 What a thread holds is known once the assembler has dealt out registers, not before. A default that spills took up to 29
 times the best config's time (docs/explanations/defaults.md#defaults-that-spill), so that its neighbours that hold less

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..config import Choice
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, site_of
-from ..ir.graph import KernelIR, Op
+from ..ir.graph import CUT, KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.pressure import beside_products
 from ..ir.types import Value, itemsize
@@ -22,7 +22,7 @@ from .few_rows import FEWEST_ROWS, LONG, few_rows_config
 from .full_precision import precise_config
 from .operands import boxes_config, comes_by_element, gathers, loaded_operands, operands_of
 from .output_blocks import HALF_OF_REGISTERS, MOST_WARPS, Shapes, in_registers, output_block, sides_of
-from .sizes import pow2, programs, register_elements, symbol, times
+from .sizes import chosen_sizes, pow2, programs, register_elements, symbol, times
 from .streaming import extent_length
 
 FEW_ROWS = 64  # of a product that only streams its right operand (:mod:`few_rows`)
@@ -32,6 +32,8 @@ COMPUTED: Shapes = ((256, 64, 4), (128, 64, 4))
 # small enough for two blocks a multiprocessor: one unpacks while the other multiplies
 TURNED: Shapes = ((128, 128, 8), (128, 64, 4))
 LEAST_STAGES = 3  # of operands, for a program to walk over tiles
+SEVERAL = 2  # programs that share a multiprocessor in place of one that walks
+SUMS_OF_SEVERAL = 64  # registers of a thread, half of what two such programs of eight warps leave it
 
 
 def lone_config(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, Choice]:
@@ -81,6 +83,7 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
         wanted |= _halves(ir)
     walks = programs(ir, wanted) > target.sm_count and not turned  # transposed products are slower so
+    walks = walks and not _several_fit(ir, op, wanted, target)
     if walks and boxes_config(ir, target) and _has_stages_beside_stores(ir, wanted, target):
         wanted |= _persistent(ir)
         # one loop has the sums of a tile and of the next, which leaves no registers for other products or for addresses
@@ -127,8 +130,27 @@ def _has_stages_beside_stores(ir: KernelIR, wanted: Mapping[str, Choice], target
     loads and stores behind the products meanwhile: loads take it for their boxes, or to get into a product's layout.
     Tiles of 64 rows and of 512 columns, the group of a norm, have two stages so, and three where each program has one
     tile: 177 and 113 us for 1024 x 8192 x 4096 in bfloat16 (H100, 2026-11-24)."""
-    sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
-    sizes |= {name: choice for name, choice in wanted.items() if name in sizes and isinstance(choice, int)}
+    return _shared_bytes(ir, wanted, LEAST_STAGES) <= target.smem_per_block
+
+
+def _several_fit(ir: KernelIR, op: Op, wanted: Mapping[str, Choice], target: Target) -> bool:
+    """Whether a multiprocessor holds two programs or more, of products whose author has the inner dimension whole:
+    while one of them loads, another multiplies. Walking, four kernels of others took 1.1 to 1.9 times as long, as
+    hashes by 32 planes (183 us and 95; H100, 2026-11-28; docs/explanations/defaults.md)."""
+    if (inner := symbol(operands_of(op)[0].dims[-1])) and not inner.startswith(CUT):
+        return False
+    sizes = chosen_sizes(ir, wanted)
+    warps = wanted[NUM_WARPS.name(ir)]
+    assert isinstance(warps, int)
+    sums = sum(register_elements(one.output, sizes) for one in ir.walk() if one.kind is OpKind.DOT)
+    has_loop = any(one.kind is OpKind.FOR for one in ir.walk())
+    shared = _shared_bytes(ir, wanted, LEAST_STAGES if has_loop else 1)
+    return sums <= SUMS_OF_SEVERAL * warps * target.warp_size and SEVERAL * shared <= target.smem_per_block
+
+
+def _shared_bytes(ir: KernelIR, wanted: Mapping[str, Choice], stages: int) -> int:
+    """Bytes of shared memory of so many stages of operands, of what is loaded beside them, and of what is stored."""
+    sizes = chosen_sizes(ir, wanted)
     halved = subtilable(ir)
     stored = sum(
         register_elements(value, sizes)
@@ -141,7 +163,7 @@ def _has_stages_beside_stores(ir: KernelIR, wanted: Mapping[str, Choice], target
     loaded = [op.output for op in ir.body.ops if op.kind is OpKind.LOAD and op.output not in operands]
     beside = max((register_elements(v, sizes) * itemsize(v.type.dtype) for v in loaded), default=0)
     staged = sum(register_elements(v, sizes) * itemsize(v.type.dtype) for v in operands)
-    return LEAST_STAGES * staged + stored + beside <= target.smem_per_block
+    return stages * staged + stored + beside
 
 
 def _halves(ir: KernelIR) -> dict[str, Choice]:
