@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..config import Choice
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
+from ..passes.transpose import is_loaded
 from ..space.knobs import GROUP, MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION
 from ..space.precisions import parts_of_product
 from ..target import Target
 from .by_element import FEW_TURNS, deep_by_element
 from .operands import boxes_config, comes_by_element, contiguous_along, needs_box, operands_of
 from .output_blocks import HALF_OF_REGISTERS, MOST_SUMS, Shapes, in_registers, output_block, sides_of
-from .sizes import symbol, times
+from .sizes import chosen_sizes, programs, register_elements, symbol, times
 
 # by multiply-adds: where the inner dimension is cut into blocks, and where it is whole
 PRECISE: Shapes = ((128, 128, 8), (128, 64, 8), (64, 64, 4))
@@ -25,6 +28,8 @@ PARTS_INNER = 32
 # where a program holds more sums than those have registers for: other products', or whole rows of the result
 MANY_SUMS_IN_PARTS: Shapes = ((64, 64, 8), (32, 64, 8), (16, 64, 8))
 MOST_SUMS_IN_PARTS = 96  # registers of a thread: beside 64, operands that are split take another 146
+SMALL_TILE = 64 * 64  # sums of a program, of which a multiprocessor holds
+SEVERAL = 2
 PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)  # where the right operand comes an element at a time
 
 
@@ -56,7 +61,7 @@ def precise_config(
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, inner), strict=True)}
     wanted[NUM_WARPS.name(ir)] = warps
-    wanted[NUM_STAGES.name(ir)] = 1 if by_element else 3
+    wanted[NUM_STAGES.name(ir)] = 1 if by_element or _is_made_beside(ir, op, parts, wanted, target) else 3
     wanted[GROUP.name(ir)] = 8
     if is_whole:  # else the assembler may load all operands at once, and then gives up
         wanted[MAXNREG.name(ir)] = HALF_OF_REGISTERS
@@ -64,6 +69,16 @@ def precise_config(
         wanted |= _all_in_parts(ir, target)
     boxes = parts == "tf32x3" or (parts and any(needs_box(ir, v, target) for v in (a, b)))
     return wanted | (boxes_config(ir, target) if boxes and not by_element else {})
+
+
+def _is_made_beside(ir: KernelIR, op: Op, parts: str, wanted: Mapping[str, Choice], target: Target) -> bool:
+    """Whether an operand in six parts is computed from what is loaded, by small tiles of which a multiprocessor holds
+    several: what one makes of its loads, another multiplies meanwhile, and stages would take the room of a third. With
+    one stage for three a covariance takes 449 us (657), attention without queries 461 (622), states of chunks 782 (960;
+    H100, by hand, 2026-11-28); tiles of 128 x 128, one a multiprocessor, took up to 1.15 times as long."""
+    is_made = parts == "bf16x6" and not all(is_loaded(v, ir.definitions) for v in operands_of(op))
+    sums = register_elements(op.output, chosen_sizes(ir, wanted))
+    return is_made and sums <= SMALL_TILE and programs(ir, wanted) >= SEVERAL * target.sm_count
 
 
 def _all_in_parts(ir: KernelIR, target: Target) -> dict[str, Choice]:
