@@ -22,7 +22,9 @@ EXCHANGES = 4  # from which on fewer warps are faster
 IN_A_LANE = 8  # elements that a lane reduces itself
 MOST_LIVE = 4  # tiles in two warps' registers
 MOST_LIVE_ROWS = 5  # beside which a warp is alone with its rows
+MOST_LIVE_UNSTORED = 6  # where no row is stored
 LONG_ROW = 60  # elements
+CHOSEN = 4  # halves or quarters of a row, of which one is chosen by a sum
 LEAST_OF_A_LANE = 16  # elements of a program that is one warp
 SHORT_COLUMN = 128  # elements
 ROUND_OF_A_LANE = 64  # elements of the tiles that a warp alone reduces in each turn
@@ -58,11 +60,14 @@ def row_warp_config(
     each lane holds as much, and no row waits for another's warps. Of 60 kernels that exchange (H100, by hand,
     2026-11-26) 13 such ones took 0.26 to 1.03 of the time: maxima of groups of 128 761 and 199 us, deltas of 128
     summed up 271 and 70, reads of 151 qualities 3133 and 1655; what sums over rows, too, took up to 6.9 times as long.
-    Empty for others."""
-    if warps != WARPS or live > MOST_LIVE_ROWS or not _is_busy(ir, sizes, target):
+    Since then (2026-11-28) rows of which halves are chosen: Fourier transforms of 1024 53.5 ms by four warps and 12.8
+    by one; and six tiles where no row is stored: gains of loudspeakers 110 us and 43, while survival curves, which
+    are, took 157 and 196. Empty for others."""
+    most = MOST_LIVE_ROWS if _stores_rows(ir) else MOST_LIVE_UNSTORED
+    if warps != WARPS or live > most or not _is_busy(ir, sizes, target):
         return {}
     widest, now = max(((s, sizes.get(s, 1)) for s in _row_blocks(ir)), key=lambda its: its[1], default=("", 1))
-    if now < WARPS:
+    if now < FEW:
         return {}
     others = max(_elements(ir, sizes, v) for op in ir.walk() for v in op.outputs) // now
     least = pow2(-(-LEAST_OF_A_LANE * target.warp_size // others))
@@ -128,12 +133,21 @@ def _row_blocks(ir: KernelIR) -> set[str]:
     for op in ir.walk():
         if op.kind not in _COLLECTIVE or not op.values:
             continue
-        *outer, dim = op.values[0].dims
-        if AxisAttrs.of(op).axis < len(outer) or not dim.extent.symbols() <= ir.hints.keys():
+        axis = AxisAttrs.of(op).axis
+        outer, (dim, *behind) = op.values[0].dims[:axis], op.values[0].dims[axis:]
+        is_whole = all(d.extent.symbols() <= ir.hints.keys() for d in (dim, *behind))
+        if not is_whole or (behind and ir.hint(dim.extent) > CHOSEN):
             return set()
-        longest = max(longest, ir.hint(dim.extent))
+        longest = max(longest, prod(ir.hint(d.extent) for d in (dim, *behind)))
         found |= {s for d in outer for s in d.extent.symbols() - ir.hints.keys()}
     return found if longest >= LONG_ROW else set()
+
+
+def _stores_rows(ir: KernelIR) -> bool:
+    """Whether a program stores whole rows as it holds them: by one warp, lines at a time, beside all that it keeps."""
+    stored = [op.inputs[0] for op in ir.walk() if op.kind is OpKind.STORE]
+    lasts = [value.dims[-1].extent for value in stored if isinstance(value, Value) and len(value.dims) > 1]
+    return any(extent.symbols() <= ir.hints.keys() and ir.hint(extent) >= LONG_ROW for extent in lasts)
 
 
 def _is_busy(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> bool:

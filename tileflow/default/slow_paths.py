@@ -29,7 +29,7 @@ def slow_path_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target)
     2026-11-27; docs/explanations/defaults.md); one in float64, of half as many, 0.62. ``wanted``: the blocks and warps
     without this rule."""
     warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
-    if target.vendor != "nvidia" or not isinstance(warps, int) or 2 * warps > MOST_WARPS:
+    if target.vendor != "nvidia" or not isinstance(warps, int) or not 1 < warps <= MOST_WARPS // 2:
         return {}
     lanes = warps * target.warp_size
     return {NUM_WARPS.name(ir): 2 * warps} if _registers(ir, wanted) >= MANY * lanes else {}

@@ -20,17 +20,20 @@ from .small_tiles import held_elements
 
 LANE_ELEMENTS = 64  # of a tile that turns exchange
 LANE_LOADS = 16  # of one that a program loads, sums and stores
+LONE = 2  # warps that one does the work of, without a barrier
 RESIDENT = 2  # programs of a scheduler: one computes while the other waits
 
 
 def whole_tile_warps(ir: KernelIR, target: Target, warps: int) -> dict[str, Choice]:
     """The warps of a region without blocks whose lanes exchange what they hold; empty for others. ``warps``: for moving
-    bytes, which where no loop has exchanges are the most."""
+    bytes, which where no loop has exchanges are the most. In place of two warps there is one: rows of a tensor train
+    took 498 us by two and 163 by one, lengths of runs 160 and 168 (H100, by hand, 2026-11-28)."""
     if not _exchanges(ir.body):
         return {}
     held = held_elements(ir)
     in_turns = any(_exchanges(region) for op in ir.walk() if op.kind is OpKind.FOR for region in op.regions)
     fewest = max(held // ((LANE_ELEMENTS if in_turns else LANE_LOADS) * target.warp_size), 1)
+    fewest = 1 if fewest <= LONE else fewest
     while fewest * target.warp_size < held and fewest * programs(ir, {}) < RESIDENT * SCHEDULERS * target.sm_count:
         fewest *= 2
     return {NUM_WARPS.name(ir): min(fewest, 1024 // target.warp_size) if in_turns else min(fewest, warps)}
