@@ -16,6 +16,7 @@ H200 = target("nvidia-h200")
 @pytest.mark.parametrize(
     ("name", "warps"),
     [
+        ("tensor_train_embedding", 1),  # 1024 elements by two sums: two warps took three times as long
         ("adam_8bit", 1),  # 256 elements, two sums
         ("jpeg_blocks", 1),  # products of 8 x 8
         ("chosen_block_attention", 1),  # of 16 rows
@@ -42,7 +43,7 @@ def softmax_rows(x):
     return out
 
 
-@pytest.mark.parametrize(("columns", "warps"), [(256, 1), (1024, 2), (4096, 4)])
+@pytest.mark.parametrize(("columns", "warps"), [(256, 1), (1024, 1), (4096, 4)])
 def test_a_short_row_is_one_warp(columns: int, warps: int) -> None:
     x = torch.empty(1 << 16, columns, device="meta")
     assert softmax_rows.lower((x,), H200).default["num_warps"] == warps
