@@ -1,10 +1,9 @@
-"""The default config as a call runs it: the heuristic's, unless its binary says that registers or caches hold less.
+"""The default config as a call runs it: another than the heuristic's where its binary spills, or its code is long.
 
 What a thread holds is known once the assembler has dealt out registers, not before. A default that spills took up to 29
 times the best config's time (docs/explanations/defaults.md#defaults-that-spill), so that its neighbours that hold less
-are built, and the one that spills least takes its place. One whose instructions are more than their cache holds gives
-its place to a neighbour that has as much less of them as it has elements. Nothing is measured. A process remembers what
-it found.
+are built, and the one that spills least takes its place. One with more instructions than a multiprocessor keeps gives
+its place to a neighbour with about half of them. Nothing is measured. A process remembers what it found.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ SPILLS_BESIDE_PRODUCTS = 112  # the same with products, whose smaller blocks loa
 ROOMY = 128  # registers of a thread with which the search for another config ends
 WORTH = 4  # how many times less a neighbour spills that takes the default's place
 MOST_BUILDS = 6  # of each launch
-LONG_CODE = 8192  # instructions of 16 bytes: 128 KiB, as large as the cache that a multiprocessor has for them
-SHORTER = 0.6  # of them: a neighbour with half as many elements a lane, of which all code is
+LONG_CODE = 8192  # instructions of PTX: 128 KiB at 16 bytes each, a multiprocessor's cache on Volta (arXiv:1804.06826)
+SHORTER = 0.6  # the share of them that a neighbour has at most: half the elements a lane, whose code most of it is
 _MOST_SETTLED = 4_096
 
 _log = logging.getLogger("tileflow")
@@ -95,8 +94,8 @@ def _lighter(lowered: Lowered, config: Config, region: int, resources_of: Resour
 
 
 def _shorter(lowered: Lowered, config: Config, region: int, resources_of: Resourced, longest: int) -> Config:
-    """The first neighbour with much fewer instructions than ``longest``, those of the config. Seven kernels of others
-    take 0.35 to 1.16 of their time so, 0.72 in the mean (H100, 2026-11-28; docs/explanations/defaults.md)."""
+    """The first neighbour with much fewer instructions than ``longest``, those of the config. Six kernels of others
+    take 0.61 to 1.16 of their time so, 0.85 in the mean (H100, 2026-11-28; docs/explanations/defaults.md)."""
     for near, taken in _neighbours(lowered, config, region, resources_of):
         if _weight(taken, SPILLS) <= _LIGHT and _instructions(taken) <= SHORTER * longest:
             _log.info("%s: the default has %d instructions: %s runs instead", lowered.problem.key, longest, near)

@@ -6,6 +6,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -72,7 +73,7 @@ class Comparison:
         if options.measure:
             self.measure(jobs_of(options.measure))
             return 0
-        device, numbers = device_of(options.dry_run), chosen(self.cases, options.only)[options.first :: options.of]
+        device, numbers = device_of(options.dry_run), chosen(self.cases, options.only)[options.share]
         rows = _Rows(options.out / self.result, {n: self.cases[n].name for n in numbers})
         at_once, command = self.at_once or max(len(numbers), 1), measuring(self.module)
         jobs = ((n, name) for n in numbers for name in self.configs(n, device))
@@ -95,13 +96,14 @@ class Comparison:
         parser.add_argument("--out", type=Path, help=f"folder for {self.result}")
         parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
         parser.add_argument("--seconds", type=float, default=self.seconds, help="the longest that a config may take")
-        parser.add_argument("--share", default="0/1", help="of so many processes, this one's cases: 1/4 for the second")
+        parser.add_argument(
+            "--share", type=share, default="0/1", help="of so many processes, this one's cases: 1/4 for the second of 4"
+        )
         parser.add_argument("--dry-run", action="store_true", help=f"build for {DRY_DEVICE}; needs no GPU")
         parser.add_argument("--measure", help=argparse.SUPPRESS)
         options = parser.parse_args()
         if options.out is None and not options.measure:
             parser.error("--out is needed")
-        options.first, options.of = map(int, options.share.split("/"))
         return options
 
 
@@ -190,6 +192,14 @@ def _lowered(case: KernelCase, device: Target) -> Lowered:
 def device_of(is_dry: bool) -> Target:
     """Return the device class of this machine's GPU, or the one that a dry run builds for."""
     return target(DRY_DEVICE) if is_dry else target(identity().device_class)
+
+
+def share(text: str) -> slice:
+    """Parse ``1/4``, the second of four processes, as the slice of all cases that is its own."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not int(found[1]) < int(found[2]):
+        raise argparse.ArgumentTypeError(f"a share is I/N, from 0/N to N-1/N, not {text!r}")
+    return slice(int(found[1]), None, int(found[2]))
 
 
 def chosen(cases: Sequence[NamedCase], only: str) -> list[int]:

@@ -42,6 +42,8 @@ from tileflow.runtime.argtree import tensors
 from tileflow.runtime.table import Entry
 from tileflow.target import target
 
+from ..ratios.command import share
+
 DRY_DEVICE = "nvidia-h200"
 RESULT = "strangers.json"
 GROUP = 10  # kernels tuned at once, so that workers start once for all of them
@@ -213,7 +215,7 @@ def main() -> int:
     parser.add_argument("--pool", type=Path, nargs="+", default=[], help="only: take the best of these runs' folders")
     parser.add_argument("--sample", type=int, default=0, help="so many kernels, the same in each run; all of them by 0")
     parser.add_argument(
-        "--share", default="0/1", help="of so many processes, this one's kernels: 1/4 for the second of 4"
+        "--share", type=share, default="0/1", help="of so many processes, this one's kernels: 1/4 for the second of 4"
     )
     parser.add_argument("--dry-run", action="store_true", help=f"model two, build the rest, for {DRY_DEVICE}")
     options = parser.parse_args()
@@ -228,8 +230,7 @@ def main() -> int:
     names = sorted(some)
     if options.sample:
         names = sorted(random.Random(0).sample(names, min(options.sample, len(names))))
-    which, processes = map(int, options.share.split("/"))
-    names = names[which::processes]
+    names = names[options.share]
     if options.dry_run:
         names, built = names[:2], names[2:]
         rows += [_safely(name, some[name]) for name in built]
