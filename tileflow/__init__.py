@@ -9,13 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Kernel, interpret, kernel, load_kernel, tune
+    from .api import Kernel, kernel, load_kernel
     from .autograd import differentiable
     from .config import Config
     from .derive.kernel import derive_backward
+    from .interpreting import interpret
     from .programs import load_operators, saved_operators
     from .runtime.recording import record
     from .target import Target
+    from .tuning import tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,10 +37,10 @@ __all__ = [
 
 _HOMES = {
     "Kernel": "api",
-    "interpret": "api",
+    "interpret": "interpreting",
     "kernel": "api",
     "load_kernel": "api",
-    "tune": "api",
+    "tune": "tuning",
     "differentiable": "autograd",
     "Config": "config",
     "derive_backward": "derive.kernel",

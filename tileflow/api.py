@@ -13,7 +13,6 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from functools import cache, cached_property, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
+from .interpreting import interpretations, interpreted_config, interpreting
 from .runtime.ambient import without_autocast
 from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.bounded import BoundedCache
@@ -43,6 +43,7 @@ from .runtime.to_meta import ToMeta
 from .serve import ANY_TARGET, Call, plan
 from .target import Target, target
 from .tolerances import UNSAID, Tolerances
+from .tuning import refuse_unknown_options, tune
 
 if TYPE_CHECKING:
     from .emit.source import TritonSource
@@ -50,13 +51,8 @@ if TYPE_CHECKING:
     from .lowered import Lowered
     from .operators import Rule
 
-# the last one is for tests and other dialects
-TUNE_OPTIONS = ("budget_s", "tables", "out", "device_class", "strategy", "seed", "by_value", "tools")
-
 _log = logging.getLogger("tileflow")
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
-_interpreting: ContextVar[Mapping[str, Choice] | None] = ContextVar("tileflow_interpreting", default=None)
-_interpretations = [0]  # that are open in any thread: none, mostly, and then no call asks further
 
 
 def kernel(
@@ -202,7 +198,7 @@ class Kernel:
         if recorders:
             self.note_call(args, kwargs)
         cache = self.cache
-        if _interpretations[0] and _interpreting.get() is not None:
+        if interpretations[0] and interpreting():
             return self._interpreted(args, kwargs)
         try:
             for form in cache.named if kwargs else cache.plain:
@@ -231,7 +227,7 @@ class Kernel:
         self.refuse_grad(tensors((*args, *kwargs.values())))
         if _device_of(args, kwargs).type == "meta":  # there are no values to look at
             return self.host.run(Shapes(), *args, **kwargs)
-        return self.run_eagerly(*args, config=_interpreting.get(), **kwargs)
+        return self.run_eagerly(*args, config=interpreted_config.get(), **kwargs)
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Attempt | Direct]:
         """What may serve a call, in order: see :mod:`tileflow.serve`. Raises CallError where the call is refused."""
@@ -488,49 +484,13 @@ class Kernel:
         """
         given = {name: value for name, value in options.items() if name in self.host.signature.parameters}
         rest = {name: value for name, value in options.items() if name not in given}
-        _refuse_unknown_options(rest, f"{self.name}.tune", self.host.signature.parameters)
+        refuse_unknown_options(rest, f"{self.name}.tune", self.host.signature.parameters)
         (row,) = tune([(self, args, given)], **rest)
         return row
 
     def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """A call's arguments by position, defaults filled in. Raises CallError where the kernel does not take them."""
         return bound_call(self.host.signature, self.name, args, kwargs).args
-
-
-def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
-    """Search for the best configs of several calls at once: ``(kernel, args)`` or ``(kernel, args, kwargs)`` each.
-
-    ``budget_s=60.0``: seconds for each. ``tables``: the folder for the rows, the user's own where not given (see
-    :mod:`tileflow.runtime.user_tables`). ``out``: where to keep the journal and a report as well. ``device_class``: of
-    another card than the tensors': the cost model stands in for one that is not at hand. ``strategy``, ``seed``: of the
-    search. ``by_value=False``: whether workers are given floats as they are, also where they take more than 64 MiB.
-    Returns a row for each call, None where no config works. The search is in the ``tune`` extra
-    (``pip install tileflow[tune]``), which this package does not import. Raises CallError and SpecError.
-    """
-    _refuse_unknown_options(options, "tileflow.tune")
-    try:
-        if "tools" not in options:  # whose workers have begun
-            importlib.import_module("tileflow_experiments.begin").begin()
-        search = importlib.import_module("tileflow_experiments.tune")
-    except ModuleNotFoundError as error:
-        raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
-    rows: list[Any] = search.tune_calls(calls, **options)
-    return rows
-
-
-def _refuse_unknown_options(options: Iterable[str], where: str, parameters: Iterable[str] = ()) -> None:
-    """Raises CallError for an option that :func:`tune` lacks. ``parameters``: keywords that are the call's."""
-    for name in options:
-        if name not in TUNE_OPTIONS:
-            near = difflib.get_close_matches(name, (*TUNE_OPTIONS, *parameters), n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            own = f"; arguments of the call: {', '.join(parameters)}" if parameters else ""
-            raise CallError(
-                "a keyword of tune must be one of its options" + (", or a parameter of the kernel" if own else ""),
-                got=f"{name}=",
-                where=where,
-                hint=f"{hint}options: {', '.join(o for o in TUNE_OPTIONS if o != 'tools')}{own}",
-            )
 
 
 def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:
@@ -617,23 +577,6 @@ def load_kernel(ref: str) -> Kernel:
         raise SpecError("arguments are named behind .backward", got=ref, hint=f"{found.name}.backward({wanted})")
     chosen: Kernel = found.of(*wanted.split("+"))
     return chosen
-
-
-@contextlib.contextmanager
-def interpret(config: Mapping[str, Choice] | None = None) -> Iterator[None]:
-    """Inside, kernels run as plain Python over real tiles, with ``config``'s block sizes where it names them."""
-    token = _interpreting.set(config or {})
-    _interpretations[0] += 1
-    try:
-        yield
-    finally:
-        _interpretations[0] -= 1
-        _interpreting.reset(token)
-
-
-def interpreting() -> bool:
-    """Whether the calls of this thread stand inside :func:`interpret`."""
-    return _interpreting.get() is not None
 
 
 def _chosen(lowered: Lowered, config: Mapping[str, Choice] | Config | None) -> Config:

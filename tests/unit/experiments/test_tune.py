@@ -27,7 +27,6 @@ from tileflow_experiments.work import Tools
 import tileflow
 import tileflow.language as tfl
 from tileflow import runtime
-from tileflow.api import TUNE_OPTIONS
 from tileflow.compat import helion
 from tileflow.config import Config
 from tileflow.errors import CallError, ClusterError, KernelError, SpecError
@@ -36,6 +35,7 @@ from tileflow.measure.kernel import load
 from tileflow.measure.request import Limits
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.table import load_table
+from tileflow.tuning import TUNE_OPTIONS
 
 GPU = "nvidia-h200"
 

@@ -14,11 +14,13 @@ import torch
 from ... import api
 from ...build import compat
 from ...errors import CallError, ConfigError, VariantError
+from ...interpreting import interpreting
 from ...runtime.argtree import tensors
 from ...runtime.describe import device_class
 from ...runtime.keys import call_key
 from ...runtime.recording import recorders
 from ...target import Target, target
+from ...tuning import tune
 from . import notes
 from .autotuner import Search
 from .config import Config
@@ -116,7 +118,7 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel under the config of this kind of call; what it reads may make the call begin once again."""
-        if torch.compiler.is_dynamo_compiling() or api.interpreting():
+        if torch.compiler.is_dynamo_compiling() or interpreting():
             return self.__tileflow_kernel__(*args, **kwargs)
         if recorders:
             self.__tileflow_kernel__.note_call(args, kwargs)
@@ -299,7 +301,7 @@ class BoundKernel:
             from .translate import from_native
 
             budget = {"budget_s": self.settings.autotune_budget_seconds or 60.0}
-            (row,) = api.tune([(self._traced, self.kernel.normalize_args(*args))], **budget | options)
+            (row,) = tune([(self._traced, self.kernel.normalize_args(*args))], **budget | options)
             if row is None:
                 raise CallError(
                     "a kernel is tuned where one of its configs works", got="none does", where=self._traced.name
