@@ -1,4 +1,4 @@
-"""Output blocks of products by the waves of tiles over multiprocessors: what docs/explanations/defaults.md lists."""
+"""Output blocks of products by the waves of tiles over multiprocessors: what docs/explanations/default-products.md lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileflow.default.single_products import DIRECT
 from tileflow.target import Target, target
 
 H200, H20 = target("nvidia-h200"), target("nvidia-h20")
-PAGE = (ROOT / "docs/explanations/defaults.md").read_text()
+PAGE = (ROOT / "docs/explanations/default-products.md").read_text()
 BLOCK = r"(\d+) x (\d+), (\d+), (\d+), (\d+)"
 ROWS = re.findall(rf"^\| (\d+) x (\d+) \| {BLOCK} \| (?:the same|{BLOCK}) \|$", PAGE, flags=re.MULTILINE)
 
