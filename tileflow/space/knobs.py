@@ -123,7 +123,7 @@ CTAS = LaunchKnob(
     where="Hopper; rows of at least 16384, one a program, reduced in one piece (sums, products, extremes); no loops, "
     "not persistent",
     why="blocks of a cluster, each of which holds a part of a row; they exchange what they reduce by shared memory "
-    "([rows over clusters](../explanations/warp-specialisation.md#rows-over-clusters))",
+    "([rows over clusters](../explanations/clusters.md#rows-over-clusters))",
 )
 
 # ---- Loops -----------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ LOOP_CTAS = LoopKnob(
     "own, and none is unrolled or written out; not persistent; warp-specialised, one product of boxes",
     why="blocks of a cluster share the loops' turns and put together what they have by shared memory, where the grid "
     "alone leaves multiprocessors idle "
-    "([loops over clusters](../explanations/warp-specialisation.md#loops-over-clusters))",
+    "([loops over clusters](../explanations/clusters.md#loops-over-clusters))",
 )
 
 MULTI_BUFFER = LoopKnob(

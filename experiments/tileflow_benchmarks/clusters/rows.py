@@ -2,7 +2,7 @@
 
 ``python -m tileflow_benchmarks.clusters.rows``: a line for each way and number of blocks in a cluster: what failed, or
 registers, spilled bytes and the instructions of clusters in the PTX. A way that ends the compiler ends its own process.
-See docs/explanations/warp-specialisation.md, *Rows over clusters*.
+See docs/explanations/clusters.md.
 """
 
 # Triton's functions have no types.
