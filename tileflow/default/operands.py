@@ -1,6 +1,7 @@
 """How the operands of products come from memory: in boxes and vectors, or an element at a time.
 
-What goes an element at a time is no small matter (compiled for sm_90a by Triton 3.6; docs/explanations/default-products.md):
+What goes an element at a time is no small matter (compiled for sm_90a by Triton 3.6;
+docs/explanations/default-products.md):
 
 - No asynchronous copy moves fewer than four bytes. Elements of two go through registers, all of a turn's at once where
   the assembler finds registers for them, else a few at a time, each of which waits for memory. It finds fewest where

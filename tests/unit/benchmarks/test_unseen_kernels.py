@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileflow_benchmarks.tuning.unseen_kernels import pooled, summary
+from tileflow_benchmarks.tuning.unseen_kernels import pooled, sampled, summary
 
 
 def row(kernel: str, *ratios: float, **more: Any) -> dict[str, Any]:
@@ -36,3 +36,11 @@ def test_the_pool_of_folders_is_reported(tmp_path: Path) -> None:
     )
     assert json.loads(done.stdout) == json.loads(json.dumps(summary(pooled(RUNS))))
     assert json.loads((tmp_path / "strangers.json").read_text())["summary"]["worst"] == ["nms", pytest.approx(0.7)]
+
+
+def test_a_sample_keeps_its_kernels_where_others_come() -> None:
+    names = [f"kernel{n}" for n in range(200)]
+    before, after = sampled(names, 40), sampled([*names, "another"], 40)
+    assert len(before) == len(after) == 40 and before == sorted(before) and len(set(before) & set(after)) >= 39
+    assert sampled(names, 8) != names[:8] and set(sampled(names, 8)) < set(before)
+    assert sampled(names, 0) == sorted(names)

@@ -1,4 +1,4 @@
-"""Output blocks of products by the waves of tiles over multiprocessors: what docs/explanations/default-products.md lists."""
+"""Output blocks of products by the waves of tiles over multiprocessors: what default-products.md of the docs lists."""
 
 from __future__ import annotations
 
