@@ -21,6 +21,9 @@ from tile_testing.kernels.computed_kernels import (
 from tile_testing.kernels.schedule_kernels import (
     grouped_queries,
     inputs,
+    kept_inputs,
+    of_kept_keys,
+    of_kept_keys_reference,
     softmax_reference,
     windowed,
     windowed_reference,
@@ -120,6 +123,15 @@ def test_scores_that_load(card: Target) -> None:
     args = attention_scored.inputs(batch=2, heads=4, m=1000, n=700, d=128, device="cuda")
     call = specialised(attention_scored, args, card, 128, "static")
     verdict = check_call(call, args, make_reference(attention_scored.reference, args), repeats=5)
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize(("rows", "keys", "d"), [(64, 128, 64), (128, 128, 64), (128, 128, 128), (192, 64, 64)])
+def test_what_turns_load_for_their_keys(card: Target, rows: int, keys: int, d: int) -> None:
+    """Ahead of them where registers are enough; 1000 keys, the last of which are masked."""
+    args = kept_inputs(6, 1000, 1000, d, device="cuda")
+    call = specialised(of_kept_keys, args, card, keys, "static", **{"block:tile_m": rows})
+    verdict = check_call(call, args, make_reference(of_kept_keys_reference, args), repeats=20)
     assert verdict.ok, verdict.reason
 
 

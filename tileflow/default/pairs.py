@@ -43,6 +43,8 @@ SQUARES = ((64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  # the first of whi
 SQUARE_WARPS = (4, 8)  # of one, fewer where that is enough: a thread with more pairs loads less for each
 BUSY = 32  # warps of a multiprocessor whose loads hide one another; of 64 that it has room for
 LIVE_REGISTERS = 160  # of a thread, for what is there at once
+CARRIED = (32, 128)  # pairs that a warp hands from turn to turn
+LEAST_SIDE = 8
 KEPT = 8  # rows that a program keeps while it goes through all others
 KEPT_ELEMENTS = 64  # pairs a lane: each turn's extrema are across lanes, once for so many
 MOST_KEPT = 8  # values at a time beside which a lane has registers for them
@@ -70,6 +72,21 @@ def pair_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         for loop, turn, _ in loops:
             if kept := _summed_pairs(looped, loop, turn):
                 return _kept(looped, target, *kept)
+    return {}
+
+
+def carried_pair_config(ir: KernelIR, turns: Sequence[Block], target: Target) -> dict[str, Choice]:
+    """The square of a recurrence that hands on pairs of two of the grid's blocks, of which each turn loads the sides: a
+    lane keeps many pairs, since all that a turn does for a side is done once for the pairs beside it. 4096 x 8192
+    weights between cells that fire took 1620 us by rows of 1024, six turns ahead, 865 by 32 x 128 (H200, found by a
+    search, 2026-11-28). Empty for others."""
+    for turn in turns:
+        pair = next(_pairs(ir, tuple(walk(turn)), _grid(ir)), None)
+        if pair and any(block_symbols(ir, p) == frozenset(pair) for p in turn.params):
+            sides = {s: min(side, pow2(_length(ir, s))) for s, side in zip(pair, CARRIED, strict=True)}
+            while programs(ir, sides) < BUSY * target.sm_count and max(sides.values()) > LEAST_SIDE:
+                sides[max(sides, key=sides.__getitem__)] //= 2
+            return {**sides, NUM_WARPS.name(ir): 1, NUM_STAGES.name(ir): 1}
     return {}
 
 

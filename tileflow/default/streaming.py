@@ -25,7 +25,7 @@ from .columns import reduced_column_config, shared_column_config, tall_dims
 from .exchanges import column_config, exchange_config, lone_warp_config, rounds_config, row_warp_config
 from .gathers import gather_config, kept_place_config
 from .lanes import crossing_config, own_rows_config
-from .pairs import pair_config, pair_limits
+from .pairs import carried_pair_config, pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
 from .recurrences import carries_chunks, recurrence_config, recurrences, warps_that_fill
 from .shared_sums import shared_sum_config
@@ -128,8 +128,9 @@ def _of_its_loops(
 ) -> dict[str, Choice]:
     """The knobs that what a program repeats says, beside those ``wanted`` for moving bytes."""
     lone = {} if is_ragged else lone_warp_config(ir, sizes, target)
-    if recurrences(ir):
-        return recurrence_config(ir, sizes, target) | lone
+    if waiting := recurrences(ir):
+        turns = [loop.regions[0] for loop in waiting]
+        return (carried_pair_config(ir, turns, target) or recurrence_config(ir, sizes, target)) | lone
     if own_rows := own_rows_config(ir, target):
         return own_rows | lone
     if is_chunked:

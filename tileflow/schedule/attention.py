@@ -2,7 +2,8 @@
 arXiv:2407.08608).
 
 The producer streams keys and values. A turn of a consumer group issues this turn's scores together with the product of
-the turn before, and computes its exponentials while that product is under way. With ``ping_pong`` one group has the
+the turn before, and computes its exponentials while that product is under way. What it loads by pointers for the keys
+of a turn is on its way before they are waited for. With ``ping_pong`` one group has the
 matrix units while the other is at its exponentials.
 
 A program works on one tile, or walks over several: then the next tile's queries, keys and values are copied while this
@@ -55,7 +56,7 @@ NAMES = frozenset({
     "query", "key", "value", "out", "query_full", "query_empty", "start", "tile", "tiles", "band", "height", "plane",
     "key_full", "key_empty", "value_full", "value_empty", "order",
     "turns", "turn", "who", "scores", "weights", "operand", "sums", "result", "pid", "slot", "no_scores",
-    "scores_under_way", "sums_under_way", "consumer", "producer", "weigh", "weigh_full", "rescale",
+    "scores_under_way", "sums_under_way", "consumer", "producer", "ahead", "weigh", "weigh_full", "rescale",
     "narrow", "narrow_full", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "STAGES", "GROUPS", "ROWS", "BY_ROW", "AS_OPERAND",
@@ -67,7 +68,8 @@ class Shape:
     """What the schedule needs to know of a region. ``query``, ``key``, ``value``, ``out``: boxes, of which the queries'
     has a group's rows; ``out`` is None where the result goes by pointers. ``key_transposed``: keys lie row by row, as
     queries do, so that the product reads them with dimensions swapped; ``value_transposed``: the values lie so;
-    ``masked``: the parts of a turn that mask keys past the loop's end."""
+    ``masked``: the parts of a turn that mask keys past the loop's end; ``ahead``: whether a turn's vectors are loaded
+    before its products."""
 
     query: tuple[int, ...]
     key: tuple[int, ...]
@@ -78,6 +80,7 @@ class Shape:
     key_transposed: bool = True
     value_transposed: bool = False
     masked: frozenset[str] = frozenset()
+    ahead: bool = False
 
 
 def attention(shape: Shape, groups: int, stages: int, ping_pong: bool, walks: bool = False) -> Schedule:
@@ -181,8 +184,13 @@ def _sums(shape: Shape, turn: Turn, in_order: bool = False) -> Multiply:
     return Multiply("sums", "operand", values, adds=True, in_order=in_order)
 
 
+def _ahead(shape: Shape, turn: Turn) -> tuple[Step, ...]:
+    return (Compute("ahead", (), ("loaded",), turn),) if shape.ahead else ()
+
+
 def _weigh(shape: Shape, turn: Turn) -> Step:
-    part = Compute("weigh", ("scores", "carried"), ("weights", "carried", "factors"), turn)
+    reads = ("scores", "carried", *(("loaded",) if shape.ahead else ()))
+    part = Compute("weigh", reads, ("weights", "carried", "factors"), turn)
     return where_full(part, "weigh" in shape.masked)
 
 
@@ -202,6 +210,7 @@ def _turns(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
 def _first_turn(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
     comes, goes = _in_order(_FIRST) if takes_turns else ((), ())
     return (
+        *_ahead(shape, _FIRST),
         *comes,
         _there("key", _FIRST),
         _scores(shape, _FIRST, takes_turns),
@@ -220,6 +229,7 @@ def _later_turn(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
     assembler moves the exponentials behind that wait, and nothing is left to overlap."""
     comes, goes = _in_order(_THIS) if takes_turns else ((), ())
     return (
+        *_ahead(shape, _THIS),
         *comes,
         _there("key", _THIS),
         _scores(shape, _THIS, takes_turns),

@@ -8,7 +8,9 @@ The loop's turns are cut into parts, each of the author's own operations in the 
     narrow   the last conversions and masks of the weights, which only the second product reads
 
 Between turn ``t`` and ``t + 1`` a schedule may put the second product of ``t`` beside the first one of ``t + 1``, since
-``weigh`` and ``narrow`` read nothing of its result. What is not of this form is refused by name (:class:`Refusal`).
+``weigh`` and ``narrow`` read nothing of its result. What ``weigh`` loads for its keys, a number each, a schedule may
+load before the first product, which nothing of it waits for. What is not of this form is refused by name
+(:class:`Refusal`).
 """
 
 from __future__ import annotations
@@ -113,6 +115,30 @@ class Chained:
         made = set(results_of(self.weigh))
         return tuple(v for v in read_by((*self.rescale, *self.narrow)) if v in made and v != self.weights)
 
+    @property
+    def loaded(self) -> tuple[Value, ...]:
+        """The vectors over a turn's keys that ``weigh`` loads from places which follow from nothing that it computes of
+        the scores, nor from what turns carry: biases, scales, what masks are made of."""
+        waiting = {self.scores.output, *self.loop.regions[0].params}
+        for op in self.weigh:
+            if op.regions or not waiting.isdisjoint(op.values):
+                waiting.update(op.outputs)
+        loads = (op for op in self.weigh if op.kind is K.LOAD and op.output.dims == self.scores.output.dims[1:])
+        return tuple(op.output for op in loads if op.output not in waiting)
+
+    @property
+    def ahead(self) -> tuple[Op, ...]:
+        """Those operations of ``weigh`` that the loaded vectors need, their loads among them."""
+        return needed(self.weigh, set(self.loaded))
+
+    @property
+    def behind_ahead(self) -> tuple[Op, ...]:
+        """Those of ``weigh`` that are left where the vectors are loaded ahead."""
+        (body,) = self.loop.regions
+        carried = {v for v in body.results if isinstance(v, Value)}
+        left = tuple(op for op in self.weigh if op.kind is not K.LOAD or op.output not in self.loaded)
+        return needed(left, {self.weights, *self.factors, *carried})
+
 
 class Refused(Exception):
     """Raised while a structure is looked for: what the region lacks of it, and the op where that shows."""
@@ -206,18 +232,18 @@ def around(ir: KernelIR, loop: Op, boxes: Collection[Op]) -> tuple[tuple[Op, ...
     outside = in_front(ir, loop)
     behind = ir.body.ops[len(outside) + 1 :]
     inside = [op for op in loop.regions[0].ops if op.kind not in PRODUCTS]
-    before = _needed(outside, {*loop.values, *read_by(inside)})
+    before = needed(outside, {*loop.values, *read_by(inside)}, scalars=True)  # each role computes numbers for itself
     waiting = [op for op in outside if op not in before and op not in boxes]
     read = set(read_by((*waiting, *behind)))
     after = (op for op in outside if op in waiting or (op in boxes and op.output in read))
     return before, (*after, *behind)
 
 
-def _needed(ops: tuple[Op, ...], values: set[Value]) -> tuple[Op, ...]:
-    """The operations that ``values`` follow from, and the numbers, which every role computes for itself."""
+def needed(ops: tuple[Op, ...], values: Collection[Value], scalars: bool = False) -> tuple[Op, ...]:
+    """The operations that ``values`` follow from. ``scalars``: the numbers among them too, whoever reads them."""
     known, found = set(values), list[Op]()
     for op in reversed(ops):
-        if known & {*op.outputs} or is_scalar(op):
+        if known & {*op.outputs} or (scalars and is_scalar(op)):
             known |= {*read_by([op])}
             found.insert(0, op)
     return tuple(found)

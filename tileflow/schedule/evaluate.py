@@ -323,12 +323,17 @@ class Program(Streamed):
         sums = entry.pop(self._found.sums_at)
         return {"sums": sums, "carried": tuple(entry)}
 
+    def _ahead(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        env = self._run(self._found.ahead, self._outside[group], turn, group)
+        return {"loaded": tuple(env[v] for v in self._found.loaded)}
+
     def _weigh(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
         found = self._found
         params = (param for param, _, _ in found.carried)
         env = {**self._outside[group], found.scores.output: registers["scores"]}
         env |= dict(zip(params, registers["carried"], strict=True))
-        env = self._run(found.weigh, env, turn, group)
+        env |= dict(zip(found.loaded, registers.get("loaded", ()), strict="loaded" in registers))
+        env = self._run(found.behind_ahead if "loaded" in registers else found.weigh, env, turn, group)
         carried = tuple(self._value(result, env) for _, result, _ in found.carried)
         factors = tuple(env[v] for v in found.factors)
         return {"weights": env[found.weights], "carried": carried, "factors": factors}

@@ -47,6 +47,39 @@ def grouped_queries(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.
     return out
 
 
+@tileflow.kernel
+def of_kept_keys(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, decay: torch.Tensor, kept: torch.Tensor
+) -> torch.Tensor:
+    """Each turn loads two numbers for each of its keys: what it takes from their scores, and which of them count."""
+    heads, m, d = q.shape
+    out = torch.empty_like(q)
+    scale = LOG2_E / math.sqrt(d)
+    for head, tile_m in tfl.tile([heads, m], block_size=[1, None]):
+        query = q[head.begin, tile_m, :]
+        peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
+        acc = tfl.zeros([tile_m, d])
+        for tile_n in tfl.tile(k.size(1)):
+            scores = tfl.dot(query, k[head.begin, tile_n, :].T) - decay[head.begin, tile_n][None, :]
+            scores = torch.where(kept[tile_n][None, :] > 0, scores, float("-inf"))
+            peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
+        out[head.begin, tile_m, :] = acc / total[:, None]
+    return out
+
+
+def kept_inputs(heads: int, m: int, n: int, d: int, device: str = "cpu") -> Tensors:
+    """The first keys are kept, so that no row is empty after a turn."""
+    kept = (torch.rand(n, device=device) < 0.7).to(torch.int32).index_fill_(0, torch.arange(4, device=device), 1)
+    return *inputs(heads, m, n, d, device=device), 3 * torch.rand(heads, n, device=device), kept
+
+
+def of_kept_keys_reference(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, decay: torch.Tensor, kept: torch.Tensor
+) -> torch.Tensor:
+    scores = (q.float() @ k.float().mT - decay[:, None]) / math.sqrt(q.size(-1))
+    return (torch.softmax(scores.masked_fill(kept <= 0, -math.inf), -1) @ v.float()).to(q.dtype)
+
+
 WINDOW = 128
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tile_testing.gluon_text import advice
-from tile_testing.kernels.schedule_kernels import inputs, windowed
+from tile_testing.kernels.schedule_kernels import inputs, kept_inputs, of_kept_keys, windowed
 from tile_testing.ways import shortest_turns
 
 from examples.attention import attention, attention_backward, attention_backward_fused, attention_scored
@@ -217,6 +217,23 @@ def test_a_score_that_loads_compiles_by_pointers() -> None:
     lowered = attention_scored.lower(args, H200)
     source = lowered.emit(specialised(lowered, block_tile_m=128, block_tile_n=64))[0]
     assert "tl.load(" in role(source.text, "weigh") and "gl.set_auto_layout" in source.text
+    assert build(source, H200).resources.spills == 0
+
+
+@pytest.mark.parametrize(("rows", "keys", "is_ahead"), [(64, 128, True), (128, 128, True), (192, 64, False)])
+def test_what_turns_load_for_their_keys_is_on_its_way_before_these_are_there(
+    rows: int, keys: int, is_ahead: bool
+) -> None:
+    """The scores' product, and the wait for it, hide how long that takes. Three groups have no registers for it."""
+    args = tuple(a.to("meta") for a in kept_inputs(2, 384, 300, 64))
+    lowered = of_kept_keys.lower(args, H200)
+    source = lowered.emit(specialised(lowered, block_tile_m=rows, block_tile_n=keys))[0]
+    consumer = role(source.text, "consumer")
+    loads = role(source.text, "ahead" if is_ahead else "weigh").count("tl.load(")
+    assert loads == 2 and consumer.count("= ahead(") == (2 if is_ahead else 0)
+    if is_ahead:
+        first, later = (part.index("mbarrier.wait(key_full") for part in consumer.split("= ahead(")[1:])
+        assert first < later and "warpgroup_mma(" not in consumer.split("= ahead(")[1][:first]
     assert build(source, H200).resources.spills == 0
 
 

@@ -13,19 +13,22 @@ from tile_testing.kernels.schedule_kernels import (
     REFUSED,
     grouped_queries,
     inputs,
+    kept_inputs,
+    of_kept_keys,
+    of_kept_keys_reference,
     softmax_reference,
     windowed,
     windowed_reference,
 )
 
-from examples.attention import LOG2_E, attention, attention_backward
+from examples.attention import LOG2_E, attention, attention_backward, attention_scored
 from tileflow.api import Kernel
 from tileflow.explain import explain
 from tileflow.ir.graph import KernelIR
 from tileflow.kernels.flash import by_key_head
 from tileflow.schedule.attention import Shape
 from tileflow.schedule.attention import attention as attention_schedule
-from tileflow.schedule.chained import Chained, Refusal, find_chained
+from tileflow.schedule.chained import Chained, Refusal, find_chained, read_by
 from tileflow.schedule.evaluate import Program
 from tileflow.schedule.execute import NASTY, at_random, execute
 from tileflow.schedule.structure import find_structure
@@ -57,7 +60,8 @@ def run(
     *outer, m, d = tensors["q"].shape
     depth, ones = 1 << (d - 1).bit_length(), (1,) * len(outer)
     box, keys_box = (*ones, 64, depth), (*ones, keys, depth)
-    schedule = attention_schedule(Shape(box, keys_box, keys_box, 2, box, 2), groups, stages=2, ping_pong=True)
+    shape = Shape(box, keys_box, keys_box, 2, box, 2, ahead=bool(found.loaded))
+    schedule = attention_schedule(shape, groups, stages=2, ping_pong=True)
     nasty = list(NASTY.values())
     for number, (head, begin) in enumerate((h, b) for h in range(math.prod(outer)) for b in range(0, m, 64 * groups)):
         program = Program(ir, found, config, tensors, scalars, ONE_ROW | {"head": head, "tile_m": begin})
@@ -154,6 +158,32 @@ def test_a_sliding_window_of_capped_scores() -> None:
     scalars = {s.path: 1 / math.sqrt(64) for s in ir.scalars}
     run(ir, config, {"q": q, "k": k, "v": v, "out": out}, scalars, 64)
     torch.testing.assert_close(out.float(), windowed_reference(q, k, v).float(), atol=2e-2, rtol=2e-2)
+
+
+def test_what_turns_load_for_their_keys_is_loaded_ahead() -> None:
+    """Two vectors, of which neither waits for scores; 200 keys in blocks of 64, the last of which is masked."""
+    torch.manual_seed(0)
+    args = q, k, v, decay, kept = kept_inputs(2, 140, 200, 64)
+    ir, config = region(of_kept_keys, args, {"block:tile_m": 128, "block:tile_n": 64})
+    found = find_chained(ir)
+    assert isinstance(found, Chained) and len(found.loaded) == 2
+    left = {v for op in found.behind_ahead for v in op.outputs}
+    assert left.isdisjoint(found.loaded) and len(found.behind_ahead) < len(found.weigh)
+    assert found.scores.output not in read_by(found.ahead)
+    out = torch.zeros_like(q)
+    tensors = {"q": q, "k": k, "v": v, "decay": decay, "kept": kept, "out": out}
+    run(ir, config, tensors, {s.path: LOG2_E / 8 for s in ir.scalars}, 64)
+    torch.testing.assert_close(out.float(), of_kept_keys_reference(*args).float(), atol=2e-2, rtol=2e-2)
+
+
+def test_a_matrix_is_not_loaded_ahead() -> None:
+    """Nor is anything where scores load nothing: registers are for vectors."""
+    plain, _ = region(grouped_queries, inputs(4, 130, 70, 64, groups=2), {"block:tile_m": 128, "block:tile_n": 32})
+    args = attention_scored.inputs(batch=1, heads=2, m=256, n=256, d=64)
+    biased, _ = region(attention_scored, args, {"block:tile_m": 128, "block:tile_n": 64})
+    for ir in (plain, biased):
+        found = find_chained(ir)
+        assert isinstance(found, Chained) and (found.loaded, found.ahead) == ((), ())
 
 
 def test_values_are_wrong_where_a_part_is_left_out() -> None:

@@ -41,6 +41,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 """
 _REGISTER_STEP = 8  # registers come in so many
+MOST_GROUPS_AHEAD, MOST_AHEAD = 2, 2  # groups, and vectors over keys, that are loaded ahead of a turn's products
 
 
 class GluonKernel(GluonContext):
@@ -179,6 +180,7 @@ class GluonKernel(GluonContext):
             found.key_transposed,
             found.value_transposed,
             masked_parts(self, {"weigh": found.weigh, "narrow": found.narrow}),
+            self.loads_ahead,
         )
         self.by(self.extent(found.sums.output.dims[1]))
         return attention(shape, self.groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG), self.walks)
@@ -191,6 +193,12 @@ class GluonKernel(GluonContext):
         if rest or rows_of(groups) != rows:
             raise ConfigError(f"consumer groups have {ROWS_OF_A_GROUP} rows each", got=rows, where=self.structure.rows)
         return groups
+
+    @property
+    def loads_ahead(self) -> bool:
+        """Whether what a turn loads for its keys is on its way before they are there: a thread of one or two groups has
+        the registers, an eighth of a vector each."""
+        return self.groups <= MOST_GROUPS_AHEAD and 0 < len(self.found.loaded) <= MOST_AHEAD
 
     def _most_registers(self) -> int:
         """The registers of a thread when the kernel starts, which the roles then deal out anew."""

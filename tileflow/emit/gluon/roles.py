@@ -42,7 +42,8 @@ class Roles(Steps):
         if step.part in ("weigh", "narrow"):
             {"weigh": self._weigh, "narrow": self._narrow}[step.part](step.full)
         else:
-            {"start": self._start, "rescale": self._rescale, "finish": self._finish}[step.part]()
+            parts = {"start": self._start, "ahead": self._ahead, "rescale": self._rescale, "finish": self._finish}
+            parts[step.part]()
 
     def _start(self) -> None:
         """What the loop begins with."""
@@ -62,13 +63,24 @@ class Roles(Steps):
         for name, param in zip(self._carried, params, strict=True):
             self._e.bind(param, name, compute_dtype(param.type.dtype))
 
+    def _ahead(self) -> None:
+        e, found = self._e, self._found
+        made = self._function("ahead")
+        if made is None:
+            with e.lines() as writer:
+                e.block(Block((), found.ahead, found.loaded))
+                writer.line(f"return {', '.join(e.name(v) for v in found.loaded)}")
+            made = e.define_function("ahead", "What a turn loads for its keys, by pointers.", writer)
+        e.writer.line(f"{', '.join(e.name(v) for v in found.loaded)} = {made.call()}")
+
     def _weigh(self, full: bool) -> None:
         e, found = self._e, self._found
         e.bind(found.scores.output, "scores", "float32")
+        part = found.weigh if self._function("ahead") is None else found.behind_ahead
         made = self._function(part_name("weigh", full))
         if made is None:
             with e.lines() as writer, self._block_is_full(full):
-                e.block(Block((), found.weigh, (found.weights, *found.factors)))
+                e.block(Block((), part, (found.weights, *found.factors)))
                 e.resolve_layout(found.weights)
                 results = [e.name(found.weights)]
                 results += [e.as_dtype(r, compute_dtype(p.type.dtype)) for p, r, _ in found.carried]
