@@ -220,21 +220,26 @@ def test_a_score_that_loads_compiles_by_pointers() -> None:
     assert build(source, H200).resources.spills == 0
 
 
-@pytest.mark.parametrize(("rows", "keys", "is_ahead"), [(64, 128, True), (128, 128, True), (192, 64, False)])
+@pytest.mark.parametrize(
+    ("rows", "keys", "d", "is_ahead"),
+    [(64, 128, 64, True), (128, 128, 64, True), (128, 128, 128, True), (192, 64, 64, False)],
+)
 def test_what_turns_load_for_their_keys_is_on_its_way_before_these_are_there(
-    rows: int, keys: int, is_ahead: bool
+    rows: int, keys: int, d: int, is_ahead: bool
 ) -> None:
-    """The scores' product, and the wait for it, hide how long that takes. Three groups have no registers for it."""
-    args = tuple(a.to("meta") for a in kept_inputs(2, 384, 300, 64))
+    """The scores' product, and the wait for it, hide how long that takes. Three groups have no registers for it, and
+    beside the sums of a wide head lanes keep a part of it each."""
+    args = tuple(a.to("meta") for a in kept_inputs(2, 384, 300, d))
     lowered = of_kept_keys.lower(args, H200)
     source = lowered.emit(specialised(lowered, block_tile_m=rows, block_tile_n=keys))[0]
     consumer = role(source.text, "consumer")
     loads = role(source.text, "ahead" if is_ahead else "weigh").count("tl.load(")
     assert loads == 2 and consumer.count("= ahead(") == (2 if is_ahead else 0)
+    assert role(source.text, "weigh").count("gl.convert_layout(") == (2 if d > 64 else 0)
     if is_ahead:
         first, later = (part.index("mbarrier.wait(key_full") for part in consumer.split("= ahead(")[1:])
         assert first < later and "warpgroup_mma(" not in consumer.split("= ahead(")[1][:first]
-    assert build(source, H200).resources.spills == 0
+    assert build(source, H200).resources.spills <= (16 if d > 64 else 0)  # 8 where nothing is ahead, of 512 keys
 
 
 def test_programs_that_walk_along_a_triangle_go_to_and_fro() -> None:

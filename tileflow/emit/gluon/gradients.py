@@ -157,14 +157,6 @@ class GradientRoles(Steps):
         """The rows of a turn's blocks."""
         return self._e.extent(_loop(self._e).columns)
 
-    def _gather(self, loaded: tuple[Value, ...]) -> None:
-        """Bring what was loaded ahead to the lanes that need it."""
-        e = self._e
-        for value in (v for v in loaded if e.is_row(v.dims)):
-            name = e.fresh("v")
-            e.writer.line(f"{name} = gl.convert_layout({e.name(value)}, {e.layout(value.dims)})")
-            e.bind(value, name, e.held(value))
-
     def _operand(self, number: int, sum_: Sum) -> str:
         """A part's result as a product takes it from registers."""
         e, operand = self._e, sum_.operand

@@ -333,6 +333,14 @@ class Steps(ABC):
         begin = f"{e.tile(tile.name)}_begin"
         return made.call(**given, **{begin: f"{begin} + {e.kept_in_branch} * {e.plan.step_text(tile.block)}"})
 
+    def _gather(self, loaded: tuple[Value, ...]) -> None:
+        """Bring what was loaded ahead to the lanes that need it."""
+        e = self._e
+        for value in (v for v in loaded if e.is_row(v.dims)):
+            name = e.fresh("v")
+            e.writer.line(f"{name} = gl.convert_layout({e.name(value)}, {e.layout(value.dims)})")
+            e.bind(value, name, e.held(value))
+
     def _function(self, name: str) -> Function | None:
         return next((f for f in self._e.functions if f.name == name), None)
 
