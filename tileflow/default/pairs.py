@@ -151,7 +151,7 @@ def _own(ir: KernelIR, loop: Op, turn: Sequence[Op], pair: Symbols) -> str:
 def _summed_pairs(ir: KernelIR, loop: Op, turn: Sequence[Op]) -> tuple[str, str] | None:
     """The block that a program keeps and the loop's own, whose pairs each turn sums over the latter."""
     own, grid = _block(ir, TileAttrs.of(loop).tile), _grid(ir)
-    if not own or len(ir.grid) != 1 or len(grid) != 1:
+    if not own or len(grid) != 1:  # others are of one element each, as of a batch
         return None
     (kept,) = grid
     pair = frozenset((kept, own))

@@ -14,7 +14,6 @@ from .context import GluonContext
 from .full_blocks import of_full, part_name
 from .steps import Steps
 
-
 FEW_SUMS = 64  # columns of a head beside whose sums a thread has registers for all that it loads ahead
 
 
