@@ -15,7 +15,7 @@ from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
 from ..ir.attributes import AccessAttrs, TileAttrs
-from ..ir.graph import Block, KernelIR, Op, TileIndex, walk
+from ..ir.graph import Block, KernelIR, Op, SliceIndex, TileIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.pressure import live_tiles
 from ..ir.types import Value
@@ -53,6 +53,7 @@ SCHEDULERS = 4  # of a multiprocessor
 NEARLY = 0.9  # of them have a warp
 MOST_WARPS = 8
 SHARED = 4  # neighbours of a tile of pairs without a loop that share what is loaded for one
+ACROSS = 4  # loads of neighbours that take as long as one of elements that do not lie side by side
 LONG = 128  # elements of a block from which on some may be given for that
 
 
@@ -94,14 +95,14 @@ def pair_limits(ir: KernelIR, sizes: Mapping[str, int]) -> dict[str, int]:
     """Sizes of the blocks of tiles of pairs, as of all boxes with all: where at least twice as many loads are along one
     block alone as along both, some of the other block share them. Of one box each with 1024 others, a thread loaded
     four numbers for each that it stored (0.45 times the speed on an H200, and half of it for all pairs of bodies)."""
-    loads = _loads(ir, tuple(ir.walk()))
+    loads, weighed = _loads(ir, tuple(ir.walk())), _weighed_loads(ir)
     stores = [block_symbols(ir, v) for op in ir.walk() if op.kind is OpKind.STORE for v in op.values[:1]]
     limits: dict[str, int] = {}
     for tile in _tiles(ir, tuple(ir.walk())):
         ones = [s for s in tile if sizes.get(s) == 1 and _length(ir, s) >= SHARED]
         both = sum(tile <= symbols for symbols in (*loads, *stores))
         for symbol in tile - set(ones):
-            alone = sum(symbols & tile == {symbol} for symbols in loads)
+            alone = sum(symbols & tile == {symbol} for symbols in weighed)
             if len(ones) == 1 and alone >= 2 * max(both, 1) and sizes.get(symbol, 1) >= LONG:
                 limits[symbol] = sizes[symbol] // SHARED
     return limits
@@ -231,6 +232,23 @@ def _kept_elements(ir: KernelIR) -> int:
 
 def _loads(ir: KernelIR, ops: Sequence[Op]) -> list[Symbols]:
     return [block_symbols(ir, op.output) for op in ops if op.kind is OpKind.LOAD]
+
+
+def _weighed_loads(ir: KernelIR) -> list[Symbols]:
+    """The same of all of a region, each as often as it takes transactions of memory beside one of neighbours."""
+    found: list[Symbols] = []
+    for op in ir.walk():
+        if op.kind is OpKind.LOAD:
+            found += [block_symbols(ir, op.output)] * (1 if _has_neighbours(ir, op) else ACROSS)
+    return found
+
+
+def _has_neighbours(ir: KernelIR, op: Op) -> bool:
+    """Whether lanes of a load lie side by side, or are one."""
+    access = AccessAttrs.of(op)
+    strides = ir.tensor(access.tensor).strides
+    pairs = zip(access.index, strides, strict=True)
+    return not op.output.dims or any(isinstance(i, TileIndex | SliceIndex) and s.constant == 1 for i, s in pairs)
 
 
 def _tile_blocks(ir: KernelIR) -> list[str]:

@@ -1,8 +1,10 @@
-"""First configs of recurrences of few programs, and of blocks beside a short vector of their own."""
+"""First configs of recurrences and of other loops of few programs, and of blocks beside a short vector of their own."""
 
 from __future__ import annotations
 
+import pytest
 import torch
+from tile_testing.strangers import ALL
 
 import tileflow
 import tileflow.language as tfl
@@ -77,3 +79,32 @@ def test_a_short_vector_makes_no_blocks_smaller() -> None:
     found = [kernel.lower(args, H100).default.to_dict() for kernel in (by_late_steps, by_a_number)]
     blocks = [{name: size for name, size in config.items() if name.startswith("block")} for config in found]
     assert blocks[0] == blocks[1]
+
+
+def words(points: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty(points, 10, device="meta"), torch.empty(4096, 10, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("points", "device", "turn"), [(8192, "nvidia-h100-sxm", 8), (16384, "nvidia-h100-sxm", 4), (8192, "amd-mi300x", 4)]
+)
+def test_turns_of_few_warps_are_longer(points: int, device: str, turn: int) -> None:
+    """1024 warps for 132 multiprocessors: 577 us by turns of four words, 459 by eight (H100)."""
+    found = ALL["hyperbolic_nearest"].kernel.lower(words(points), target(device)).default
+    assert (found["block:tm"], found["block:tn"]) == (turn, 32)
+
+
+def test_turns_that_a_lane_has_no_registers_for_stay() -> None:
+    """A lane has 64 elements already: twice as many took 2.2 times as long (`yolo_decode`, H100)."""
+    one = ALL["yolo_decode"]
+    found = one.kernel.lower(one.arguments("large", "meta"), target("nvidia-h100-sxm")).default
+    assert (found["block:tx"], found["num_warps"]) == (16, 1)
+
+
+@pytest.mark.parametrize(("tokens", "stages"), [(180, 2), (400, 4), (2048, 5)])
+def test_a_loop_has_no_more_stages_than_turns(tokens: int, stages: int) -> None:
+    """Of 128 tokens each: 399 us in five stages, 244 in two (H100)."""
+    with torch.device("meta"):
+        args = ALL["max_sim"].make(q=8, t=32, n=2048, s=tokens, c=128)
+    found = ALL["max_sim"].kernel.lower(args, target("nvidia-h100-sxm")).default
+    assert (found["block:ts"], found["num_stages"]) == (128, stages)
