@@ -1,9 +1,9 @@
-# config: block:tile_h=2, num_stages=3
+# config: block:tile_h=1, block:tile_h#1=1, num_stages=3
 # region 0, static
 # grid: 250, 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (2 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (1 == cos.align)) and (4000 == cos.shape.0)) and (64 == cos.shape.1)) and (64 == cos.stride.0)) and (1 == cos.stride.1)) and (1 == grad_k.align)) and (2 == grad_k.shape.0)) and (2 == grad_k.shape.1)) and (4000 == grad_k.shape.2)) and (128 == grad_k.shape.3)) and (1024000 == grad_k.stride.0)) and (512000 == grad_k.stride.1)) and (128 == grad_k.stride.2)) and (1 == grad_k.stride.3)) and (1 == grad_q.align)) and (2 == grad_q.shape.0)) and (4 == grad_q.shape.1)) and (4000 == grad_q.shape.2)) and (128 == grad_q.shape.3)) and (2048000 == grad_q.stride.0)) and (512000 == grad_q.stride.1)) and (128 == grad_q.stride.2)) and (1 == grad_q.stride.3)) and (1 == out_k.align)) and (2 == out_k.shape.0)) and (2 == out_k.shape.1)) and (4000 == out_k.shape.2)) and (128 == out_k.shape.3)) and (1024000 == out_k.stride.0)) and (512000 == out_k.stride.1)) and (128 == out_k.stride.2)) and (1 == out_k.stride.3)) and (1 == out_q.align)) and (2 == out_q.shape.0)) and (4 == out_q.shape.1)) and (4000 == out_q.shape.2)) and (128 == out_q.shape.3)) and (2048000 == out_q.stride.0)) and (512000 == out_q.stride.1)) and (128 == out_q.stride.2)) and (1 == out_q.stride.3)) and (1 == sin.align)) and (4000 == sin.shape.0)) and (64 == sin.shape.1)) and (64 == sin.stride.0)) and (1 == sin.stride.1))
 # options: num_stages=3, num_warps=4
-# constexprs: BLOCK_TILE_H=2, BLOCK_TILE_H_1=2, BLOCK_TILE_S=32
+# constexprs: BLOCK_TILE_H=1, BLOCK_TILE_H_1=1, BLOCK_TILE_S=32
 # cos_ptr: *bf16 % 16 = cos
 # grad_k_ptr: *bf16 % 16 = grad_k
 # grad_q_ptr: *bf16 % 16 = grad_q
@@ -15,7 +15,7 @@ import triton.language as tl
 
 
 # examples.rope:rope_bwd (rope.py:72), launch 0, static sizes
-#   block:tile_h=2, block:tile_h#1=2, block:tile_s=32, num_stages=3
+#   block:tile_h=1, block:tile_h#1=1, block:tile_s=32, num_stages=3
 @triton.jit
 def rope_bwd_0(
     cos_ptr,
