@@ -176,6 +176,23 @@ def test_what_turns_load_for_their_keys_is_loaded_ahead() -> None:
     torch.testing.assert_close(out.float(), of_kept_keys_reference(*args).float(), atol=2e-2, rtol=2e-2)
 
 
+def test_values_are_wrong_where_another_turns_vectors_are_loaded() -> None:
+    """The comparison above can fail."""
+    torch.manual_seed(0)
+    args = q, k, v, decay, kept = kept_inputs(1, 128, 256, 64)
+    ir, config = region(of_kept_keys, args, {"block:tile_m": 128, "block:tile_n": 64})
+    found = find_chained(ir)
+    assert isinstance(found, Chained)
+    out = torch.zeros_like(q)
+    tensors, begins = {"q": q, "k": k, "v": v, "decay": decay, "kept": kept, "out": out}, {"head": 0, "tile_m": 0}
+    program = Program(ir, found, config, tensors, {s.path: LOG2_E / 8 for s in ir.scalars}, begins)
+    ahead = program._ahead
+    program._ahead = lambda registers, turn, group: ahead(registers, 0, group)  # type: ignore[method-assign]
+    shape = Shape((1, 64, 64), (1, 64, 64), (1, 64, 64), 2, (1, 64, 64), 2, ahead=True)
+    execute(attention_schedule(shape, groups=2, stages=2, ping_pong=True), program, program.turns, at_random(0))
+    assert (out.float() - of_kept_keys_reference(*args).float()).abs().max() > 0.05
+
+
 def test_a_matrix_is_not_loaded_ahead() -> None:
     """Nor is anything where scores load nothing: registers are for vectors."""
     plain, _ = region(grouped_queries, inputs(4, 130, 70, 64, groups=2), {"block:tile_m": 128, "block:tile_n": 32})
