@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..config import Choice
 from ..expr import Expr
-from ..ir.analysis import tile_length
 from ..ir.attributes import TileAttrs
-from ..ir.graph import KernelIR, Op, walk
+from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..passes.transpose import is_loaded
 from ..schedule.parts import parts_of
-from ..space.knobs import NUM_STAGES, NUM_WARPS, PERSISTENT
+from ..space.knobs import NUM_WARPS
 from ..target import Target
 from .as_loops import as_loops
 from .chained_products import chain_config, chained_product
@@ -24,14 +23,13 @@ from .longest_first import longest_first
 from .operands import operands_of
 from .output_blocks import MOST_WARPS
 from .single_products import lone_config
-from .sizes import chosen_sizes, pow2, programs, register_elements
+from .sizes import pow2, programs, register_elements
 from .specialised import specialised_config
 from .streaming import chunk_sizes
 
 REGISTERS = 256  # that a thread has at most
 MATRIX_ROWS = 16  # of a tile that one warp multiplies
 LANE_SUMS = 64  # of such a tile
-FEWEST_STAGES = 2  # of a loop whose loads run ahead
 PART_LENGTH = 512  # least numbers that a part of the inner dimension sums over
 
 
@@ -46,7 +44,6 @@ def product_config(ir: KernelIR, target: Target, pipelined: bool = False, unalig
     wanted |= _parts_of_inner(ir, wanted, target)
     wanted |= _warps_for_sums(looped, dots, wanted, target) or _warps_of_few_rows(looped, dots, target)
     wanted |= gather_config(ir, target)
-    wanted |= _stages_of_turns(looped, wanted)
     if not pipelined:
         wanted |= specialised_config(ir, wanted, target)
     return wanted | longest_first(looped, wanted, target)
@@ -57,23 +54,6 @@ def warps_of_products(regions: Sequence[KernelIR]) -> dict[str, int]:
     blocks shrink. By 32 warps of 64 registers each, rows of 512 numbers by 32 others' took 44.5 ms, 64 by 64 by 8 warps
     8.2 (1024 x 100000, bfloat16, H100, by hand, 2026-11-26)."""
     return {NUM_WARPS.name(ir): MOST_WARPS for ir in regions if any(op.kind is OpKind.DOT for op in ir.walk())}
-
-
-def _stages_of_turns(ir: KernelIR, wanted: Mapping[str, Choice]) -> dict[str, Choice]:
-    """No more stages than a program's loops have turns: the shared memory of others is another program's. Two turns of
-    128 tokens of a document in five stages: 399 us by one program a multiprocessor, 245 in two stages (32 x 180 x 128,
-    bfloat16, H100, by hand, 2026-11-28). ``ir``: with a loop for each dimension that is cut."""
-    stages, sizes = wanted.get(NUM_STAGES.name(ir)), chosen_sizes(ir, wanted)
-    loops = [op for op in ir.walk() if op.kind is OpKind.FOR and any(one.kind is OpKind.DOT for one in _within(op))]
-    if not loops or not isinstance(stages, int) or not ir.shape_mode.is_static or wanted.get(PERSISTENT.name(ir)):
-        return {}  # one that walks loads the next tile's operands beside this one's
-    tiles = [TileAttrs.of(loop).tile for loop in loops]
-    turns = max(-(-tile_length(ir, name) // ir.tiles[name].block.evaluate(sizes)) for name in tiles)
-    return {NUM_STAGES.name(ir): max(turns, FEWEST_STAGES)} if turns < stages > FEWEST_STAGES else {}
-
-
-def _within(loop: Op) -> Iterator[Op]:
-    return (op for region in loop.regions for op in walk(region))
 
 
 def _warps_for_sums(

@@ -21,7 +21,7 @@ from ..ir.types import Dim, Value, itemsize
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 from .lanes import is_long, own_rows_config
-from .sizes import pow2, programs
+from .sizes import chosen_sizes, pow2, programs
 
 LANE_ELEMENTS = 32  # of the largest tile
 OWN_LANE_ELEMENTS = 64  # where that is the author's own size
@@ -192,5 +192,5 @@ def _largest(ir: KernelIR, sizes: Mapping[str, int]) -> int:
 
 
 def _elements(ir: KernelIR, dims: Sequence[Dim], sizes: Mapping[str, int]) -> int:
-    values = {**ir.hints, **dict.fromkeys((b.name for b in ir.blocks), 1), **sizes}
+    values = chosen_sizes(ir, sizes)
     return prod(pow2(d.extent.evaluate(values)) for d in dims)

@@ -8,7 +8,7 @@ from math import prod
 from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
-from ..ir.graph import KernelIR
+from ..ir.graph import KernelIR, once
 from ..ir.types import Dim, Value
 
 
@@ -70,9 +70,17 @@ def tiles_of_axes(ir: KernelIR, wanted: Mapping[str, Choice]) -> tuple[int, ...]
 
 
 def chosen_sizes(ir: KernelIR, wanted: Mapping[str, Choice]) -> dict[str, int]:
-    """What each symbol of a region stands for under the chosen blocks; 1 for a block that is not chosen."""
+    """What each symbol of a region stands for under the chosen blocks; 1 for a block that is not chosen, and for a
+    tunable of the author's that is a size."""
     chosen = {name: size for name, size in wanted.items() if isinstance(size, int)}
-    return {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **chosen}
+    return {**dict.fromkeys(_symbols(ir), 1), **ir.hints, **chosen}
+
+
+@once
+def _symbols(ir: KernelIR) -> frozenset[str]:
+    """Those of blocks and of register tiles."""
+    dims = {d for op in ir.walk() for v in (*op.values, *op.outputs) for d in v.dims}
+    return frozenset(block.name for block in ir.blocks).union(*(d.extent.symbols() for d in dims))
 
 
 def register_elements(value: Value, sizes: Mapping[str, int]) -> int:

@@ -108,3 +108,34 @@ def test_a_loop_has_no_more_stages_than_turns(tokens: int, stages: int) -> None:
         args = ALL["max_sim"].make(q=8, t=32, n=2048, s=tokens, c=128)
     found = ALL["max_sim"].kernel.lower(args, target("nvidia-h100-sxm")).default
     assert (found["block:ts"], found["num_stages"]) == (128, stages)
+
+
+@tileflow.kernel
+def turned(x):
+    """A size of its tiles is the author's to choose."""
+    lanes = tfl.register_tunable("lanes", [1, 2, 4, 8])
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        wide = torch.sin(x[t][:, None] * tfl.full([t, lanes], 1.0))
+        out[t] = wide.sum(1) / lanes
+    return out
+
+
+@tileflow.kernel
+def handed_on(x):
+    lanes = tfl.register_tunable("lanes", [1, 2, 4, 8])
+    steps, n = x.shape
+    out = torch.empty_like(x[0])
+    for t in tfl.tile(n):
+        state = tfl.zeros([t, lanes])
+        for i in range(steps):
+            state = 0.5 * state + x[i, t][:, None]
+        out[t] = state.sum(1) / lanes
+    return out
+
+
+@pytest.mark.parametrize("kernel", [turned, handed_on])
+def test_a_tile_may_have_a_size_that_is_a_tunable(kernel: tileflow.Kernel) -> None:
+    """It ended in a KeyError where a rule counts the tile's elements."""
+    shape = (1 << 20,) if kernel is turned else (64, 4096)
+    assert kernel.lower((torch.empty(*shape, device="meta"),), H100).default["tunable:lanes"] == 1
