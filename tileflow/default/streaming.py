@@ -17,6 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES
 from ..ir.pressure import live_tiles, on_the_way
 from ..ir.types import Dim, Value, itemsize
+from ..passes.cluster_loops import shared_loops
 from ..passes.folds import folded
 from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
@@ -162,9 +163,11 @@ def _turns_of_few_warps(ir: KernelIR, wanted: Mapping[str, Choice], target: Targ
     Heads that are turned, of which none waits for another, stay as they were measured (`examples.rope`)."""
     warps, sizes = wanted[NUM_WARPS.name(ir)], chosen_sizes(ir, wanted)
     assert isinstance(warps, int)
-    few = programs(ir, wanted) * warps <= FEW_WARPS * target.sm_count
-    if not few or target.vendor != "nvidia" or recurrences(ir):
+    count = programs(ir, wanted)
+    if count * warps > FEW_WARPS * target.sm_count or target.vendor != "nvidia" or recurrences(ir):
         return {}
+    if 2 * count <= target.sm_count and target.has_clusters and shared_loops(ir) is not None:
+        return {}  # blocks of a cluster share the turns, of which there are enough
     grid = {ir.tiles[name].block for name in ir.grid}
     loops = [ir.tiles[TileAttrs.of(op).tile] for op in ir.walk() if op.kind is OpKind.FOR and _waits(ir, op, target)]
     turns = {t.block.args[0]: t.name for t in loops if t.block.op == "sym" and t.block not in grid}

@@ -78,10 +78,10 @@ def test_a_row_of_a_matrix_is_no_pair() -> None:
 
 def test_pairs_that_are_summed_keep_few_rows() -> None:
     """Where each lane sums its own, four pairs; where each turn has an extremum and its place, 64, in as few warps as
-    there are schedulers for. Where warps are few, turns are twice as long."""
+    there are schedulers for."""
     assert blocks(default("gravity"), "block:mine", "block:others") == (4, 128, 4, 1)
     assert blocks(default("kernel_density"), "block:tx", "block:ty") == (4, 128, 4, 1)
-    assert blocks(default("kernel_density", n=256, m=65536), "block:tx", "block:ty") == (4, 512, 8, 1)
+    assert blocks(default("kernel_density", n=256, m=65536), "block:tx", "block:ty") == (4, 256, 8, 1)
     assert blocks(default("match_barcodes"), "block:tn", "block:tm") == (8, 256, 1, 3)
 
 
