@@ -172,7 +172,7 @@ def _turns_of_few_warps(ir: KernelIR, wanted: Mapping[str, Choice], target: Targ
     loops = [ir.tiles[TileAttrs.of(op).tile] for op in ir.walk() if op.kind is OpKind.FOR and _waits(ir, op, target)]
     turns = {t.block.args[0]: t.name for t in loops if t.block.op == "sym" and t.block not in grid}
     longer = {s: 2 * sizes[s] for s, name in turns.items() if 2 * sizes[s] <= pow2(tile_length(ir, name))}
-    most = max(register_elements(v, {**sizes, **longer}) for op in ir.walk() for v in op.outputs)
+    most = max((register_elements(v, {**sizes, **longer}) for op in ir.walk() for v in op.outputs), default=0)
     return {**longer} if most <= LONG_TURN * warps * target.warp_size else {}
 
 
