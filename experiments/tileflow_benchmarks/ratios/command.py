@@ -260,12 +260,16 @@ class _Builds:
 
 
 @contextmanager
-def building(built: Built, jobs: Iterable[Job], device: str, seconds: float = BUILD_SECONDS) -> Iterator[_Builds]:
+def building(
+    built: Built, jobs: Iterable[Job], device: str, seconds: float = BUILD_SECONDS, workers: int | None = None
+) -> Iterator[_Builds]:
     """Run ``built`` for each job in several processes, which leave the binaries in Triton's cache; they begin while
     ``jobs`` still yields others. A build that takes longer than ``seconds`` costs a worker, which another one replaces.
+    ``workers``: how many processes; by None all cores but one, which measures.
     """
     context = multiprocessing.get_context("spawn")
-    with context.Pool(max((os.cpu_count() or 1) - 1, 1)) as pool:  # an executor would break with its first worker
+    count = workers or max((os.cpu_count() or 1) - 1, 1)
+    with context.Pool(count) as pool:  # an executor would break with its first worker
         yield _Builds({job: pool.apply_async(_limited, (built, *job, device, seconds)) for job in jobs}, seconds)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,12 +141,28 @@ def _measure_case(number: int, names: list[str], device: Target) -> None:
     settled = settled_default(lowered, one.kernel.semantic_hash, lambda source: build(source, lowered.target).resources)
     called = next((name for name in names if configs[name] == settled), SETTLED)
     configs = {**configs, called: settled}
-    samplers: dict[str, DeviceSampler] = {}
-    for name in dict.fromkeys([called, *names]):
+    time_beside(
+        number,
+        list(dict.fromkeys([called, *names])),
+        lambda name: one.kernel.compile(lowered, configs[name], "cuda"),
+        args,
+    )
+
+
+def time_beside(
+    number: int, names: Sequence[str], call_of: Callable[[str], Callable[..., Any]], args: Sequence[Any]
+) -> None:
+    """Time a kernel's configs in turns, and report each with its time over that of the first name, which a call runs.
+
+    ``call_of``: the call of a config, whose TileflowError is reported. One that takes ``_SLOW`` times the first one's
+    time is timed once.
+    """
+    called, samplers = names[0], dict[str, DeviceSampler]()
+    for name in names:
         say_about((number, name))
         first = samplers[called].first_us if called in samplers else float("inf")
         try:
-            call = one.kernel.compile(lowered, configs[name], "cuda")
+            call = call_of(name)
         except TileflowError as error:  # more than this device has, as its driver counts
             say_found((number, name), {"status": type(error).__name__, "reason": str(error)})
             continue
