@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from . import eager
+from .dim_identity import lanes_of, tag
 from .marks import device, inline
 from .random import LOW, Words, philox, positions_of
 
@@ -32,7 +33,7 @@ def random_words(seed: Any, offsets: Any) -> Words:
     offsets = torch.as_tensor(offsets, device=here.device)
     upper = offsets.long() >> 32 & LOW if offsets.dtype == torch.int64 else 0
     words = philox((offsets.long() & LOW, upper, 0, 0), int(seed))
-    return tuple(word.to(torch.int32) for word in words)
+    return tuple(tag(word.to(torch.int32), lanes_of(offsets)) for word in words)
 
 
 @inline

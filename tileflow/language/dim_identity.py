@@ -7,13 +7,12 @@ has dimensions of no loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import torch
 
-from ..errors import TraceError
 from ..lazy_dataclass import dataclass
 
 Identity = tuple["Lanes | None", ...]
@@ -70,98 +69,112 @@ def _along(vector: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
 
 # ---- through torch's functions ------------------------------------------------------------------
 
-_NEUTRAL: dict[str, Callable[[torch.dtype], Any]] = {
-    "sum": lambda d: 0, "prod": lambda d: 1, "any": lambda d: False, "all": lambda d: True,
-    **dict.fromkeys(("max", "amax", "argmax"), lambda d: _least(d)),
-    **dict.fromkeys(("min", "amin", "argmin"), lambda d: _most(d)),
-}  # fmt: skip
-_STATISTICS = frozenset({"mean", "var", "std", "var_mean", "logsumexp", "norm"})
+_REDUCTIONS = frozenset({
+    "sum", "nansum", "prod", "any", "all", "max", "amax", "argmax", "min", "amin", "argmin", "aminmax", "mean", "var",
+    "std", "var_mean", "std_mean", "logsumexp", "norm", "linalg_vector_norm", "count_nonzero",
+})  # fmt: skip
 _TRANSPOSED = (torch.Tensor.T.__get__, torch.Tensor.mT.__get__)  # type: ignore[attr-defined]
+_ORDERS = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis"})
 _PRODUCTS = frozenset({"matmul", "__matmul__", "mm", "bmm", "dot"})
-_RESHAPES = frozenset({"reshape", "flatten", "ravel", "unflatten"})
-_LOST = _RESHAPES | frozenset(
-    {"view", "cat", "stack", "split", "chunk", "flip", "gather", "sort", "unbind", "cosine_similarity", "count_nonzero",
-     "cdist", "inner", "tensordot", "pairwise_distance", "linalg_vecdot", "linalg_diagonal", "linalg_vander",
-     "linalg_matrix_norm", "diag_embed", "one_hot", "embedding", "rot90", "quantile", "nanmedian", "median",
-     "trapezoid", "trapz"}
-)  # fmt: skip
-
-
-def _least(dtype: torch.dtype) -> Any:
-    return float("-inf") if dtype.is_floating_point else False if dtype == torch.bool else torch.iinfo(dtype).min
-
-
-def _most(dtype: torch.dtype) -> Any:
-    return float("inf") if dtype.is_floating_point else True if dtype == torch.bool else torch.iinfo(dtype).max
-
-
-def filled(func: Any, args: Sequence[Any], kwargs: Any) -> Sequence[Any]:
-    """The arguments of a reduction or a product, with lanes that do not count at what changes nothing."""
-    name = func.__name__
-    if name in _RESHAPES and counted(lanes_of(args[0]), args[0].shape, args[0].device) is not None:
-        raise TraceError(
-            "a reshape keeps a jagged tile's dimension and its parent's",
-            got=name,
-            hint="reduce over the jagged dimension first",
-        )
-    if name in _PRODUCTS:
-        return [_fill(a, 0) if isinstance(a, torch.Tensor) else a for a in args]
-    if not args or not isinstance(args[0], torch.Tensor) or not any(lanes_of(args[0])):
-        return args
-    if name in _STATISTICS and counted(lanes_of(args[0]), args[0].shape, args[0].device) is not None:
-        raise TraceError(
-            "statistics over a jagged tile are made of sums",
-            got=name,
-            hint="accumulate sums over the loop, and divide by the lengths after it",
-        )
-    if name in _NEUTRAL:
-        return [_fill(args[0], _NEUTRAL[name](args[0].dtype)), *args[1:]]
-    return args
-
-
-def _fill(tensor: torch.Tensor, value: Any) -> torch.Tensor:
-    lanes = lanes_of(tensor)
-    mask = counted(lanes, tensor.shape, tensor.device)
-    return tensor if mask is None else tag(tensor.masked_fill(~mask, value), lanes)
+_ALONG = frozenset({"cat", "concat", "split", "chunk", "flip"})  # what is changed along some dimensions
+_PAIRED = frozenset({"linalg_vecdot", "cosine_similarity"})  # two tensors reduced along one dimension
+_LOST = frozenset({
+    "reshape", "flatten", "ravel", "unflatten", "gather", "cdist", "inner", "tensordot", "pairwise_distance",
+    "linalg_diagonal", "linalg_vander", "linalg_matrix_norm", "diag_embed", "one_hot", "embedding", "rot90", "quantile",
+    "nanmedian", "median", "trapezoid", "trapz",
+})  # fmt: skip
 
 
 def follow(func: Any, args: Sequence[Any], kwargs: Any, result: Any) -> Any:
     """``result`` of a torch function, its dimensions tagged with what they are of the arguments'."""
-    tensors = [a for a in _tensors(args) if any(lanes_of(a))]
-    if not tensors:
+    if not any(any(lanes_of(a)) for a in tensors_of(args)):
         return result
-    for out in _tensors(result if isinstance(result, tuple) else (result,)):
+    for out in tensors_of(result if isinstance(result, (tuple, list)) else (result,)):
         with suppress(AttributeError):  # a result that is an argument of another type
-            tag(out, _identity(func, tensors, args, kwargs, out))
+            tag(out, _identity(func, args, kwargs, out))
     return result
 
 
-def _tensors(items: Any) -> Iterator[torch.Tensor]:
+def tensors_of(items: Any) -> Iterator[torch.Tensor]:
+    """The tensors among some arguments, those of tuples and lists too."""
     for item in items:
         if isinstance(item, torch.Tensor):
             yield item
         elif isinstance(item, (tuple, list)):
-            yield from _tensors(item)
+            yield from tensors_of(item)
 
 
-def _identity(func: Any, tensors: list[torch.Tensor], args: Any, kwargs: Any, out: torch.Tensor) -> Identity:
+def _identity(func: Any, args: Any, kwargs: Any, out: torch.Tensor) -> Identity:
     name = getattr(func, "__name__", "")
     first = lanes_of(args[0]) if args and isinstance(args[0], torch.Tensor) else ()
-    if func in _TRANSPOSED or name in ("t", "transpose", "permute", "swapaxes"):
-        order = _order(name, len(first), args[1:])
-        return tuple(first[a] for a in order)
+    if func in _TRANSPOSED or name in _ORDERS:
+        return tuple(first[a] for a in _order(func, len(first), args[1:], kwargs))
     if name == "unsqueeze":
         axis = kwargs.get("dim", args[1] if len(args) > 1 else 0) % out.ndim
         return (*first[:axis], None, *first[axis:])
-    if name in _NEUTRAL or name in _STATISTICS:
+    if name == "squeeze":
+        return _squeezed(args[0], kwargs.get("dim", args[1] if len(args) > 1 else None))
+    if name == "stack":
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else 0) % out.ndim
+        own = tuple(_meeting([*tensors_of(args)], a, out.select(axis, 0)) for a in range(out.ndim - 1))
+        return (*own[:axis], None, *own[axis:])
+    if name == "unbind":
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else 0) % len(first)
+        return (*first[:axis], *first[axis + 1 :])
+    if name == "einsum":
+        return _of_letters(args)
+    if name in _REDUCTIONS:
         return _reduced(first, args, kwargs, out)
+    if name in _PAIRED:
+        return _reduced(met(*args[:2]), args[1:], {"dim": -1 if name == "linalg_vecdot" else 1} | kwargs, out)
     if name in _PRODUCTS and out.ndim == len(first):
         return _product_of(args[0], args[1])
     if name in ("addmm", "baddbmm"):
         return tuple(_first_loops(own) for own in zip(_aligned(first, out), _product_of(args[1], args[2]), strict=True))
-    if name in _LOST:
+    if name in _ALONG:
+        return _along_some(name, args, kwargs, out)
+    if name in _LOST or (name == "view" and not isinstance(args[1], torch.dtype)):
         return ()
-    return tuple(_meeting([*_tensors(args)], axis, out) for axis in range(out.ndim))
+    return tuple(_meeting([*tensors_of(args)], axis, out) for axis in range(out.ndim))
+
+
+def met(*tensors: torch.Tensor) -> Identity:
+    """What the dimensions of tensors are where they are broadcast to each other."""
+    shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))  # type: ignore[no-untyped-call]
+    like = torch.empty(shape, device="meta")
+    return tuple(_meeting(tensors, axis, like) for axis in range(like.ndim))
+
+
+def _squeezed(tensor: torch.Tensor, dims: Any) -> Identity:
+    chosen = range(tensor.ndim) if dims is None else [dims] if isinstance(dims, int) else dims
+    gone = {d % tensor.ndim for d in chosen if tensor.shape[d] == 1}
+    return tuple(own for axis, own in enumerate(lanes_of(tensor)) if axis not in gone)
+
+
+def _of_letters(args: Any) -> Identity:
+    """What ``torch.einsum`` makes of the dimensions that its equation has letters for; nothing where it has dots."""
+    equation, operands = args[0].replace(" ", ""), [*tensors_of(args[1:])]
+    if "." in equation:
+        return ()
+    given, _, asked = equation.partition("->")
+    found: dict[str, Lanes | None] = {}
+    for letters, operand in zip(given.split(","), operands, strict=True):
+        for letter, own in zip(letters, lanes_of(operand), strict=True):
+            found[letter] = _first_loops([found.get(letter), own])
+    once = sorted(letter for letter in found if given.count(letter) == 1)
+    return tuple(found[letter] for letter in (asked if "->" in equation else once))
+
+
+def _along_some(name: str, args: Any, kwargs: Any, out: torch.Tensor) -> Identity:
+    """What is changed along some dimensions has the others' lanes."""
+    if name == "flip":
+        dims = kwargs["dims"] if "dims" in kwargs else args[1] if isinstance(args[1], (tuple, list)) else args[1:]
+    else:
+        place = 2 if name in ("split", "chunk") else 1
+        dims = [kwargs.get("dim", args[place] if len(args) > place else 0)]
+    changed = {d % out.ndim for d in dims}
+    own = [_first_loops(lanes) for lanes in zip(*map(lanes_of, tensors_of(args[:1])), strict=True)]
+    return tuple(None if axis in changed else lanes for axis, lanes in enumerate(own))
 
 
 def _product_of(a: torch.Tensor, b: torch.Tensor) -> Identity:
@@ -170,14 +183,10 @@ def _product_of(a: torch.Tensor, b: torch.Tensor) -> Identity:
     return (*batch, *first[-2:-1], second[-1])
 
 
-def _order(name: str, rank: int, rest: Any) -> list[int]:
-    order = list(range(rank))
-    if name == "permute":
-        return [a % rank for a in (rest[0] if isinstance(rest[0], (tuple, list)) else rest)]
-    a, b = (rest[0], rest[1]) if name in ("transpose", "swapaxes") else (-1, -2)
-    if rank > 1:
-        order[a], order[b] = order[b], order[a]
-    return order
+def _order(func: Any, rank: int, rest: Any, kwargs: Any) -> list[int]:
+    """Which dimension each one of a result was, which torch says of a tensor whose dimensions differ in length."""
+    made = func(torch.empty([*range(1, rank + 1)], device="meta"), *rest, **kwargs)
+    return [size - 1 for size in made.shape]
 
 
 def _reduced(first: Identity, args: Any, kwargs: Any, out: torch.Tensor) -> Identity:
@@ -190,7 +199,7 @@ def _reduced(first: Identity, args: Any, kwargs: Any, out: torch.Tensor) -> Iden
     return tuple(own for a, own in enumerate(first) if a not in dropped)
 
 
-def _meeting(tensors: list[torch.Tensor], axis: int, out: torch.Tensor) -> Lanes | None:
+def _meeting(tensors: Sequence[torch.Tensor], axis: int, out: torch.Tensor) -> Lanes | None:
     """The lanes of the first argument that has a loop's in this dimension, aligned at the right; else one of
     a block size; those of a slice where all have them."""
     found = []

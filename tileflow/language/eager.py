@@ -26,8 +26,9 @@ from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
 from ..runtime.libraries import is_kernel_text
 from .alignment import opposite
-from .dim_identity import BLOCK, Lanes, filled, follow, lanes_of, tag
+from .dim_identity import BLOCK, Lanes, lanes_of, tag
 from .eager_indexing import DeviceInt, IndexedElements, TileLike, lanes_by
+from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
 from .stable_sorts import is_sort, sorted_stably
@@ -158,8 +159,8 @@ def _as_short(tensor: torch.Tensor, *sizes: Any) -> tuple[Any, ...]:
 def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[..., Any]) -> Any:
     """``compute``, which does what ``func`` does, its result tagged with what its dimensions are."""
     args = opposite(func, args)
-    cut = filled(func, fitted(func, args), kwargs)
-    out = follow(func, cut, kwargs, compute(*cut))
+    cut = fitted(func, args)
+    out = followed(func, cut, kwargs, compute)
     keep_partial(func, args, cut, out, current("tile").loops[-1])
     return out
 

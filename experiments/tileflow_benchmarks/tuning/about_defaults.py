@@ -41,7 +41,7 @@ RESULT = "about_defaults.json"
 _TRIES = 40  # draws for each config that is wanted
 _MOST_CHANGES = 3
 _STEPS = (-2, -1, -1, -1, 1, 1, 1, 2)  # of a number's choices
-_USUAL = ("block", "launch", "grid", "reduction")  # roles that are drawn three times as often as others
+_RARE = {"access": 0.1, "order": 0.3, "group": 0.3}  # how often a role is drawn: loads have knobs by the dozen
 _BUILD_SECONDS = 30.0
 _SILENT_SECONDS = 40.0
 _MOST_FAULTS = 8
@@ -51,9 +51,14 @@ _TOP = 5  # configs of a kernel that are printed
 def about(space: ConfigSpace, default: Config, count: int, seed: int) -> dict[str, Config]:
     """Return the default and up to ``count`` valid configs about it, by what they change; the same for a seed."""
     rng, found = random.Random(seed), {DEFAULT: default}
-    knobs = [knob for knob in space.knobs for _ in range(3 if knob.role in _USUAL else 1) if len(knob.choices) > 1]
-    for _ in range(_TRIES * count if knobs else 0):
-        some = {knob.name: knob for knob in rng.choices(knobs, k=rng.randint(1, _MOST_CHANGES))}
+    by_role: dict[str, list[Knob]] = {}
+    for knob in space.knobs:
+        if len(knob.choices) > 1:
+            by_role.setdefault(knob.role, []).append(knob)
+    weights = [_RARE.get(role, 1.0) * min(len(own), 3) for role, own in by_role.items()]
+    for _ in range(_TRIES * count if by_role else 0):
+        roles = rng.choices(list(by_role), weights, k=rng.randint(1, _MOST_CHANGES))
+        some = {knob.name: knob for knob in (rng.choice(by_role[role]) for role in roles)}
         near = space.normalise(default.with_({name: _moved(knob, default, rng) for name, knob in some.items()}))
         if space.is_valid(near) and near not in found.values():
             found[label(default, near)] = near

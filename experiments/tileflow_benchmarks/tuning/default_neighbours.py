@@ -162,11 +162,10 @@ def time_beside(
         say_about((number, name))
         first = samplers[called].first_us if called in samplers else float("inf")
         try:
-            call = call_of(name)
-        except TileflowError as error:  # more than this device has, as its driver counts
+            sampler = DeviceSampler(call_of(name), args, give_up_us=_SLOW * first)
+        except TileflowError as error:  # more than this device has, as its driver counts; no variant of these sizes
             say_found((number, name), {"status": type(error).__name__, "reason": str(error)})
             continue
-        sampler = DeviceSampler(call, args, give_up_us=_SLOW * first)
         if sampler.captured or sampler.first_us < _SLOW * first:
             samplers[name] = sampler
         else:

@@ -21,7 +21,7 @@ from ..trace import Tracer, show
 from ..values import TileValue
 from .reductions import reduce
 from .reshape import value_of
-from .views import squeeze, transpose, unsqueeze
+from .views import transpose, unsqueeze
 
 
 def accumulator(a: str, b: str) -> str:
@@ -69,16 +69,16 @@ def _on_units(dtype: str) -> bool:
 
 
 def _by_sum(t: Tracer, left: Value, right: Value, acc: TileValue | None, dtype: str, wide: str) -> TileValue:
-    """A product as every pair of elements multiplied, and a sum. Vectors: a row on the left, a column on the right."""
+    """A product as every pair of elements multiplied, and a sum. A vector stays one: as a matrix of one row it would
+    have the other operand's elements in another layout beside those that the kernel goes on with."""
     a, b = t.cast(t.wrap(left), wide), t.cast(t.wrap(right), wide)
     rows, columns = a.ndim > 1, b.ndim > 1
-    a = a if rows else unsqueeze(t, a, 0)
-    b = b if columns else unsqueeze(t, b, 1)
-    _inner(t, a.value, b.value)
-    pairs = t.pointwise("mul", unsqueeze(t, a, -1), unsqueeze(t, b, -3))
-    result = reduce(t, "sum", pairs, -2, keepdim=False)
-    result = result if columns else squeeze(t, result, -1)
-    result = result if rows else squeeze(t, result, -1 if not columns else -2)
+    _inner(t, left, right)
+    if rows and columns:
+        a, b = unsqueeze(t, a, -1), unsqueeze(t, b, -3)
+    elif columns:
+        a = unsqueeze(t, a, -1)
+    result = reduce(t, "sum", t.pointwise("mul", a, b), -2 if columns else -1, keepdim=False)
     return t.cast(result if acc is None else t.pointwise("add", acc, result), dtype)
 
 
@@ -110,7 +110,7 @@ def _as_value(t: Tracer, x: Any, dtype: str) -> Value:
 
 
 def _inner(t: Tracer, a: Value, b: Value) -> None:
-    if not t.same_size(a.dims[-1].extent, b.dims[-2].extent):
+    if not t.same_size(a.dims[-1].extent, b.dims[-2 if len(b.dims) > 1 else -1].extent):
         raise ShapeError(
             "the inner dimensions of a matrix product agree",
             got=f"{show(a.dims)} @ {show(b.dims)}",
