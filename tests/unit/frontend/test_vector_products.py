@@ -17,9 +17,8 @@ H200 = target("nvidia-h200")
 @tileflow.kernel
 def delta_step(q, k, v, states):
     """Both sides of one state in registers, which another layout for each product would spill."""
-    n, d = q.shape
     out = torch.empty_like(v)
-    for i in tfl.grid(n):
+    for i in tfl.grid(q.size(0)):
         state = states[i, :, :]
         state = state + k[i, :][:, None] * (v[i, :] - k[i, :] @ state)[None, :]
         states[i, :, :] = state
