@@ -24,9 +24,11 @@ from ..config import Choice
 from ..errors import BuildError
 from ..parsing import alone
 from ..target import Target
+from . import ptxas_faults
 from .together import Together
 
 _REPRODUCER = "please share the reproducer above with Triton project"
+_BLACKWELL = 100  # the compute capability from which on Triton has an assembler of its own
 _FORMATS = {"cuda": ("ptx", "cubin"), "hip": ("amdgcn", "hsaco")}
 
 
@@ -86,7 +88,20 @@ def compile_ast(
             # A cache entry that another process or a full disk left torn is read back as it is: compile once anew.
             triton.knobs.compilation.always_compile = True
             kernel = triton.compile(source, target=gpu, options=dict(options))
-    return _facts(kernel, target)
+        code = _assembled_anew(kernel, gpu, options) if target.backend == "cuda" else None
+    return _facts(kernel, target, code)
+
+
+def _assembled_anew(kernel: Any, gpu: Any, options: Mapping[str, Choice]) -> bytes | None:
+    """The machine code of a text that the assembler gets right; None where it did (:mod:`.ptxas_faults`)."""
+    from triton.compiler import make_backend
+
+    version = ptxas_version(gpu.arch)
+    text = ptxas_faults.mended(kernel.asm["ptx"]) if ptxas_faults.is_at_fault(version) else None
+    if text is None:
+        return None
+    backend = make_backend(gpu)
+    return bytes(backend.make_cubin(text, {}, backend.parse_options(dict(options)), gpu.arch))
 
 
 @contextmanager
@@ -198,11 +213,12 @@ def lanes_follow_rows() -> bool:
     return (int(major), int(minor)) < (3, 7)
 
 
-def ptxas_version() -> str:
-    """The version of the assembler in Triton's package, as ``12.9.86``."""
+def ptxas_version(capability: int = 90) -> str:
+    """The version of the assembler in Triton's package for a compute capability, as ``12.9.86``."""
     import triton
 
-    return str(triton.knobs.nvidia.ptxas.version)
+    tools = triton.knobs.nvidia
+    return str((tools.ptxas_blackwell if capability >= _BLACKWELL else tools.ptxas).version)
 
 
 def block_shape(descriptor: str) -> list[int]:
@@ -319,13 +335,14 @@ def mend_interpreter() -> None:  # noqa: C901
     interpreter.ScanOps.generic_scan = scan_slices
 
 
-def _facts(kernel: Any, target: Target) -> Compiled:
+def _facts(kernel: Any, target: Target, code: bytes | None) -> Compiled:
+    """What Triton made, with ``code`` in place of its own where there is some."""
     metadata = kernel.metadata
     assembly, binary = _FORMATS[target.backend]
     return Compiled(
         symbol=metadata.name,
         format=binary,
-        code=kernel.asm[binary],
+        code=kernel.asm[binary] if code is None else code,
         assembly=kernel.asm[assembly],
         warps=metadata.num_warps,
         ctas=metadata.num_ctas,

@@ -17,7 +17,7 @@ from ..emit.source import TritonSource
 from ..errors import BuildError, OutOfResources, TileflowError
 from ..runtime.abi import Binary, LaunchAbi, LaunchArg
 from ..target import Target
-from . import compat
+from . import compat, ptxas_faults
 from .code_object import check_code_object
 from .resources import read_resources
 
@@ -42,8 +42,10 @@ class Toolchain:
 
 @functools.cache
 def toolchain() -> Toolchain:
-    """The versions installed here. torch is not imported; its local version (``+cu128``) is part of it."""
-    return Toolchain(importlib.metadata.version("torch"), importlib.metadata.version("triton"), compat.ptxas_version())
+    """The versions installed here. torch is not imported; its local version (``+cu128``) is part of it. What tileflow
+    changes of the assembler's text is part of the assembler's."""
+    ptxas = f"{compat.ptxas_version()}, mended {ptxas_faults.REVISION}"
+    return Toolchain(importlib.metadata.version("torch"), importlib.metadata.version("triton"), ptxas)
 
 
 def cache_folder() -> Path:

@@ -80,8 +80,8 @@ def test_the_kernel_takes_its_arguments_then_two_scratch_pointers() -> None:
     kept: list[str] = []
     original = compat._facts
 
-    def spy(kernel: object, device: object) -> object:
-        facts = original(kernel, device)
+    def spy(kernel: object, device: object, code: bytes | None) -> object:
+        facts = original(kernel, device, code)
         kept.append(facts.assembly)
         return facts
 
