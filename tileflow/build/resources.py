@@ -14,6 +14,9 @@ from ..errors import BuildError
 from ..runtime.abi import Resources
 from ..target import Target
 from .compat import Compiled
+from .sass import READ_SINCE, local_accesses_in_loops
+
+LOOPED_SPILLS = "looped_spill"  # the class of instructions that load or store spilled registers in loops
 
 _REGCOUNT = 0x2F
 _FRAME_SIZE = 0x11
@@ -62,13 +65,16 @@ def read_resources(compiled: Compiled, target: Target) -> Resources:
         spills = max(local - declared_arrays(compiled.assembly), 0)
     else:
         registers, spills = amdgcn_registers(compiled.assembly)
-    return Resources(
-        registers,
-        spills,
-        compiled.shared,
-        compiled.warps * target.warp_size,
-        instruction_mix(compiled.assembly, target),
-    )
+    mix = instruction_mix(compiled.assembly, target)
+    if spills and compiled.format == "cubin" and (looped := _looped_spills(compiled, target)):
+        mix = tuple(sorted((*mix, (LOOPED_SPILLS, looped))))
+    return Resources(registers, spills, compiled.shared, compiled.warps * target.warp_size, mix)
+
+
+def _looped_spills(compiled: Compiled, target: Target) -> int:
+    """Instructions that spill in loops; one where the code is not as the reader knows it, for all may be."""
+    text = elf_sections(compiled.code).get(f".text.{compiled.symbol}")
+    return 1 if text is None or target.capability < READ_SINCE else local_accesses_in_loops(text[0])
 
 
 def declared_arrays(assembly: str) -> int:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from ..config import Choice
 from ..expr import Expr
-from ..ir.analysis import follows_a_load, likely_length, tile_length
+from ..ir.analysis import follows_a_load, likely_length, stepped_tiles, tile_length
 from ..ir.attributes import AccessAttrs, AxisAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, SliceIndex, TileIndex, ValueIndex, walk
 from ..ir.kinds import OpKind
@@ -500,10 +500,12 @@ def _woven_bytes(ir: KernelIR) -> int:
 
 
 def _runs(ir: KernelIR) -> Counter[str]:
-    """Bytes of the tensors whose neighbours each block takes; under no name, slices."""
+    """Bytes of the tensors whose neighbours each block takes; under no name, slices. Elements count as words: where a
+    block takes none of its neighbours each one is a sector of its own, of whatever dtype (a gradient in float8 beside
+    its transpose 1752 us by a row, 640 by four; H100, 2026-11-28)."""
     runs: Counter[str] = Counter()
-    for symbol, size, stride in _accesses(ir):
-        runs[symbol] += size * (stride.constant == 1)
+    for symbol, size, stride, bytes_of in _indexed(ir):
+        runs[symbol] += size // bytes_of * WORD * (stride.constant == 1)
     return runs
 
 
@@ -520,10 +522,10 @@ def _indexed(ir: KernelIR) -> Iterator[tuple[str, int, Expr, int]]:
         tensor = ir.tensor(AccessAttrs.of(op).tensor)
         size = prod(ir.hint(n) for n in tensor.shape) * itemsize(tensor.dtype)
         for item, stride in zip(AccessAttrs.of(op).index, tensor.strides, strict=True):
-            block = ir.tiles[item.tile].block if isinstance(item, TileIndex) else None
-            if block is not None and block.op == "sym":
-                yield block.args[0], size, stride, itemsize(tensor.dtype)
-            elif isinstance(item, SliceIndex):
+            for tile in sorted(stepped_tiles(ir, op, item)):
+                if (block := ir.tiles[tile].block).op == "sym":
+                    yield block.args[0], size, stride, itemsize(tensor.dtype)
+            if isinstance(item, SliceIndex):
                 yield "", size, stride, itemsize(tensor.dtype)
 
 

@@ -24,9 +24,10 @@ from .values import TileValue
 
 LONG = 1500  # of what all turns cost, in plain operations
 # What compiles for longer than an addition: range reductions of circular functions, exchanges between lanes, products,
-# of which 64 in one text took a minute and 32 a quarter of one
+# of which 64 in one text took a minute and 32 a quarter of one, as 16 with a softmax each did
 _COSTS = {"sin": 20, "cos": 20, "tan": 40, "erf": 5, "pow": 10}
 _COSTS_OF_KINDS = {OpKind.GATHER: 8, OpKind.SORT: 40, OpKind.SCAN: 8, **dict.fromkeys(PRODUCTS, 40)}
+_REDUCTION_BESIDE_PRODUCTS = 30  # of tiles as large as theirs
 _OF_COUNTERS = frozenset({
     "add", "sub", "mul", "floordiv", "remainder", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
     "logical_not", "minimum", "maximum", "where", "neg",
@@ -78,7 +79,9 @@ def _tried(t: Tracer, as_loop: Callable[[], Values], fits: Callable[[Values], bo
 
 
 def _cost(ops: Sequence[Op]) -> int:
-    return sum(map(_cost_of, walk(Block((), tuple(ops), ()))))
+    found = [*walk(Block((), tuple(ops), ()))]
+    reductions = sum(op.kind is OpKind.REDUCE for op in found) if any(op.kind in PRODUCTS for op in found) else 0
+    return sum(map(_cost_of, found)) + reductions * _REDUCTION_BESIDE_PRODUCTS
 
 
 def _cost_of(op: Op) -> int:

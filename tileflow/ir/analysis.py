@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from math import prod
 
 from ..expr import Expr
-from .attributes import AccessAttrs, DotAttrs, TileAttrs
-from .graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
+from .attributes import AccessAttrs, DotAttrs, PointwiseAttrs, TileAttrs
+from .graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
 from .kinds import OpKind
 from .op_table import ACCESSES, OPS
 from .traffic import Traffic
 from .types import Dim, Value, itemsize
+
+_LEAVES_STEPS = frozenset({OpKind.CAST, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.PERMUTE})
 
 
 def traffic(regions: Iterable[KernelIR]) -> Traffic:
@@ -57,16 +59,46 @@ def tile_length(ir: KernelIR, name: str) -> int:
         for op in ir.walk()
         if op.kind in ACCESSES
         for item, size in zip(AccessAttrs.of(op).index, ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True)
-        if isinstance(item, TileIndex) and item.tile == name
+        if name in stepped_tiles(ir, op, item)
     ]
     return min(indexed, default=1)
+
+
+def stepped_tiles(ir: KernelIR, access: Op, item: IndexItem) -> frozenset[str]:
+    """The tiles whose next lane is the next element of a dimension that ``item`` of an access indexes: a tile of its
+    own, or a part of the index that something else is added to, as where a row begins."""
+    if isinstance(item, TileIndex):
+        return frozenset({item.tile})
+    return steps_of(ir, access.inputs[item.input]) if isinstance(item, ValueIndex) and item.axes else frozenset()
+
+
+def steps_of(ir: KernelIR, value: Operand) -> frozenset[str]:
+    """The tiles along whose lanes a value counts by one."""
+    op = ir.definitions.get(value) if isinstance(value, Value) else None
+    if op is None:
+        return frozenset()
+    if op.kind is OpKind.TILE_INDEX:
+        return frozenset({TileAttrs.of(op).tile})
+    if op.kind in _LEAVES_STEPS:
+        return steps_of(ir, op.inputs[0])
+    fn = PointwiseAttrs.of(op).fn if op.kind is OpKind.POINTWISE else ""
+    if fn not in ("add", "sub") or len(op.inputs) != 2:
+        return frozenset()
+    one, other = op.inputs
+    found = steps_of(ir, one) - _tiles_of(other)
+    return found | (steps_of(ir, other) - _tiles_of(one)) if fn == "add" else found
+
+
+def _tiles_of(operand: Operand) -> frozenset[str]:
+    dims = operand.dims if isinstance(operand, Value) else ()
+    return frozenset(d.tile for d in dims if d.tile is not None)
 
 
 def likely_length(ir: KernelIR, name: str) -> int:
     """How many indices most runs of a loop have at the most: all of them, but where both bounds are loaded (rows of a
     ragged tensor), twice as many as the mean."""
     most = tile_length(ir, name)
-    return min(most, 2 * mean_length(ir, name)) if is_ragged(ir, name) else most
+    return min(most, 2 * mean_length(ir, name)) if is_ragged(ir, name) or _parent(ir, name) else most
 
 
 def likely_turns(ir: KernelIR, name: str) -> int:
@@ -89,15 +121,23 @@ def is_of_loaded_length(ir: KernelIR, name: str) -> bool:
 
 def mean_length(ir: KernelIR, name: str) -> int:
     """How many indices a loop runs over, over all its runs in the mean: half of what it could where one bound is the
-    device's (a causal loop), a share of it for each of the grid's own indices where both are (ragged groups), and next
-    to none from a tile's begin to its end."""
+    device's (a causal loop), a share of it for each of the grid's own indices where both are (ragged groups), or of the
+    parent's of a jagged tile, and next to none from a tile's begin to its end."""
     most, bounds = tile_length(ir, name), _loaded_bounds(ir, name)
+    if parent := _parent(ir, name):
+        return max(most // max(tile_length(ir, parent), 1), 1)
     if len(bounds) < 2:
         return max(most // 2, 1) if bounds else most
     if _is_of_a_tile(ir, bounds):
         return 1
     rows = prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1)
     return max(most // max(rows, 1), 1)  # a grid may be empty
+
+
+def _parent(ir: KernelIR, name: str) -> str:
+    """The tile whose lanes have rows of their own in a jagged one; empty for others."""
+    lengths = ir.tiles[name].lengths
+    return next((d.tile for d in lengths.dims if d.tile is not None), "") if isinstance(lengths, Value) else ""
 
 
 def _loaded_bounds(ir: KernelIR, name: str) -> list[Value]:

@@ -139,7 +139,7 @@ def measure(folder: Path, jobs: list[Job]) -> None:
 def _measure_case(folder: Path, number: int, names: list[str]) -> None:
     say_about((number, DEFAULT))  # inputs that cannot be made are a fault of all configs
     one = load_kernels()[CASES[number].name]
-    args, known = one.arguments("large", "cuda"), _load(folder, CASES[number].name)
+    args, known = one.arguments_as_here("cuda"), _load(folder, CASES[number].name)
 
     def call_of(name: str) -> Any:
         config, binaries = known[name]
@@ -148,7 +148,11 @@ def _measure_case(folder: Path, number: int, names: list[str]) -> None:
             launchers.setdefault(binary.region, []).append(launcher_for(binary, "cuda", one.kernel.scope))
         return one.kernel.bind(config, launchers)
 
-    wanted = (call_of(DEFAULT) if one.loops else one.reference)(*copy.deepcopy(args))
+    try:
+        wanted = (call_of(DEFAULT) if one.loops else one.reference)(*copy.deepcopy(args))
+    except TileflowError as error:
+        say_found((number, DEFAULT), {"status": type(error).__name__, "reason": str(error)})
+        return
     for name in names:
         say_about((number, name))
         try:

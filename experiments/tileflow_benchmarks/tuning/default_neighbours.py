@@ -51,10 +51,10 @@ class StrangerCase:
     name: str
 
     def lowered(self, device: Target) -> Lowered:
-        """The call, lowered without a GPU."""
+        """The call, lowered without a GPU, of the shapes that it has on any device."""
         one = load_kernels()[self.name]
         try:
-            args = one.arguments("large", "meta")
+            args = one.arguments("large", "cpu" if one.is_sized_by_values else "meta")
         except (NotImplementedError, RuntimeError):  # inputs that are made from values
             args = one.arguments("large", "cpu")
         lowered: Lowered = one.kernel.lower(args, device)
@@ -136,7 +136,7 @@ def measure(jobs: list[Job]) -> None:
 def _measure_case(number: int, names: list[str], device: Target) -> None:
     say_about((number, DEFAULT))  # inputs that cannot be made are a fault of all configs
     one = load_kernels()[CASES[number].name]
-    args = one.arguments("large", "cuda")
+    args = one.arguments_as_here("cuda")
     lowered, configs = _known(number, device.name)
     settled = settled_default(lowered, one.kernel.semantic_hash, lambda source: build(source, lowered.target).resources)
     called = next((name for name in names if configs[name] == settled), SETTLED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
 from typing import Any
 
 import torch
@@ -25,8 +27,26 @@ class Stranger:
     loops: bool = False
 
     def arguments(self, size: str = "small", device: str = "cpu") -> tuple[Any, ...]:
-        """The same values each time."""
-        torch.manual_seed(0)
+        """The same values each time, on one kind of device."""
+        return self._made(size, device, 0)
+
+    def arguments_as_here(self, device: str, size: str = "large") -> tuple[Any, ...]:
+        """The same shapes on every device, whose generators differ: made on the CPU where values say what they are."""
+        if not self.is_sized_by_values:
+            return self.arguments(size, device)
+        made = BytesIO()
+        torch.save(self.arguments(size), made)  # which keeps strides, and what shares memory
+        made.seek(0)
+        return tuple(torch.load(made, map_location=device, weights_only=False))
+
+    @cached_property
+    def is_sized_by_values(self) -> bool:
+        """Whether a tensor is as long as random numbers say, as the elements of rows of random lengths are."""
+        one, other = (tensors(self._made("small", "cpu", seed)) for seed in (0, 1))
+        return any(a.shape != b.shape for a, b in zip(one, other, strict=True))
+
+    def _made(self, size: str, device: str, seed: int) -> tuple[Any, ...]:
+        torch.manual_seed(seed)
         with torch.device(device):
             return tuple(self.make(**(self.small if size == "small" else self.large)))
 
