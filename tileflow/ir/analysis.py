@@ -96,9 +96,12 @@ def _tiles_of(operand: Operand) -> frozenset[str]:
 
 def likely_length(ir: KernelIR, name: str) -> int:
     """How many indices most runs of a loop have at the most: all of them, but where both bounds are loaded (rows of a
-    ragged tensor), twice as many as the mean."""
+    ragged tensor), twice as many as the mean. Of a jagged tile, the mean: rows lie beside each other, and lanes that
+    most of them lack wait in every turn."""
     most = tile_length(ir, name)
-    return min(most, 2 * mean_length(ir, name)) if is_ragged(ir, name) or _parent(ir, name) else most
+    if _parent(ir, name):
+        return mean_length(ir, name)
+    return min(most, 2 * mean_length(ir, name)) if is_ragged(ir, name) else most
 
 
 def likely_turns(ir: KernelIR, name: str) -> int:

@@ -138,7 +138,8 @@ def choose_ref(q: Any, k: Any, size: int, few: int) -> Any:
     t, d = k.shape[1:]
     means = k.unflatten(1, (-1, size)).mean(2)
     own, b = torch.arange(t)[:, None] // size, torch.arange(t // size)[None, :]
-    scores = (q @ means[:, None].mT * d**-0.5).masked_fill(b > own, float("-inf"))
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = (q.to(wide) @ means[:, None].to(wide).mT * d**-0.5).masked_fill(b > own, float("-inf"))
     scores = scores.softmax(3).sum(1).masked_fill(b > own, -1.0).masked_fill(b == own, 1e9)
     best = scores.topk(few, 2)
     return means, torch.where(best.values >= 0, best.indices, -1).int()

@@ -21,7 +21,7 @@ def make_words(n: int, v: int, dtype: torch.dtype = torch.float32) -> Any:
 
 def words_ref(logits: Any, label: Any, z_weight: float) -> Any:
     with torch.enable_grad():
-        x = logits.detach().clone().requires_grad_()
+        x = logits.detach().to(torch.promote_types(logits.dtype, torch.float32)).clone().requires_grad_()
         keep = label != -100
         z = torch.logsumexp(x, 1)
         loss = F.cross_entropy(x, label, reduction="none") + torch.where(keep, z_weight * z * z, 0.0)

@@ -25,10 +25,10 @@ def _lowered(name: str) -> tuple[KernelIR, Config]:
 
 
 def test_rows_of_a_jagged_tile_are_as_long_as_the_mean() -> None:
-    """16384 documents of 1024 tokens in the mean: by a token of 32 documents 1598 us, by a document 99 (H100)."""
+    """16384 documents of 1024 tokens in the mean: by a token of 32 documents 1598 us, by a document 92 (H100)."""
     ir, default = _lowered("document_means")
-    assert tile_length(ir, "tj") == 1 << 24 and mean_length(ir, "tj") == 1024 and likely_length(ir, "tj") == 2048
-    assert default["block:td"] == 1 and default["block:tj"] == default["block:tj#1"] == 2048
+    assert tile_length(ir, "tj") == 1 << 24 and mean_length(ir, "tj") == 1024 and likely_length(ir, "tj") == 1024
+    assert int(default["block:td"]) <= 2 and default["block:tj"] == default["block:tj#1"] == 1024
 
 
 def test_a_transpose_of_short_elements_keeps_sectors() -> None:
