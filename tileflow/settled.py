@@ -133,7 +133,7 @@ def _weight(taken: Taken, most: int) -> Weight:
     if taken is None:
         return _MISFIT
     beyond = (resources.spills - _let_be(resources, most) for resources in taken)
-    return max(0, *beyond), any(resources.registers > ROOMY for resources in taken)
+    return max((0, *beyond)), any(resources.registers > ROOMY for resources in taken)
 
 
 def _let_be(resources: Resources, most: int) -> int:

@@ -80,6 +80,11 @@ class Target:
         return self.capability >= 90
 
     @property
+    def has_hopper_code(self) -> bool:
+        """Whether machine code says where branches go as Hopper's does: from it on."""
+        return self.capability >= 90
+
+    @property
     def has_clusters(self) -> bool:
         """Whether blocks are launched in clusters that reach one another's shared memory. Hopper: later architectures
         have them too, where nothing of ours was run."""

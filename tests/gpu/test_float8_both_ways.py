@@ -10,6 +10,8 @@ import tileflow.language as tfl
 from tileflow.measure.device import identity
 from tileflow.target import target
 
+pytestmark = pytest.mark.gpu
+
 
 @tileflow.kernel
 def both_ways(x, dtype: tfl.constexpr):

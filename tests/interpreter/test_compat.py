@@ -13,10 +13,8 @@ Interpreter = Callable[..., Any]
 # Kernels that need a construct that the language does not have yet: strict, so that they turn on with it.
 MISSING: dict[str, str] = {}
 # Where the eager meaning is another.
-SHORT_TILES = "the last tile of a size is as short as it really is, and is no tile of its block's size to reshape"
 ON_GPUS = "on a CPU torch's own function takes combine_mode='generic' only"
 EAGERLY = {
-    "int4_gemm": SHORT_TILES,
     "inline_text": "text in Triton has no meaning as plain Python",
     "scan_of_torch": ON_GPUS,
     "scan_of_pairs_of_torch": ON_GPUS,

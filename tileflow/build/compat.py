@@ -28,7 +28,6 @@ from . import ptxas_faults
 from .together import Together
 
 _REPRODUCER = "please share the reproducer above with Triton project"
-_BLACKWELL = 100  # the compute capability from which on Triton has an assembler of its own
 _FORMATS = {"cuda": ("ptx", "cubin"), "hip": ("amdgcn", "hsaco")}
 
 
@@ -215,10 +214,9 @@ def lanes_follow_rows() -> bool:
 
 def ptxas_version(capability: int = 90) -> str:
     """The version of the assembler in Triton's package for a compute capability, as ``12.9.86``."""
-    import triton
+    from triton.backends.nvidia.compiler import get_ptxas
 
-    tools = triton.knobs.nvidia
-    return str((tools.ptxas_blackwell if capability >= _BLACKWELL else tools.ptxas).version)
+    return str(get_ptxas(capability).version)
 
 
 def block_shape(descriptor: str) -> list[int]:

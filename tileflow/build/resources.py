@@ -14,7 +14,7 @@ from ..errors import BuildError
 from ..runtime.abi import Resources
 from ..target import Target
 from .compat import Compiled
-from .sass import READ_SINCE, local_accesses_in_loops
+from .sass import local_accesses_in_loops
 
 LOOPED_SPILLS = "looped_spill"  # the class of instructions that load or store spilled registers in loops
 
@@ -74,7 +74,7 @@ def read_resources(compiled: Compiled, target: Target) -> Resources:
 def _looped_spills(compiled: Compiled, target: Target) -> int:
     """Instructions that spill in loops; one where the code is not as the reader knows it, for all may be."""
     text = elf_sections(compiled.code).get(f".text.{compiled.symbol}")
-    return 1 if text is None or target.capability < READ_SINCE else local_accesses_in_loops(text[0])
+    return 1 if text is None or not target.has_hopper_code else local_accesses_in_loops(text[0])
 
 
 def declared_arrays(assembly: str) -> int:

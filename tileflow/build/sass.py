@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 
-READ_SINCE = 90  # the compute capability whose code this is
 _SIZE = 16
 _BRANCH, _EXIT, _RETURN = 0x947, 0x94D, 0x950
 _LOCAL = frozenset({0x983, 0x387})  # LDL, STL

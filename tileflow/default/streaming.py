@@ -29,6 +29,7 @@ from .lanes import crossing_config, own_rows_config
 from .pairs import carried_pair_config, pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
 from .recurrences import carries_chunks, recurrence_config, recurrences, warps_that_fill
+from .shared_choices import shared_choice_config
 from .shared_sums import shared_sum_config
 from .sizes import block_symbols, chosen_sizes, pow2, programs, register_elements
 from .slow_paths import slow_path_config
@@ -110,6 +111,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted |= {} if chunked else _turns_of_few_warps(ir, wanted, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     wanted |= chunk_sizes(ir, resident * target.sm_count, wanted)
+    wanted |= shared_choice_config(ir, target)
     return wanted | table_config(ir, wanted, target) | kept_place_config(ir, wanted, target)
 
 

@@ -133,7 +133,7 @@ def _identity(func: Any, args: Any, kwargs: Any, out: torch.Tensor) -> Identity:
         return tuple(_first_loops(own) for own in zip(_aligned(first, out), _product_of(args[1], args[2]), strict=True))
     if name in _ALONG:
         return _along_some(name, args, kwargs, out)
-    if name in _LOST or (name == "view" and not isinstance(args[1], torch.dtype)):
+    if name in _LOST or (name == "view" and not isinstance(kwargs.get("dtype", args[1:2] and args[1]), torch.dtype)):
         return ()
     return tuple(_meeting([*tensors_of(args)], axis, out) for axis in range(out.ndim))
 

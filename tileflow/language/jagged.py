@@ -35,7 +35,8 @@ _NEUTRAL: dict[str, Filler] = {
     "prod": lambda dtype: 1,
     "all": lambda dtype: True,
     **dict.fromkeys(("sum", "nansum", "any", "count_nonzero", "cosine_similarity", "normalize"), _zero),
-    **dict.fromkeys(("matmul", "__matmul__", "mm", "bmm", "mv", "dot", "einsum", "linalg_vecdot", "inner"), _zero),
+    **dict.fromkeys(("matmul", "__matmul__", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv"), _zero),
+    **dict.fromkeys(("linear", "einsum", "linalg_vecdot", "inner"), _zero),
     **dict.fromkeys(("max", "amax", "argmax", "logsumexp", "softmax", "log_softmax"), _least),
     **dict.fromkeys(("min", "amin", "argmin"), _most),
 }  # fmt: skip

@@ -190,6 +190,15 @@ def test_a_binary_that_spills_is_not_what_a_call_runs(name: str) -> None:
     assert spills(it.default) > 4 * SPILLS_BESIDE_PRODUCTS >= 4 * spills(chosen)
 
 
+def test_a_launch_without_sources_spills_nothing() -> None:
+    """As one of a loop in host code has none, whose turns another one's code serves."""
+    one = ALL["clip_global_norm"]
+    it = one.kernel.lower(one.arguments("large", "meta"), H200)
+    regions = {source.region for source in it.emit(it.default)}
+    assert len(regions) < len(it.regions)
+    settled_default(it, one.kernel.semantic_hash, lambda source: build(source, it.target).resources)
+
+
 def test_what_a_product_s_epilogue_spills_stays() -> None:
     """432 bytes a thread, once: 200 us, where a quarter of the columns take 247 (H100)."""
     one, device = ALL["turned_adam"], target("nvidia-h100-sxm")

@@ -58,6 +58,8 @@ COUNTED: dict[str, Rows] = {
     "nansum": lambda p: torch.nansum(p, 1),
     "count_nonzero": lambda p: torch.count_nonzero(p, 1).float(),
     "aminmax": lambda p: torch.aminmax(p, dim=1).min + torch.aminmax(p, dim=1).max,
+    "addmm": lambda p: torch.addmm(torch.zeros(p.shape[0], 1), p, torch.ones_like(p[:1]).T)[:, 0],
+    "bits by name": lambda p: p.view(dtype=torch.int32).sum(1).float(),
     "norm": lambda p: p.norm(dim=1),
     "vector_norm": lambda p: torch.linalg.vector_norm(p, dim=1),
     "vecdot": lambda p: torch.linalg.vecdot(p, p),
