@@ -49,9 +49,15 @@ _RESHAPES = frozenset({"reshape", "flatten", "ravel", "unflatten"})
 def followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Compute) -> Any:
     """What ``compute`` makes of the arguments, as ``func`` does, tagged with what its dimensions are. Raises TraceError
     where lanes that do not exist would count."""
+    name = getattr(func, "__name__", "")
+    if any(_mask(tensor) is not None for tensor in tensors_of(kwargs.values())):
+        raise TraceError(
+            "a jagged tile is given by its place among the arguments, not by name",
+            got=f"{name}({', '.join(f'{key}=...' for key in kwargs)})",
+            hint="torch.sum(x, 1) for torch.sum(input=x, dim=1)",
+        )
     if not any(_mask(tensor) is not None for tensor in tensors_of(args)):
         return follow(func, args, kwargs, compute(*args))
-    name = getattr(func, "__name__", "")
     _check_known(name)
     if name == "aminmax":
         low, high = (compute(*_filled(args, of)) for of in (_most, _least))
@@ -94,7 +100,8 @@ def _neutral(name: str, args: Sequence[Any], kwargs: Any) -> Filler | None:
     """What changes nothing of a function's result; None where no number does."""
     if name in _NORMS:
         order = kwargs.get("p", kwargs.get("ord", args[1] if len(args) > 1 else 2))
-        return _zero if order in (None, "fro") or order > 0 else None
+        is_sum = order in (None, "fro") or (isinstance(order, (int, float)) and order > 0)
+        return _zero if is_sum else None
     if name in _SORTS:
         is_down = kwargs.get("descending", kwargs.get("largest", name == "topk"))
         return _least if is_down else _most

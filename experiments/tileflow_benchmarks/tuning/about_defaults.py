@@ -4,7 +4,7 @@
     python -m tileflow_benchmarks.tuning.about_defaults --time DIR --out DIR [--only WORDS]                on a GPU
 
 It runs from the repository's root, over the kernels of ``tests/tile_testing/strangers`` (:mod:`.unseen_kernels`).
-Builds need no GPU, and times neither Triton nor a compiler: a card measures some forty configs a second. A config is
+Builds need no GPU, and times neither Triton nor a compiler: a card does a dozen configs a second. A config is
 the default that a call runs (:mod:`tileflow.settled`) with one to three knobs changed, numbers by one or two steps.
 DIR/about_defaults.json has a row per config, with its time over the default's and what is wrong with its values.
 """

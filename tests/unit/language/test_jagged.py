@@ -75,6 +75,8 @@ REFUSED: dict[str, Rows] = {
     "trapezoid": lambda p: torch.trapezoid(p, dim=1),
     "median": lambda p: p.median(1).values,
     "mean": lambda p: p.mean(1),
+    "by name": lambda p: torch.sum(input=p, dim=1),
+    "least norm": lambda p: torch.linalg.vector_norm(p, float("-inf"), dim=1),
     "layer_norm": lambda p: F.layer_norm(p, p.shape[1:]).amax(1),
     "reshape": lambda p: p.reshape(-1).sum().expand(p.shape[0]),
 }
