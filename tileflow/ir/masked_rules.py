@@ -17,7 +17,7 @@ from .attributes import (
 )
 from .graph import Op
 from .opdef import Fill, Known
-from .ops import POINTWISE, neutral
+from .ops import POINTWISE, holds, neutral
 from .types import Dim, Value, is_float
 
 
@@ -33,9 +33,9 @@ def full(known: Known, op: Op, value: Value, axis: int) -> float | None:
 
 
 def cast(known: Known, op: Op, value: Value, axis: int) -> float | None:
-    """Integers and bools keep 0 and 1; another number may not fit."""
+    """A number that the new dtype has is kept; of another one nothing is known."""
     found = known.at(op.inputs[0], axis)
-    return found if found in (None, 0.0, 1.0) or is_float(value.type.dtype) else None
+    return None if found is None or not holds(value.type.dtype, found) else found
 
 
 def same(known: Known, op: Op, value: Value, axis: int) -> float | None:

@@ -135,6 +135,17 @@ NEUTRAL: dict[str, float | None] = {
 LARGEST_SPAN = 2**31 - 1  # of random ints
 
 
+def holds(dtype: str, number: float | int) -> bool:
+    """Whether ``dtype``, by its name, has exactly this number, which is not NaN."""
+    kind = getattr(torch, dtype)
+    if kind is torch.bool:
+        return number in (0, 1)
+    if kind.is_floating_point:
+        return float(torch.tensor(number, dtype=torch.float64).to(kind)) == number
+    info = torch.iinfo(kind)
+    return info.min <= number <= info.max and number == int(number)
+
+
 def neutral(fn: str, dtype: str) -> float | int:
     """The value that leaves a reduction by ``fn`` over ``dtype`` unchanged."""
     value = NEUTRAL[fn]

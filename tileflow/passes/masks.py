@@ -13,6 +13,7 @@ from ..ir.attributes import AccessAttrs, LoadAttrs, WhereMaskAttrs
 from ..ir.graph import KernelIR, Op, Operand, TileIndex, may_lie_outside
 from ..ir.kinds import OpKind
 from ..ir.op_table import OPS
+from ..ir.ops import holds
 from ..ir.positions import Positions
 from ..ir.types import Dim, Value, fills_registers
 from .rewrite import Fresh, map_ops, with_body
@@ -73,18 +74,19 @@ def _insert(ir: KernelIR) -> KernelIR:
 
 
 def _choose_fill(ir: KernelIR) -> KernelIR:
-    """A load fills masked lanes with what its first ``where_mask`` asks for."""
+    """A load fills masked lanes with what its first ``where_mask`` asks for, where all dtypes on the way have that: no
+    bool or int is minus infinity."""
     loads = {op.output: op for op in ir.walk() if op.kind is OpKind.LOAD}
     casts = {op.output: op.inputs[0] for op in ir.walk() if op.kind is OpKind.CAST}
     wanted: dict[Value, float | int] = {}
     for op in ir.walk():
         if op.kind is not OpKind.WHERE_MASK or isinstance(op.inputs[1], Value):
             continue
-        source = op.inputs[0]
-        while isinstance(source, Value) and source in casts:
+        source, number = op.inputs
+        while isinstance(source, Value) and source in casts and holds(source.type.dtype, number):
             source = casts[source]
-        if isinstance(source, Value) and source in loads:
-            wanted.setdefault(source, op.inputs[1])
+        if isinstance(source, Value) and source in loads and holds(source.type.dtype, number):
+            wanted.setdefault(source, number)
 
     def rewrite(op: Op) -> list[Op]:
         if op.kind is OpKind.LOAD and op.output in wanted and not _reads_zero(op):
