@@ -126,6 +126,7 @@ class _Sizes:
     def of(self, dots: list[Op]) -> Expr:
         inside = {v for op in self.block.ops for v in op.outputs}
         groups: dict[Value, Expr] = {}  # the tiles that products take as they were loaded, and when warp groups do
+        once_made: dict[Value, Expr] = {}  # the same of right operands that each turn would compute alike
         kept, computed = dict[Value, None](), Expr.of(0)
         for op in dots:
             when = self._in_groups(op)
@@ -135,6 +136,9 @@ class _Sizes:
                 elif self._is_load(value):
                     groups[value] = any_of((groups.get(value, FALSE), when))
             computed = computed.max(self._computed(op, inside, when))
+            right = self._source(op.values[1])
+            if self._is_hoisted(right, inside):
+                once_made[right] = any_of((once_made.get(right, FALSE), when.and_(self._turned(op).eq(0))))
         staged = self._staged(dots)
         ahead = self._ahead()
         once = {load: self._bytes(load) * self._is_asked_for(load, dots) for load in staged}
@@ -153,7 +157,17 @@ class _Sizes:
             total = (total + waiting * ahead.eq(0)).max(beside)
         for size in map(self._bytes, kept if self.target.vendor == "nvidia" else (*kept, *staged)):
             total = total + size if self.target.vendor == "nvidia" else total.max(size)
-        return total
+        return total + sum((self._bytes(value) * when for value, when in once_made.items()), Expr.of(0))
+
+    def _is_hoisted(self, value: Value, inside: set[Value]) -> bool:
+        """Whether a turn computes a value of what was there before the loop alone: Triton makes it once, so that its
+        memory is nothing else's in any turn."""
+        op = self.makers.get(value)
+        if not self.site or value not in inside or op is None:
+            return False
+        is_free = op.kind in (OpKind.CAST, OpKind.POINTWISE) or op.kind in _VIEWS
+        here = [v for v in op.values if v in inside or v in self.block.params]
+        return is_free and all(v in inside and self._is_hoisted(v, inside) for v in here)
 
     def _turned(self, op: Op) -> Expr:
         site = site_of(op)
@@ -173,6 +187,8 @@ class _Sizes:
             Expr.of(0) if self._is_load(v) or v not in inside else self._bytes(v)
             for v in map(self._source, op.values[:2])
         )
+        if self._is_hoisted(self._source(op.values[1]), inside):
+            right = right * groups.eq(0)
         parts = self._parts(op, inside, groups)
         return left.max(right) * groups.eq(0) + right * groups * self._turned(op).eq(0) + parts
 

@@ -122,6 +122,18 @@ def recurrent(x: torch.Tensor, wx: torch.Tensor, wh: torch.Tensor) -> torch.Tens
     return out
 
 
+@tileflow.kernel
+def projected(g: torch.Tensor, p: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    m, n = g.shape
+    for tn in tfl.tile(n):
+        low = tfl.zeros([p.size(1), tn])
+        for tm in tfl.tile(m):
+            low = tfl.dot(p[tm, :].T, g[tm, tn], acc=low)
+        for tm in tfl.tile(m):
+            w[tm, tn] -= p[tm, :] @ low.to(p.dtype)
+    return w
+
+
 def reckoned(it: Lowered, choices: dict[str, Choice]) -> tuple[int, int]:
     """Bytes that the space reckons with for the launch, and that its binary takes."""
     plain = {k.name: k.default for k in it.space.knobs if SCHEDULE.matches(k.name)}
@@ -141,6 +153,8 @@ CHUNKS = (chunks, *(meta(512, 64, 64),) * 3)
 TAPS = (taps, meta(4096, 512), meta(4, 512, 512))
 ADDED = (added, meta(4096, 512), meta(512, 4096), meta(4096, 4096, dtype=torch.float32))
 STORED = (stored_each_turn, meta(256, 512, 64), meta(256, 64, 64))
+PROJECTED = (projected, meta(4096, 8192), meta(4096, 128), meta(4096, 8192))
+BY_EIGHT: dict[str, Choice] = {"block:tm": 64, "block:tm#1": 128, "block:tn": 128, "num_warps": 8, "num_stages": 4}
 BY_THREADS: dict[str, Choice] = {
     **{f"{access}#0.access": "pointer" for access in ("load:x", "load:y", "load:z", "store:out")},
     "block:tm": 256,
@@ -164,6 +178,8 @@ BOX: dict[str, Choice] = {"store:out#0.access": "descriptor"}
         pytest.param(CHUNKS, {}, 0.5, id="no loop"),
         pytest.param(TAPS, {"num_stages": 1}, 0.4, id="one stage"),
         pytest.param(ADDED, {**BY_THREADS, "persistent": 1, "flatten": True}, 0.7, id="one pipeline over tiles"),
+        # each turn converts what the loop before left, which is done once, and stays there beside the turn's store
+        pytest.param(PROJECTED, BY_EIGHT, 0.9, id="an operand made once"),
         pytest.param(STORED, {**BOX, "persistent": 0}, 0.7, id="boxes in a loop"),
     ],
 )
