@@ -7,11 +7,11 @@ its counter, which is a Python int there, is nowhere computed with as a Python i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InternalError
-from ..ir.attributes import LoopAttrs, PointwiseAttrs, TileAttrs
+from ..ir.attributes import AxisAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, Op, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
@@ -28,6 +28,8 @@ LONG = 1500  # of what all turns cost, in plain operations
 _COSTS = {"sin": 20, "cos": 20, "tan": 40, "erf": 5, "pow": 10}
 _COSTS_OF_KINDS = {OpKind.GATHER: 8, OpKind.SORT: 40, OpKind.SCAN: 8, **dict.fromkeys(PRODUCTS, 40)}
 _REDUCTION_BESIDE_PRODUCTS = 30  # of tiles as large as theirs
+_REDUCTION_OF_A_LONG_ROW = 50  # which has many elements a thread, and in most configs a loop over the row, of its own
+_LONG_ROW = 1 << 13  # elements
 _OF_COUNTERS = frozenset({
     "add", "sub", "mul", "floordiv", "remainder", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
     "logical_not", "minimum", "maximum", "where", "neg",
@@ -52,7 +54,7 @@ def few_turns(
     before = len(t.builder.ops)
     after = body(turns.at(0), *values)
     count = len(turns.numbers)
-    if count > 1 and _cost(t.builder.ops[before:]) * count > LONG:
+    if count > 1 and _cost(t.builder.ops[before:], t.hints) * count > LONG:
         first, parts = after, containers.parts()
         t.restore(start)
         containers.restore()
@@ -78,10 +80,18 @@ def _tried(t: Tracer, as_loop: Callable[[], Values], fits: Callable[[Values], bo
         return None
 
 
-def _cost(ops: Sequence[Op]) -> int:
+def _cost(ops: Sequence[Op], hints: Mapping[str, int]) -> int:
     found = [*walk(Block((), tuple(ops), ()))]
-    reductions = sum(op.kind is OpKind.REDUCE for op in found) if any(op.kind in PRODUCTS for op in found) else 0
-    return sum(map(_cost_of, found)) + reductions * _REDUCTION_BESIDE_PRODUCTS
+    reductions = [op for op in found if op.kind is OpKind.REDUCE]
+    beside = len(reductions) if any(op.kind in PRODUCTS for op in found) else 0
+    long = sum(_row(op, hints) >= _LONG_ROW for op in reductions)
+    return sum(map(_cost_of, found)) + beside * _REDUCTION_BESIDE_PRODUCTS + long * _REDUCTION_OF_A_LONG_ROW
+
+
+def _row(op: Op, hints: Mapping[str, int]) -> int:
+    """Elements of the whole dimension that an op reduces; 1 of a block."""
+    extent = op.values[0].dims[AxisAttrs.of(op).axis].extent
+    return extent.evaluate(hints) if extent.symbols() <= hints.keys() else 1
 
 
 def _cost_of(op: Op) -> int:
