@@ -96,7 +96,8 @@ class Env:
 class Speller:
     """Spells the ops of one region. ``bound``: text of the outermost loop's bounds. ``knobs``: the variables that hold
     block sizes, by symbol. ``equal``: of sizes that are the same the one to write. ``saved``: the text of the load of
-    each value that was saved, to write in place of its computation."""
+    each value that was saved, to write in place of its computation. ``apart``: values whose gradients are not those of
+    the ops that give them, and what they are, so that none has the name of another value of the same text."""
 
     def __init__(
         self,
@@ -109,6 +110,7 @@ class Speller:
     ) -> None:
         self.ir, self.namer, self.bound, self.knobs, self.equal = ir, namer, bound, knobs, equal
         self.saved = saved or {}
+        self.apart: Mapping[Value, str] = {}
 
     # ---- operands -------------------------------------------------------------------------------
 
@@ -226,14 +228,16 @@ class Speller:
             self.branch(op, env, lines)
         elif op.outputs and op.kind is not OpKind.ATOMIC and op.outputs[0] not in env.names:
             text = self.text(op, env)
-            known = text if text.isidentifier() else env.known.get(text)
+            own = self.apart.get(op.outputs[0])
+            key = text if own is None else f"{own}: {text}"
+            known = text if key.isidentifier() else env.known.get(key)
             if known is not None and len(op.outputs) == 1:
                 env.names[op.output] = known
                 return
             for value in op.outputs:
                 env.names[value] = self.namer.fresh(self._name(op))
             if len(op.outputs) == 1:
-                env.known[text] = env.names[op.output]
+                env.known[key] = env.names[op.output]
             lines.append(f"{', '.join(env.names[v] for v in op.outputs)} = {text}")
 
     def _name(self, op: Op) -> str:

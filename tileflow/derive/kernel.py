@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]
 
 SEPARATOR = "+"  # of the parameters in the name of a backward pass that computes some gradients
-VERSION = 3  # of what is derived from a kernel's code: another one is another kernel to tables
+VERSION = 4  # of what is derived from a kernel's code: another one is another kernel to tables
 
 
 class _OneKind(Kernel):

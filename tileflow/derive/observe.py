@@ -17,8 +17,10 @@ from ..frontend.lower import lower_call
 from ..frontend.split import HostFunction
 from ..ir.graph import KernelIR
 from ..ir.op_table import effects_of
+from ..ir.types import Value
 from ..runtime.argtree import replace, tensors, walk
 from ..runtime.paths import Path, read_path
+from .called import Called, noting
 from .forward import HINT
 from .sizes import path_text
 
@@ -54,12 +56,13 @@ _BY_ONE = ("Mul", "Div")
 @dataclass(frozen=True, slots=True)
 class Launch:
     """``frame``: the host code's variables. ``tensors``: those that the region reads or writes, by path. ``written``:
-    the paths that it writes."""
+    the paths that it writes. ``calls``: of torch functions with a derivative of their own, by their result."""
 
     ir: KernelIR
     frame: Mapping[str, Any]
     tensors: Mapping[str, torch.Tensor]
     written: frozenset[str]
+    calls: Mapping[Value, Called]
 
 
 @dataclass(slots=True)
@@ -125,7 +128,7 @@ def observe(
             return value.requires_grad_() if value.is_floating_point() else value
         return value
 
-    with torch.enable_grad():
+    with torch.enable_grad(), noting() as calls:
         given = tuple(replace(a, differentiable) for a in args)
         leaves = [*_leaves(host, given)]
         asked = frozenset(text for name, text, _ in leaves if not parameters or name in parameters)
@@ -134,7 +137,8 @@ def observe(
         def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
             found = {t.path: read_path(Path.parse(t.path), frame, host.fn) for t in ir.tensors}
             written = frozenset(path for op in ir.walk() for path in effects_of(op).writes)
-            call.launches.append(Launch(ir, dict(frame), found, written))
+            call.launches.append(Launch(ir, dict(frame), found, written, dict(calls)))
+            calls.clear()  # the next launch counts its values anew
             for path in written:
                 tensor = found[path]
                 if tensor.requires_grad and id(tensor) not in call.written:

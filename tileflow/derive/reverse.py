@@ -7,7 +7,7 @@ that it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..errors import GradientError
@@ -15,7 +15,9 @@ from ..ir.attributes import AccessAttrs, AtomicAttrs, AxisAttrs, FoldAttrs, Loop
 from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, Value
+from .called import Called
 from .forward import HINT, Env, Speller
+from .functions import ROWS, differentiated
 from .program import Branch, Gradient, Loop, Statement, facts, walk
 from .rules import RULES, is_differentiable, refused
 from .shifts import peaks
@@ -47,13 +49,21 @@ class Taken:
 
 class RegionReverse:
     """The backward pass of one region. ``seed``: the tensor that holds the gradient of one that the region writes, None
-    where nobody asks for it. ``wanted``: whether a tensor's gradient is asked for."""
+    where nobody asks for it. ``wanted``: whether a tensor's gradient is asked for. ``calls``: of torch functions with a
+    derivative of their own, by their result."""
 
-    def __init__(self, speller: Speller, seed: Callable[[str], str | None], wanted: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        speller: Speller,
+        seed: Callable[[str], str | None],
+        wanted: Callable[[str], bool],
+        calls: Mapping[Value, Called],
+    ) -> None:
         self.speller, self.ir, self.namer = speller, speller.ir, speller.namer
-        self.seed, self.wanted = seed, wanted
+        self.seed, self.wanted, self.calls = seed, wanted, calls
         self.peaks = peaks(self.ir)
-        self.active = active(self.ir, wanted, self.peaks.constant)
+        stopped = {value for value, call in calls.items() if call.stops}
+        self.active = active(self.ir, wanted, self.peaks.constant | stopped)
         self.values: dict[str, Value] = {}
         self.unavailable: dict[str, Op] = {}  # names that stand for what a loop carries, and the loops
         self.scopes: list[Scope] = []
@@ -103,8 +113,17 @@ class RegionReverse:
             self._load(op, str(grads[0]))
         elif op.outputs[0] in self.peaks.rescaled:
             self.give(self.peaks.rescaled[op.outputs[0]], str(grads[0]))
+        elif op.outputs[0] in self.calls:
+            self._call(op, self.calls[op.outputs[0]], str(grads[0]))
         else:
             RULES.get(op.kind, refused)(self, op, grads)
+
+    def _call(self, op: Op, call: Called, grad: str) -> None:
+        """The gradient of a call whose result is the op's goes to what it was given."""
+        if call.function in ROWS:
+            ROWS[call.function](self, op, call.given, call.results, grad)
+        else:
+            differentiated(self, op, call.function, call.given, grad)
 
     # ---- memory ---------------------------------------------------------------------------------
 
@@ -153,9 +172,9 @@ class RegionReverse:
         for param in body.params:
             env.names[param] = name = self.namer.fresh("carried")
             self.unavailable[name] = op
-        for result, value in zip(body.results, op.outputs, strict=True):
-            if value in self.peaks.running and isinstance(result, Value):  # each turn as if it knew the last peak
-                env.names[result] = outer.env.names[value]
+        for value in op.outputs:
+            for peak in self.peaks.running.get(value, ()):  # each turn as if it knew the last peak
+                env.names[peak] = outer.env.names[value]
         inner = Scope(loop.body, env, (*outer.tiles, attrs.tile), {env.names[p] for p in body.params}, attrs.tile)
         self.scopes.append(inner)
         self._forward(body, inner)

@@ -16,7 +16,8 @@ from .forward import HINT
 NONE = ""  # no gradient: the operand's value changes the result in steps, or not at all
 
 # For each operand the text of its gradient: {g} is the result's, {out} the result, {0}, {1} ... are the operands.
-# At kinks they are torch's: 0 at relu's and abs', half to each of two equal operands of maximum and minimum.
+# At kinks they are torch's: 0 at relu's and abs', half to each of two equal operands of maximum and minimum;
+# of NaN all of it.
 POINTWISE_RULES: dict[str, tuple[str, ...]] = {
     "add": ("{g}", "{g}"),
     "sub": ("{g}", "-{g}"),
@@ -33,10 +34,10 @@ POINTWISE_RULES: dict[str, tuple[str, ...]] = {
     "positive": ("{g}",),
     "abs": ("{g} * torch.sign({0})",),
     "reciprocal": ("-{g} * {out} * {out}",),
-    "minimum": ("torch.where({0} < {1}, {g}, torch.where({0} == {1}, {g} * 0.5, 0.0))",
-                "torch.where({1} < {0}, {g}, torch.where({0} == {1}, {g} * 0.5, 0.0))"),
-    "maximum": ("torch.where({0} > {1}, {g}, torch.where({0} == {1}, {g} * 0.5, 0.0))",
-                "torch.where({1} > {0}, {g}, torch.where({0} == {1}, {g} * 0.5, 0.0))"),
+    "minimum": ("torch.where({0} > {1}, 0.0, torch.where({0} == {1}, {g} * 0.5, {g}))",
+                "torch.where({1} > {0}, 0.0, torch.where({0} == {1}, {g} * 0.5, {g}))"),
+    "maximum": ("torch.where({0} < {1}, 0.0, torch.where({0} == {1}, {g} * 0.5, {g}))",
+                "torch.where({1} < {0}, 0.0, torch.where({0} == {1}, {g} * 0.5, {g}))"),
     "fma": ("{g} * {1}", "{g} * {0}", "{g}"),
     "sign": (NONE,),
     "exp": ("{g} * {out}",),
@@ -53,7 +54,7 @@ POINTWISE_RULES: dict[str, tuple[str, ...]] = {
     "erf": (f"{{g}} * torch.exp(-{{0}} * {{0}}) * {2 / math.sqrt(math.pi)!r}",),
     "tanh": ("{g} * (1 - {out} * {out})",),
     "sigmoid": ("{g} * {out} * (1 - {out})",),
-    "relu": ("torch.where({out} > 0, {g}, 0.0)",),
+    "relu": ("torch.where({out} <= 0, 0.0, {g})",),
     "floor": (NONE,),
     "ceil": (NONE,),
     "trunc": (NONE,),

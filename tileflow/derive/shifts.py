@@ -52,18 +52,18 @@ _SAME = (
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """``constant``: values through which no gradient flows. ``running``: of loops that keep sums relative to a peak,
-    which of the values that it carries that is. ``rescaled``: the products by which those sums follow the peak, with
+    the values in a turn that are the new peak. ``rescaled``: the products by which those sums follow the peak, with
     the sum in each."""
 
     constant: frozenset[Value]
-    running: Mapping[Value, int]
+    running: Mapping[Value, tuple[Value, ...]]
     rescaled: Mapping[Value, Value]
 
 
 @dataclass(slots=True)
 class _Found:
     constant: set[Value] = field(default_factory=set)
-    running: dict[Value, int] = field(default_factory=dict)
+    running: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     rescaled: dict[Value, Value] = field(default_factory=dict)
 
 
@@ -92,8 +92,8 @@ def _running(ir: KernelIR, op: Op, found: _Found) -> None:
     """Whether a loop keeps sums relative to a running peak, and nothing outside depends on that peak."""
     (body,) = op.regions
     for n, (param, result) in enumerate(zip(body.params, body.results, strict=True)):
-        made = ir.definitions.get(result) if isinstance(result, Value) else None
-        if made is None or made.kind is not OpKind.POINTWISE or PointwiseAttrs.of(made).fn != "maximum":
+        made, same = _made(ir, result)
+        if made is None or PointwiseAttrs.of(made).fn != "maximum":
             continue
         if param not in made.inputs:
             continue
@@ -102,9 +102,20 @@ def _running(ir: KernelIR, op: Op, found: _Found) -> None:
             continue
         after = {op.outputs[n]: Move(plus=1.0)} | {op.outputs[i]: Move(times=k) for i, (k, _) in sums.items()}
         if _leaves_still(ir, after):
-            found.constant |= {op.outputs[n], param, made.output}
-            found.running[op.outputs[n]] = n
+            found.constant |= {op.outputs[n], param, *same}
+            found.running[op.outputs[n]] = same
             found.rescaled.update({product: body.params[i] for i, (_, product) in sums.items()})
+
+
+def _made(ir: KernelIR, x: Operand) -> tuple[Op | None, tuple[Value, ...]]:
+    """The pointwise op that gives a value, and the values that are its result, detached or not."""
+    same: list[Value] = []
+    while isinstance(x, Value) and (op := ir.definitions.get(x)) is not None and op.kind is OpKind.POINTWISE:
+        same.append(x)
+        if PointwiseAttrs.of(op).fn != "positive":
+            return op, tuple(same)
+        (x,) = op.inputs
+    return None, ()
 
 
 def _relative(ir: KernelIR, body: Block, n: int, new: Value) -> dict[int, tuple[float, Value]] | None:
@@ -214,8 +225,9 @@ def _pointwise(op: Op, given: list[Move]) -> Move:
         "exp": Move(times=move.plus),
         "exp2": Move(times=move.plus * math.log(2)),
         "neg": Move(-move.plus, move.times),
+        "positive": move,
     }
-    if fn in rules and (fn == "neg" or not move.times):
+    if fn in rules and (fn in ("neg", "positive") or not move.times):
         return rules[fn]
     if not move.plus:
         scaled = {

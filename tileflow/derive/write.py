@@ -225,6 +225,7 @@ class Writer:
         arguments = {p.arg for p in self.text.parameters}
         equal = equal_sizes(ir, arguments.__contains__)
         speller = Speller(ir, self.namer, header.bound, knobs, equal)
+        speller.apart = {value: call.function for value, call in launch.calls.items()}
         speller.saved = {
             one.value: partial(one.loaded, tensor, speller)
             for one, tensor in self.saved
@@ -239,7 +240,7 @@ class Writer:
         def wanted(path: str) -> bool:
             return self._sum(launch, path) is not None
 
-        reverse = RegionReverse(speller, seed, wanted)
+        reverse = RegionReverse(speller, seed, wanted, launch.calls)
         lines, live = prune(reverse.run(env))
         lost = sorted(live & reverse.unavailable.keys())
         if lost:
@@ -313,13 +314,15 @@ class Writer:
         plan_partials(self.reversed, self.sums.values())
         exchanged = self._exchanged()
         for found in self.sums.values():
-            if not found.is_partial and not found.is_exchanged:
+            if not found.is_partial and not found.is_exchanged and not self._is_zero(found):
                 allocation, lines = accumulation_lines(found)
                 allocations.append(allocation)
                 lines_of.update(zip((id(g) for _, g in found.parts), lines, strict=True))
         loops = [line for done in self.reversed for line in (*self._loop(done, lines_of), *exchanged[id(done)])]
         through = self._through_views()
         returned = [self._returned(leaf, through) for leaf in self.call.differentiable]
+        if not loops:
+            loops, returned[0] = self._launched(returned[0])
         rest = [*pulled, *allocations, *loops, *through.lines, f"return {', '.join(returned)}"]
         return [*self._before(rest, pulled), *rest]
 
@@ -338,10 +341,29 @@ class Writer:
         found = self.sums.get(id(self.call.leaves[leaf]))
         parts = [
             *([self.beside[leaf]] if leaf in self.beside else []),
-            *([found.total] if found else []),
+            *([found.total] if found and not self._is_zero(found) else []),
             *([through.grads[leaf]] if leaf in through.grads else []),
         ]
-        return " + ".join(parts) or f"torch.zeros_like({self.given.get(leaf, leaf)})"
+        return " + ".join(parts) or self._no_gradient(leaf)
+
+    def _is_zero(self, found: Sum) -> bool:
+        """Whether nothing adds to an argument's gradient, which nobody but the caller reads."""
+        is_read = found.name in self.seeds.values() or found.like in self.views.values()
+        return not found.parts and found.given is None and not is_read
+
+    def _no_gradient(self, leaf: str) -> str:
+        return f"torch.zeros_like({self.given.get(leaf, leaf)})"
+
+    def _launched(self, text: str) -> tuple[list[str], str]:
+        """A launch that writes the first gradient, and its text: a kernel has one, also where no gradient needs it."""
+        written, tile, flat = (self.namer.fresh(name) for name in ("written", "tile", "flat"))
+        leaf = self.call.differentiable[0]
+        like, lines, value = self.given.get(leaf, leaf), [], "0.0"
+        if text != self._no_gradient(leaf):
+            lines, value = [f"{flat} = ({text}).contiguous().view(-1)"], f"{flat}[{tile}]"
+        lines.append(f"{written} = torch.empty({like}.numel(), dtype={like}.dtype, device={like}.device)")
+        loop = Loop(tile, f"tfl.tile({written}.size(0))", [f"{written}[{tile}] = {value}"])
+        return [*lines, *render([loop], "")], f"{written}.view({like}.shape)"
 
     # ---- tensors that host code makes of arguments -----------------------------------------------
 
