@@ -7,7 +7,6 @@ can be compiled, else it is pure Python. ``tileflow`` holds the rest.
 from __future__ import annotations
 
 import importlib.util
-import os
 import sysconfig
 import tomllib
 from pathlib import Path
@@ -38,7 +37,7 @@ class DistributionHook(BuildHookInterface):  # type: ignore[type-arg]
         try:
             built = native.build()
         except (native.CannotBuild, OSError) as error:
-            if os.environ.get("TILEFLOW_NATIVE") == "1":
+            if isinstance(error, native.WrongSwitch) or native.wanted():
                 raise
             self.app.display_warning(f"tileflow-runtime without its C extension: {error}")
             return

@@ -10,7 +10,6 @@ import difflib
 import importlib
 import importlib.util
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
@@ -32,6 +31,7 @@ from .runtime.bounded import BoundedCache
 from .runtime.call_cache import MISS, MOST_STATES, CallCache, Direct
 from .runtime.describe import check_memory, describe, device_class
 from .runtime.dispatch import Shapes, bind
+from .runtime.environment import INTERPRET, switch, triton_interprets
 from .runtime.handles import register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
@@ -40,6 +40,7 @@ from .runtime.recording import record_as_the_environment_says, recorders
 from .runtime.registry import stores_into_arguments
 from .runtime.serving import Attempt
 from .runtime.to_meta import ToMeta
+from .runtime.wide_ints import too_wide_argument
 from .serve import ANY_TARGET, Call, plan
 from .target import Target, target
 from .tolerances import UNSAID, Tolerances
@@ -212,8 +213,7 @@ class Kernel:
     @property
     def interprets(self) -> bool:
         """Whether calls run as plain Python over tiles, or by Triton's interpreter, wherever their tensors are."""
-        words = ("TILEFLOW_INTERPRET", "TRITON_INTERPRET")
-        return interpreting() or any(os.environ.get(word, "0") not in ("", "0") for word in words)
+        return interpreting() or bool(switch(INTERPRET)) or triton_interprets()
 
     def note_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let those that record count a call."""
@@ -236,7 +236,7 @@ class Kernel:
             return iter((Direct(self._operators, _Uncounted()),))
         self.refuse_grad(tensors((*args, *kwargs.values())))
         device = _device_of(args, kwargs)
-        if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0") and device.type != "meta":
+        if switch(INTERPRET) and device.type != "meta":
             return iter((Direct(self.run_eagerly, _Uncounted()),))
         live = device_class(device) if device.type == "cuda" else None
         return plan(self, Call(args, kwargs, self.describe(*args, **kwargs), device, live))
@@ -309,14 +309,19 @@ class Kernel:
     def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None, **kwargs: Any) -> Any:
         """The user's function as Python over torch tensors, with real tiles of the config's block sizes."""
         from .language import eager
+        from .language.eager_builtins import with_builtins
         from .language.knob_names import KernelText
 
         regions = {region.loop.lineno: region.index for region in self.host.regions}
         text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites)
         device = _device_of(args, kwargs)
         # a generated kernel knows nothing of autocast
-        with eager.session(device, self.scope.__code__, text, config), without_autocast(device):
-            return self.scope(*args, **kwargs)
+        try:
+            with eager.session(device, self.scope.__code__, text, config), without_autocast(device):
+                return with_builtins(self.scope)(*args, **kwargs)
+        except OverflowError as error:  # torch says neither the int nor whose it is
+            values = bind_call(self.host.signature, self.name, args, kwargs)
+            raise too_wide_argument(values, self.name) or error from None
 
     @cached_property
     def backward(self) -> Kernel:

@@ -30,14 +30,12 @@ _HEAD = '''\
 Runs on a GPU; on the CPU with TRITON_INTERPRET=1.
 """
 
-import os
-
 import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") != "0"
+INTERPRETED = triton.knobs.runtime.interpret
 DEVICE = "cpu" if INTERPRETED else "cuda"
 
 

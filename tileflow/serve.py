@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,10 +19,12 @@ import torch
 from .errors import OutOfResources
 from .lazy_dataclass import dataclass
 from .runtime import observe
-from .runtime.argtree import tensors
+from .runtime.argtree import bind_call, tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import Direct
+from .runtime.describe import refuse_recording
 from .runtime.dispatch import Shapes
+from .runtime.environment import triton_interprets
 from .runtime.guards import failing
 from .runtime.launch import Launcher
 from .runtime.paths import Path, Symbol, read_path, read_symbol
@@ -141,13 +142,14 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
         counter = observe.served(kernel.name, "shapes", "the tensors have no memory")
         yield Direct(partial(kernel.host.run, Shapes()), counter)
         return
-    if call.device.type == "cpu" and not interprets():
+    if call.device.type == "cpu" and not triton_interprets():
         counter = observe.served(kernel.name, "eager", "the tensors are on a CPU")
         observe.say_once(
             logging.WARNING, kernel.name, "eager", "runs as plain Python over tiles: the tensors are on a CPU"
         )
         yield Direct(kernel.run_eagerly, counter)
         return
+    refuse_recording(kernel.name, bind_call(kernel.host.signature, kernel.name, call.args, call.kwargs))
     policy, kept = on_miss(kernel.name), planned(kernel, call)
     asked = asked_of(kernel.host.sites.values())
     rows = partial(
@@ -221,11 +223,6 @@ def _counter(kernel: str, problem: Problem, live: str | None, server: Server) ->
 def runs_code(device: torch.device) -> bool:
     """Whether machine code runs on the device."""
     return device.type == "cuda"
-
-
-def interprets() -> bool:
-    """Whether this process was started for Triton's interpreter, which runs generated kernels on CPU tensors."""
-    return os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 
 
 @cache

@@ -21,7 +21,7 @@ import torch
 
 from .config import Config
 from .emit.source import TritonSource
-from .errors import BuildError
+from .errors import BuildError, CallError
 from .expr import Expr
 from .frontend.meaning import digest
 from .frontend.split import HostFunction
@@ -95,7 +95,7 @@ def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynami
     call cannot be lowered.
     """
     policy = _policy(kernel)
-    live = device_class(device)
+    live = _class_of(device)
     problem = kernel.describe(*args)
     found = hits(kernel.name, kernel.semantic_hash, problem, live)
     hit = next((h for h in found if h.step != "default" or not h.row.launches or policy == "default"), None)
@@ -111,6 +111,14 @@ def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynami
     shown.run(kernel, lowered.args, _check_launch)
     _note(kernel, problem, live, hit, config)
     return shown
+
+
+def _class_of(device: torch.device) -> str:
+    """The class of the device. Raises Hidden where it is not on this machine, which fake tensors may be for."""
+    try:
+        return device_class(device)
+    except CallError as error:
+        raise Hidden(str(error)) from error
 
 
 def _default(kernel: Kernel, lowered: Lowered) -> Config:

@@ -273,6 +273,13 @@ def read_value(text: str) -> object:
 
 def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
     """Return the ``kernels`` of plain data; other fields of a sweep's spec are not read. Raises SpecError."""
+    if isinstance(data, list):
+        raise SpecError(
+            "a file of kernels has the key kernels",
+            got="a list",
+            where="the top",
+            hint="write `kernels:` above the list",
+        )
     fields = _Node(data, "").mapping(required=("kernels",), optional=_OTHER_FIELDS)
     return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
 

@@ -23,18 +23,20 @@ import torch
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.errors import SpecError
-from tileflow.frontend.source import function_source
+from tileflow.frontend.source import FunctionSource, function_source
 from tileflow.runtime import Bundle
 from tileflow.runtime.libraries import is_library
 
 BUNDLE = "bundle"
+_SHOWN = 5  # of the names that a folder holds, in an error
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _SETTINGS = (torch.dtype, torch.layout, torch.memory_format)
 _KERNEL = "_tileflow_kernel"  # what the package calls tileflow.kernel, whose name may be something else in a module
+_WRITTEN = "Written by `tileflow bundle build --standalone`"  # by which a package is known that may be written anew
 _INIT = '''\
 """{title}
 
-Written by `tileflow bundle build --standalone`; needs torch and tileflow-runtime.
+{written}; needs torch and tileflow-runtime.
 """
 
 import importlib.util as _tileflow_import
@@ -63,10 +65,11 @@ def write_package(dest: Path, names: Sequence[str], build: Callable[[Path], Bund
     """Write the package ``dest`` of the kernels ``names`` (``module:name``); ``build`` makes its bundle in a folder.
 
     Raises SpecError where a kernel reads what a package cannot hold: a closure, a tensor, an object or a class of its
-    own module.
+    own module; and where something stands at ``dest`` that was not written here.
     """
     if not dest.name.isidentifier() or keyword.iskeyword(dest.name):
         raise SpecError("a package's folder is named as Python imports it", got=repr(dest.name), where=str(dest))
+    _require_place(dest)
     kernels = [load_kernel(name) for name in names]
     short = [kernel.__name__ for kernel in kernels]
     if len({*short}) < len(short):
@@ -82,6 +85,24 @@ def write_package(dest: Path, names: Sequence[str], build: Callable[[Path], Bund
     return bundle
 
 
+def _require_place(dest: Path) -> None:
+    """Raise SpecError where writing to ``dest`` would change what is another's."""
+    if not dest.exists():
+        return
+    init = dest / "__init__.py"
+    there = sorted(path.name for path in dest.iterdir()) if dest.is_dir() else ["a file"]
+    # a bundle alone is what a run leaves that ended amid its work
+    if there in ([], [BUNDLE]) or (init.is_file() and _WRITTEN in init.read_text(encoding="utf-8", errors="replace")):
+        return
+    more = ", ..." if len(there) > _SHOWN else ""
+    raise SpecError(
+        "a standalone package is written to a new folder, or over one that --standalone wrote",
+        got=", ".join(there[:_SHOWN]) + more,
+        where=str(dest),
+        hint="name another folder, or remove this one",
+    )
+
+
 def _write(folder: Path, files: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -92,7 +113,8 @@ def _init(kernels: Sequence[Kernel], files: Mapping[str, str]) -> str:
     lines = [f'_tileflow{Path(file).stem} = _tileflow_module("{module}", "{file}")' for module, file in files.items()]
     lines += [f"{k.__name__} = _tileflow{Path(files[_home(k)]).stem}.{k.__name__}" for k in kernels]
     names = [kernel.__name__ for kernel in kernels]
-    return _INIT.format(title=f"Kernels: {', '.join(names)}.", modules="\n".join(lines), names=names, bundle=BUNDLE)
+    title, modules = f"Kernels: {', '.join(names)}.", "\n".join(lines)
+    return _INIT.format(title=title, written=_WRITTEN, modules=modules, names=names, bundle=BUNDLE)
 
 
 def _home(kernel: Kernel) -> str:
@@ -195,9 +217,23 @@ class _Text:
             if name not in self._held and (line := _import_of(name, value)) is not None:
                 self._held[name] = value
                 self._imports.append(line)
-        assert definition.end_lineno is not None
-        lines = [line.rstrip("\n") for line in source.lines[definition.lineno - 1 : definition.end_lineno]]
-        self._functions.append("\n".join([*([f"@{_KERNEL}"] if is_kernel else []), *lines]))
+        self._functions.append("\n".join([*([f"@{_KERNEL}"] if is_kernel else []), *_lines(source)]))
+
+
+def _lines(source: FunctionSource) -> Iterator[str]:
+    """Yield the lines of a definition as they are at a module's margin: it may stand in an ``if`` or a ``try``. What
+    begins within a string is the string's."""
+    definition = source.tree
+    assert definition.end_lineno is not None
+    margin = source.lines[definition.lineno - 1][: definition.col_offset]
+    inside = set[int]()
+    for node in ast.walk(definition):
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))):
+            inside.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
+    for number in range(definition.lineno, definition.end_lineno + 1):
+        line = source.lines[number - 1].rstrip("\n")
+        # a comment, or a line that continues another, may begin left of the margin
+        yield line if number in inside else line.removeprefix(margin) if line.startswith(margin) else line.lstrip()
 
 
 def _is_of_library(value: Kernel | FunctionType) -> bool:

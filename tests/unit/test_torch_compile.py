@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 import tileflow
 import tileflow.language as tfl
 from tileflow.autograd import BackwardContext
+from tileflow.errors import CallError
+from tileflow.runtime.describe import device_class
 
 Tensor = torch.Tensor
 TRACED = ["eager", "aot_eager"]
@@ -110,6 +113,18 @@ def exported(fn: Callable[..., Any], *args: Any) -> list[Any]:
 
     graph = torch.export.export(Module(), args).graph
     return [n.target for n in graph.nodes if str(n.target).startswith("tileflow.")]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:7"])
+def test_fake_tensors_of_a_gpu_that_is_not_here_are_exported(device: str) -> None:
+    """torch's AssertionError, that it has no CUDA, was raised where a compiler is shown the launches."""
+    with FakeTensorMode():
+        x, w = torch.empty(6, 4, device=device), torch.empty(4, device=device)
+    (op,) = exported(lambda x, w: norm(x, w)[0], x, w)
+    assert "norm_" in str(op)
+    with pytest.raises(CallError, match=f"a GPU that torch reaches, but got {device} \\("):
+        device_class(device)
 
 
 @pytest.mark.parametrize("backend", TRACED)

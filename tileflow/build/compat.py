@@ -241,7 +241,8 @@ def interpreting() -> bool:
 def mend_interpreter() -> None:  # noqa: C901
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
     give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types;
-    and let it reduce and scan whole slices at a time, where a function of the kernel's own combines them.
+    let it reduce and scan whole slices at a time, where a function of the kernel's own combines them; and have it parse
+    a source while no other thread parses.
     """
     import triton.language as tl
     from triton.language.semantic import TritonSemantic
@@ -329,8 +330,20 @@ def mend_interpreter() -> None:  # noqa: C901
     builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
     builder.create_atomic_rmw = atomic_rmw
     interpreter._patch_lang_tensor = patch_tensor
+    _parse_alone(interpreter.FunctionRewriter)
     interpreter.ReduceOps.generic_reduce = reduce_slices
     interpreter.ScanOps.generic_scan = scan_slices
+
+
+def _parse_alone(rewriter: Any) -> None:
+    """Have the interpreter parse a source while no other thread parses."""
+    rewrite_ast = rewriter.rewrite_ast
+
+    def rewrite_alone(self: Any) -> Any:
+        with alone():
+            return rewrite_ast(self)
+
+    rewriter.rewrite_ast = rewrite_alone
 
 
 def _facts(kernel: Any, target: Target, code: bytes | None) -> Compiled:

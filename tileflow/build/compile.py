@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..emit.source import TritonSource
-from ..errors import BuildError, OutOfResources, TileflowError
+from ..errors import BuildError, OutOfResources, SpecError, TileflowError
 from ..runtime.abi import Binary, LaunchAbi, LaunchArg
 from ..target import Target
 from . import compat, ptxas_faults
@@ -23,6 +23,7 @@ from .resources import read_resources
 
 _TENSOR_MEMORY_COLUMNS = 512  # of a Blackwell SM
 _ERROR_LINES = 12
+CACHE = "TILEFLOW_CACHE"
 _VECTOR_BYTES = 16  # that an instruction stores
 
 
@@ -49,9 +50,17 @@ def toolchain() -> Toolchain:
 
 
 def cache_folder() -> Path:
-    """``$TILEFLOW_CACHE``, else ``~/.cache/tileflow``."""
-    chosen = os.environ.get("TILEFLOW_CACHE")
-    return Path(chosen) if chosen else Path.home() / ".cache" / "tileflow"
+    """``$TILEFLOW_CACHE``, else ``~/.cache/tileflow``. Raises SpecError where neither says a folder."""
+    chosen = os.environ.get(CACHE)
+    try:
+        return Path(chosen) if chosen else Path.home() / ".cache" / "tileflow"
+    except RuntimeError as error:
+        raise SpecError(
+            "compiled kernels lie below a home folder that is known",
+            got=str(error),
+            where=CACHE,
+            hint=f"name a folder: {CACHE}=/path/to/one",
+        ) from error
 
 
 def build(source: TritonSource, target: Target) -> Binary:
@@ -144,15 +153,28 @@ def generated_functions(text: str) -> Mapping[str, Any]:
 
 
 def write_module(text: str) -> Path:
-    """A file with ``text``, named by its digest; whole whenever it is there, whoever writes it at the same time."""
-    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-    path = cache_folder() / "sources" / digest[:2] / f"{digest}.py"
-    if not path.exists() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
+    """A file with ``text``, named by its digest; whole whenever it is there, whoever writes it at the same time. Raises
+    SpecError where the cache's folder takes none."""
+    digest, folder = hashlib.sha256(text.encode()).hexdigest()[:32], cache_folder()
+    path = folder / "sources" / digest[:2] / f"{digest}.py"
+    try:
+        if not path.exists() or path.read_text() != text:
+            _write_whole(path, text)
+    except OSError as error:
+        raise SpecError(
+            "the folder of compiled kernels can be made and written",
+            got=f"{type(error).__name__}: {error}",
+            where=f"{CACHE}={folder}" if os.environ.get(CACHE) else str(folder),
+            hint=f"name one that can: {CACHE}=/path/to/one",
+        ) from error
     return path
+
+
+def _write_whole(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+        file.write(text)
+    os.replace(file.name, path)
 
 
 def _with_tensor_maps(source: TritonSource, compiled: compat.Compiled) -> tuple[LaunchArg, ...]:

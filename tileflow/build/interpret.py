@@ -1,6 +1,8 @@
 """A launcher out of a TritonSource, through Triton's interpreter, on CPU tensors.
 
 Only in a process that was started with ``TRITON_INTERPRET=1``: Triton reads it when ``triton.language`` is imported.
+Its interpreter gives ``triton.language`` other functions for as long as a launch runs, and has one place for the number
+of the block that runs, so that threads load and launch one after another.
 """
 
 from __future__ import annotations
@@ -15,16 +17,21 @@ from ..emit.source import TritonSource
 from ..errors import LaunchError
 from ..expr import Expr
 from ..runtime.abi import LaunchArg
+from ..runtime.describe import refuse_recording
 from ..runtime.guards import UNREADABLE, explain_guards
 from ..runtime.launch import Launcher
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.overlap import RELATIONS
-from ..runtime.paths import Path, Symbol, cell_of, default_of, digest_of, read_step, read_symbol, root_reader
+from ..runtime.paths import READERS, Path, Symbol, digest_of, read_step, read_symbol, root_reader
+from ..runtime.wide_ints import too_wide
 from ..target import Target
 from . import compat
 from .compile import load_function
+from .together import InTurn
 
 Reader = Callable[[Mapping[str, Any]], Any]
+
+_in_turn = InTurn()
 
 
 def interpreter_launcher(
@@ -51,8 +58,9 @@ def interpreter_launcher(
             got=f"{source.name} for clusters of {source.cluster} blocks",
             hint="choose ctas=1; lowered.interpretable(config) gives the nearest config",
         )
-    compat.mend_interpreter()
-    return _Interpreted(source, scope, dict(target.symbols()) if target else {})
+    with _in_turn():
+        compat.mend_interpreter()
+        return _Interpreted(source, scope, dict(target.symbols()) if target else {})
 
 
 class _Interpreted:
@@ -87,12 +95,27 @@ class _Interpreted:
                 name: value.evaluate(environment) if isinstance(value, Expr) else value(captured)
                 for name, value in self._arguments.items()
             }
+            self._check_ints(arguments)
             for name, block in self._blocks.items():
                 arguments[name] = compat.host_descriptor(self._seen(name, arguments[name], environment), block)
             arguments = {name: _taken(value) for name, value in arguments.items()}
             # by position: an author's number may be called ``grid`` or ``num_warps``, as the interpreter's own are
-            self._function[grid](*arguments.values(), **dict(self._source.constexprs))
+            self._run(grid, arguments)
         return True
+
+    def _run(self, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
+        try:
+            with _in_turn():
+                self._function[grid](*arguments.values(), **dict(self._source.constexprs))
+        except Exception:  # torch's error of a tensor without memory says neither which nor why
+            refuse_recording(self._source.name, arguments)
+            raise
+
+    def _check_ints(self, arguments: Mapping[str, Any]) -> None:
+        ints = ((str(arg.value), arguments[arg.name]) for arg in self._source.args if arg.value is not None)
+        wide = too_wide(ints, f"launch {self._source.region} ({self._source.name})")
+        if wide is not None:
+            raise wide
 
     def explain(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> str:
         """The first guard that does not hold, and what it got."""
@@ -148,6 +171,6 @@ def path_reader(path: Path, scope: FunctionType | None) -> Reader:
     text = text.format(home="home") if home is not None else text
     for step in path.steps:
         text = read_step(text, step)
-    names = {"home": home, "cell_of": cell_of, "default_of": default_of}
+    names = {"home": home, **READERS}
     reader: Reader = eval(f"lambda frame: {text}", names)
     return reader

@@ -1,7 +1,9 @@
-"""A context of the whole process that threads are in together: the first enters it, the last leaves it.
+"""Contexts of the whole process: those that threads are in together, and those that they are in one after another.
 
 What a process has once, its standard output among it, must not be put back by one thread under another that still
-changes it: whoever leaves last would put back what the other had made of it.
+changes it: whoever leaves last would put back what the other had made of it. Where all threads want the same of it,
+the first enters and the last leaves (:class:`Together`); where each changes it for itself, the next one waits
+(:class:`InTurn`).
 """
 
 from __future__ import annotations
@@ -45,3 +47,21 @@ class Together:
                 self._inside -= 1
                 if not self._inside:
                     self._left.close()
+
+
+class InTurn:
+    """``with in_turn(): ...`` is one thread's at a time. That thread may enter again: a finalizer may, at any line."""
+
+    def __init__(self) -> None:
+        self._restart()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._restart)  # the thread that was inside may not be here
+
+    def _restart(self) -> None:
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Be inside, once no other thread is."""
+        with self._lock:
+            yield

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import TileType
 from ..runtime.argtree import FunctionShell, open_shell, tensors
 from ..runtime.numpy_numbers import plain_number
-from ..runtime.paths import digest_of
+from ..runtime.paths import digest_of, is_spelled, key_step
 from .calls import is_user
 from .captured_objects import captured
 from .host_containers import HostDict, HostList
@@ -88,13 +88,12 @@ class Capturer:
             if isinstance(value, torch.Size):  # holds Python ints only
                 return tuple(items)
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        if isinstance(value, (FunctionType, BuiltinFunctionType, type, ModuleType)):
-            self._made(value, path)
         if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
         if isinstance(value, dict):
-            self._made(value, path)
-            return HostDict({key: self._entry(key, item, path) for key, item in value.items()}, path, self.t)
+            return self._dictionary(value, path)
+        if isinstance(value, (range, slice)):
+            return self._numbered(value, path)
         if isinstance(value, functools.partial):
             parts = (self.capture(getattr(value, n), f"{path}.attr:{n}") for n in ("func", "args", "keywords"))
             function, args, keywords = parts
@@ -103,23 +102,56 @@ class Capturer:
             function = self.capture(value.__func__, f"{path}.attr:__func__")
             return MethodType(function, self.capture(value.__self__, f"{path}.attr:__self__"))
         is_object = is_user(type(value)) and not isinstance(value, (type, FunctionType))
-        if is_object or isinstance(value, torch.nn.Module):
+        if is_object or isinstance(value, (torch.nn.Module, SimpleNamespace)):
             root = path.partition(".")[0]
             given = root in self._passed
             return captured(value, path, self.capture, given or root in self._outside, given)
-        return value
+        return self._other(value, path)
 
-    def _entry(self, key: Any, value: Any, path: str) -> Any:
-        """The value of a dictionary under ``key``. Raises TraceError where a launch could not find it again."""
-        if isinstance(key, int) and key >= 0:
-            return self.capture(value, f"{path}.item:{int(key)}")
-        if isinstance(key, str) and re.fullmatch(r"\w+", key):
-            return self.capture(value, f"{path}.key:{key}")
-        if isinstance(value, (torch.Tensor, SymbolicInt)):
+    def _dictionary(self, value: dict[Any, Any], path: str) -> HostDict:
+        """A dictionary of what its values are. Those under other keys than words and ints are found by their places,
+        which the keys settle. Raises TraceError where a launch could not tell its keys apart."""
+        steps = [key_step(key, place) for place, key in enumerate(value)]
+        by_place = [key for (kind, _), key in zip(steps, value, strict=True) if kind == "entry"]
+        if self._is_made(path) and not all(map(is_spelled, value)):
+            key = next(key for key in value if not is_spelled(key))
             raise TraceError(
-                "the keys of a captured dictionary are words or ints", got=f"{path}[{key!r}]", where=self.t.location()
+                "the keys of a captured dictionary are words, numbers and constants",
+                got=f"{path}[{key!r}]",
+                where=self.t.location(),
             )
-        return value
+        if by_place and ".attr:_" not in path:
+            self.t.assume(f"{path}.digest", digest_of(value))
+        else:
+            self._made(value, path)
+        paths = (f"{path}.{kind}:{name}" for kind, name in steps)
+        items = {key: self.capture(item, p) for (key, item), p in zip(value.items(), paths, strict=True)}
+        return HostDict(items, path, self.t)
+
+    def _numbered(self, value: range | slice, path: str) -> range | slice:
+        """A range of constants, since a loop over it is written out, or a slice, whose ends host code may compute."""
+        self._made(value, path)
+        if isinstance(value, slice):
+            parts = {n: self.capture(getattr(value, n), f"{path}.attr:{n}") for n in ("start", "stop", "step")}
+            return slice(*parts.values())
+        if self._is_made(path):
+            for name in ("start", "stop", "step"):
+                self.t.assume(f"{path}.attr:{name}", int(getattr(value, name)))
+        return range(int(value.start), int(value.stop), int(value.step))
+
+    def _other(self, value: Any, path: str) -> Any:
+        """A constant of Python's or a library's. What is outside is watched, what was passed the call's key tells; what
+        host code made may be another one in the next launch. Raises TraceError where a launch could not tell."""
+        is_code = isinstance(value, (FunctionType, BuiltinFunctionType, type, ModuleType))
+        if is_code or not self._is_made(path) or is_spelled(value):
+            return self._made(value, path)
+        raise TraceError(
+            "what host code makes for device code is a tensor, a number, a constant, a function, an object of a class "
+            "of the kernel's author, or a tuple, list or dictionary of such",
+            got=f"{path} of type {type(value).__module__}.{type(value).__qualname__}",
+            where=self.t.location(),
+            hint="hand on the numbers in it, as a list, or a tensor of them",
+        )
 
     def _bool(self, value: bool, path: str) -> bool:
         """A constant. In static mode the key of the call settles one that was passed; else host code may have found it
@@ -166,7 +198,7 @@ class Capturer:
         own = str(value.dtype).removeprefix("torch.")
         dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
         shares = self._sharing(value, path)
-        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path), own, shares)
+        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, self._name(path), own, shares)
         return TensorRef(path, dtype, shape, strides, t)
 
     def _sharing(self, value: torch.Tensor, path: str) -> tuple[str, ...]:
@@ -230,12 +262,21 @@ class Capturer:
         return self._parameter(value, path)
 
     def _float(self, path: str) -> Any:
-        name = identifier(path)
-        self.t.scalars[path] = ScalarParam(path, _SCALAR_FLOAT, name)
+        self.t.scalars[path] = ScalarParam(path, _SCALAR_FLOAT, self._name(path))
         return self.t.emit(OpKind.SCALAR, (), TileType(_SCALAR_FLOAT, weak=True), ScalarAttrs(path))
+
+    def _name(self, path: str) -> str:
+        """A name for what is at ``path`` that nothing else has: ``q.attr:scale`` beside ``q_scale``."""
+        name = identifier(path)
+        known: list[TensorParam | ScalarParam] = [*self.t.tensors.values(), *self.t.scalars.values()]
+        taken = {p.name for p in known if p.path != path}
+        while name in taken:
+            name += "_"
+        return name
 
     def _function(self, value: FunctionType, path: str) -> FunctionType:
         """The same code over captured cells: tensors it closes over are read anew at each launch."""
+        self._made(value, path)
         opened = open_shell(value)
         assert opened is not None and isinstance(opened[0], FunctionShell)
         shell, parts = opened
@@ -261,4 +302,4 @@ class Capturer:
 
 def identifier(path: str) -> str:
     """A Python name for what is at ``path``: ``epilogue.cell:bias`` as ``epilogue_bias``."""
-    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", path))
+    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|entry|attr):", "_", path))

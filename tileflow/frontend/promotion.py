@@ -14,7 +14,7 @@ import torch
 from ..errors import TraceError
 from ..ir.graph import Operand
 from ..ir.ops import POINTWISE
-from ..ir.types import Value
+from ..ir.types import FLOAT_BITS, INT_BITS, Value
 
 # how an operand takes part in promotion: its dtype (or a Python number's type), and whether it has dimensions
 Kind = tuple[str, bool]
@@ -27,13 +27,23 @@ def torch_dtype(name: str) -> torch.dtype:
 
 def dtype_name(dtype: torch.dtype) -> str:
     """``float32`` for ``torch.float32``. Raises TraceError for what is no dtype, or one that GPUs do not compute in."""
-    if not isinstance(dtype, torch.dtype) or dtype.is_complex:
+    name = str(dtype).removeprefix("torch.")
+    if not isinstance(dtype, torch.dtype) or (name not in FLOAT_BITS and name not in INT_BITS):
         raise TraceError(
-            "a dtype is torch.float32, torch.int8, torch.bool ...",
-            got=repr(dtype),
-            hint="of complex tensors pass torch.view_as_real(x); a dtype's name is no dtype",
+            "a dtype is torch.float32, torch.int8, torch.bool ...", got=repr(dtype), hint=_instead_of(dtype)
         )
-    return str(dtype).removeprefix("torch.")
+    return name
+
+
+def _instead_of(dtype: object) -> str:
+    """What is passed instead of a dtype that kernels do not have."""
+    if not isinstance(dtype, torch.dtype):
+        return "a dtype's name is no dtype"
+    if dtype.is_complex:
+        return "of complex tensors pass torch.view_as_real(x)"
+    if str(dtype).startswith(("torch.qint", "torch.quint")):
+        return "of quantized tensors pass x.int_repr()"
+    return "pass the bytes, x.view(torch.uint8)"
 
 
 def kind_of(operand: Value | int | float | bool) -> Kind:

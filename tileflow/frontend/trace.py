@@ -23,6 +23,7 @@ from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import gaps
 from .call_arguments import is_in_place, with_numbers
 from .code_locations import frame_location
@@ -172,7 +173,7 @@ class Tracer:
         if isinstance(x, SymInt):
             return self.emit(OpKind.SIZE, (), TileType(self.int_dtype(x.expr), weak=True), SizeAttrs(x.expr)).value
         if isinstance(x, (bool, int, float)):
-            return x
+            return self._number(x)
         if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":
             return self.operand(self.full((), x.item(), dtype_name(x.dtype)))
         if isinstance(x, Undefined):
@@ -211,6 +212,11 @@ class Tracer:
         raise TraceError(
             "an operand must be a tile, a size or a number", got=got[:200], where=self.location(), hint=hint
         )
+
+    def _number(self, x: int | float | bool) -> int | float | bool:
+        if is_wide(x):
+            raise TraceError(WIDE, got=spelled(int(x)), where=self.location(), hint=NARROWER)
+        return x
 
     # ---- recording ------------------------------------------------------------------------------
 
@@ -415,6 +421,8 @@ class Tracer:
     def assume(self, symbol: str, number: int) -> None:
         """A launch symbol is this number, in every launch of this variant."""
         self.hints[symbol] = number
+        if is_wide(number):
+            raise TraceError(WIDE, got=f"{symbol} = {spelled(number)}", where=self.location(), hint=NARROWER)
         self.guard(Expr.sym(symbol).eq(number))
 
     def condition(self, e: Expr) -> Any:

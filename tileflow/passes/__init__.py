@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from ..errors import InternalError
 from ..ir.graph import KernelIR
 from ..ir.verify import verify
+from ..runtime.environment import switch
 from .agreeing_lanes import agree
 from .along_memory import turn_along_memory
 from .await_dot import await_dots
@@ -36,7 +36,7 @@ from .turn_results import turn_results
 from .unify import unify_sizes
 from .unit_batches import drop_unit_batches
 
-VERIFY = "TILEFLOW_VERIFY"  # 1: every region that a pass gives is verified, as in the tests
+VERIFY = "TILEFLOW_VERIFY"  # on: every region that a pass gives is verified, as in the tests
 
 PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     unify_sizes,
@@ -115,5 +115,5 @@ def _run(step: Callable[..., KernelIR], ir: KernelIR, *choice: object) -> Kernel
 
 
 def _check(ir: KernelIR, after: str) -> None:
-    if os.environ.get(VERIFY) == "1":
+    if switch(VERIFY):
         verify(ir, after)

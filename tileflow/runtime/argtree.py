@@ -21,7 +21,7 @@ import torch
 from ..errors import CallError
 from ..lazy_dataclass import dataclass
 from .objects import MethodShell, is_object, open_object
-from .paths import Step
+from .paths import Step, key_step
 
 MOST_LEVELS = 64  # of containers in containers
 
@@ -74,7 +74,7 @@ class MappingShell:
     @property
     def steps(self) -> tuple[Step, ...]:
         """One step for each key, in the dictionary's order."""
-        return tuple(("item" if isinstance(key, int) else "key", str(key)) for key in self.keys)
+        return tuple(key_step(key, place) for place, key in enumerate(self.keys))
 
     def make(self, parts: Sequence[Any]) -> Any:
         """The same kind of dictionary with other values."""

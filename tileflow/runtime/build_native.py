@@ -21,18 +21,32 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("_native.c")
 BUILT = SOURCE.with_name("_native.abi3.so")
+_ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no")
 
 
 class CannotBuild(Exception):
     """What the extension's build lacks, in a sentence."""
 
 
+class WrongSwitch(CannotBuild):
+    """TILEFLOW_NATIVE is neither on nor off."""
+
+
+def wanted() -> bool | None:
+    """Whether TILEFLOW_NATIVE demands the extension, or forbids it; None where it does neither. By the words of
+    ``environment.py``, which imports what a build does not have. Raises WrongSwitch."""
+    given = os.environ.get("TILEFLOW_NATIVE", "").lower()
+    if given not in ("", *_ON, *_OFF):
+        raise WrongSwitch(f"TILEFLOW_NATIVE is {', '.join(_ON)}, or {', '.join(_OFF)}, or nothing, but got {given!r}")
+    return given in _ON if given else None
+
+
 def build() -> Path | None:
     """The extension, compiled unless it is newer than its source; None where TILEFLOW_NATIVE forbids it.
 
-    Raises CannotBuild.
+    Raises CannotBuild, and WrongSwitch where TILEFLOW_NATIVE does not say.
     """
-    if os.environ.get("TILEFLOW_NATIVE") == "0":
+    if wanted() is False:
         return None
     if BUILT.exists() and BUILT.stat().st_mtime > SOURCE.stat().st_mtime:
         return BUILT
@@ -73,9 +87,9 @@ def main() -> int:
     try:
         built = build()
     except (CannotBuild, OSError) as error:
-        required = os.environ.get("TILEFLOW_NATIVE") == "1"
+        required = isinstance(error, WrongSwitch) or wanted()
         print(f"tileflow's launches stay in Python (correct, but slower): {error}", file=sys.stderr)
-        return int(required)
+        return int(bool(required))
     if "--quiet" not in sys.argv:
         print("TILEFLOW_NATIVE=0: nothing built" if built is None else built)
     return 0

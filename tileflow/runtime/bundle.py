@@ -33,7 +33,7 @@ from ..lazy_dataclass import dataclass
 from ..target import vendor_of
 from .abi import Binary
 from .codec import parse_json
-from .files import read_inside
+from .files import as_path, read_inside
 from .table import MAX_BYTES, Entry, Fallback, Table, Variant, load_table, parse_table
 
 Check = Literal["all", "lazy"]
@@ -99,7 +99,7 @@ def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bund
     """
     if check not in get_args(Check):
         raise TableError(f"check must be one of {', '.join(get_args(Check))}", got=repr(check))
-    origin = Path(directory)
+    origin = as_path(directory, "a bundle")
     data = _content(origin)  # once: a switch in the middle changes nothing
     history = _history(origin, data)
     path = snapshot_path(origin, history[0]) if history else origin
@@ -149,7 +149,7 @@ def _table(root: Path, name: str) -> Table:
 def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tuple[Table, ...], Bundle | None]:
     """The tables in a table's file, a directory of tables or a bundle, and the bundle where it is one. Raises
     TableError."""
-    where = Path(path)
+    where = as_path(path, "what is loaded")
     if (where / MANIFEST).exists():
         bundle = load_bundle(where, check)
         return bundle.tables, bundle

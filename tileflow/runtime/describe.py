@@ -14,6 +14,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from ..errors import CallError
 from ..target import CATALOGUE, DeviceProperties, classify, normalise_arch, nvidia_arch
@@ -197,13 +198,7 @@ def refuse_transforms(name: str, path: str, value: torch.Tensor) -> None:
     try:
         value.data_ptr()
     except RuntimeError as error:
-        raise CallError(
-            "a kernel's tensors have memory",
-            got=f"{path}: {error}",
-            where=name,
-            hint="call the kernel outside torch.func's transforms: torch.autograd differentiates what "
-            "tileflow.differentiable pairs, and a batch is a dimension of the kernel's",
-        ) from error
+        raise _without_memory(name, path, error) from error
     if is_dual(value):
         raise CallError(
             "a kernel has no forward-mode derivative: tangents would be lost",
@@ -214,15 +209,50 @@ def refuse_transforms(name: str, path: str, value: torch.Tensor) -> None:
         )
 
 
+def refuse_recording(name: str, values: Mapping[str, Any]) -> None:
+    """Raises CallError, naming the argument, for a tensor of a launch that a transform follows by torch's operations,
+    of which a launch is none: one of functionalize, or any while make_fx records."""
+    records = get_proxy_mode() is not None
+    for parameter, value in values.items():
+        for steps, leaf in walk(value, ()):
+            if not isinstance(leaf, torch.Tensor) or not _has_memory(leaf):
+                continue
+            path = path_text(parameter, steps)
+            if records:
+                raise _without_memory(name, path, 'make_fx records it; tracing_mode="fake" records the operator')
+            try:
+                leaf.untyped_storage().data_ptr()
+            except RuntimeError as error:
+                raise _without_memory(name, path, error) from error
+
+
+def _without_memory(name: str, path: str, why: object) -> CallError:
+    return CallError(
+        "a kernel's tensors have memory",
+        got=f"{path}: {why}",
+        where=name,
+        hint="call the kernel outside torch.func's transforms: torch.autograd differentiates what "
+        "tileflow.differentiable pairs, and a batch is a dimension of the kernel's",
+    )
+
+
 # ---- devices ------------------------------------------------------------------------------------------------------
 
 
 def device_class(device: torch.device | str | int) -> str:
-    """The class of a live device: the catalogue's, or one that its figures describe. Raises CallError for a CPU."""
+    """The class of a live device: the catalogue's, or one that its figures describe. Raises CallError for a CPU, and
+    for a GPU that is not here, of which a tensor without data may be."""
     device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if device.type != "cuda":
         raise CallError("a device class is asked of a GPU", got=str(device), hint='load(..., as_device="nvidia-h200")')
-    return class_by_index(torch.accelerator.current_device_index() if device.index is None else device.index)
+    try:
+        return class_by_index(torch.accelerator.current_device_index() if device.index is None else device.index)
+    except (AssertionError, RuntimeError) as error:  # what torch raises depends on its build and on the driver
+        raise CallError(
+            "a device class is asked of a GPU that torch reaches",
+            got=f"{device} ({str(error).splitlines()[0]})",
+            hint='load(..., as_device="nvidia-h200")',
+        ) from error
 
 
 @cache

@@ -16,6 +16,18 @@ from ..errors import SpecError, TableError
 _CHUNK = 1 << 20
 
 
+def as_path(path: object, what: str) -> Path:
+    """``path``, the place of ``what``. Raises SpecError for what is none, the empty text among them, which would be the
+    folder that the program is in."""
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise SpecError(
+            f"{what} is named by its path, a str or a pathlib.Path",
+            got=f"{type(path).__name__} {path!r}"[:200],
+            hint='name a file or a folder: "my_bundle"',
+        )
+    return Path(path)
+
+
 def read_file(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
     """The content of the regular file ``path``. ``follow``: also where it is a link to one.
 

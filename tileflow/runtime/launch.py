@@ -25,7 +25,7 @@ from .launcher_text import LauncherWriter
 from .loop_bounds import bounds
 from .native import DECLINED, pairs_test
 from .overlap import RELATIONS, surely_fit
-from .paths import Path, Symbol, cell_of, default_of, digest_of, read_path, read_symbol
+from .paths import READERS, Path, Symbol, digest_of, read_path, read_symbol
 
 if TYPE_CHECKING:
     import torch
@@ -149,8 +149,7 @@ def _generate(
     of_tensors = loaded.tensor_enqueue(formats) if isinstance(loaded, Loaded) and formats is not None else None
     text = writer.source() if formats is None or of_tensors is None else writer.tensor_source()
     namespace: dict[str, Any] = writer.namespace | {
-        "cell_of": cell_of,
-        "default_of": default_of,
+        **READERS,
         "digest_of": digest_of,
         **RELATIONS,
         "surely_fit": pairs_test() or surely_fit,

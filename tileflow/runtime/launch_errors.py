@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..errors import CallError
-from .abi import Binary
+from .abi import Binary, LaunchArg
+from .wide_ints import too_wide
 
 
 def missing_error(binary: Binary) -> Callable[[Exception], CallError]:
@@ -49,11 +50,24 @@ def argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], Cal
     """What makes a CallError of arguments that the enqueue could not pack."""
 
     def unpackable(values: tuple[Any, ...], error: Exception) -> CallError:
+        where = f"launch {binary.region} ({binary.abi.symbol})"
+        wide = too_wide(zip(parameter_names(binary.abi.args), values, strict=False), where)
+        if wide is not None:
+            return wide
         types = [a.type for a in binary.abi.args]
         return CallError(
             f"the arguments must fit {', '.join(types)}",
             got=f"{values} ({error})",
-            where=f"launch {binary.region} ({binary.abi.symbol})",
+            where=where,
         )
 
     return unpackable
+
+
+def parameter_names(args: Iterable[LaunchArg]) -> Iterator[str]:
+    """A name for each parameter of a binary: an int's is what it is computed of."""
+    for arg in args:
+        yield str(arg.value) if arg.value is not None else arg.path or arg.name
+        if arg.tensor_map is not None:
+            yield from (f"{arg.path}.shape.{i}" for i in range(len(arg.tensor_map.shape)))
+            yield from (f"{arg.path}.stride.{i}" for i in range(len(arg.tensor_map.strides)))

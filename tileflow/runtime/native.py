@@ -1,19 +1,19 @@
 """The optional C extension: the same keys and launches for less host time. Everything works without it.
 
-``build_native.py`` compiles it. The environment's TILEFLOW_NATIVE forbids it (0) or makes its absence an error (1).
+``build_native.py`` compiles it. The environment's TILEFLOW_NATIVE forbids it (off) or makes its absence an error (on).
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import os
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from ..errors import LaunchError
+from .environment import NATIVE, switch
 from .packing import Enqueue
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def enqueuer(
     no stream then, takes tensors where ``formats`` has T, or A for aligned ones, and gives :data:`DECLINED` where one
     is not as it must be. Raises LaunchError where TILEFLOW_NATIVE=1 and there is no extension.
     """
-    module = _module(os.environ.get("TILEFLOW_NATIVE", ""))
+    module = _module(switch(NATIVE))
     if module is None or address is None or (device is not None and _exchange() is None):
         return None
     of_device = () if device is None else (_exchange(), *device)
@@ -61,7 +61,7 @@ def tensors_key() -> Callable[..., bytes] | None:
     """
     import torch
 
-    module, exchange = _module(os.environ.get("TILEFLOW_NATIVE", "")), _exchange()
+    module, exchange = _module(switch(NATIVE)), _exchange()
     if module is None or exchange is None:
         return None
     made: Callable[..., bytes] = module.tensor_reader(
@@ -74,7 +74,7 @@ def tensors_key() -> Callable[..., bytes] | None:
 def pairs_test() -> Callable[..., bool] | None:
     """A function that tells whether :func:`tileflow.runtime.overlap.surely_fit` holds; None as with
     :func:`tensors_key`."""
-    module, exchange = _module(os.environ.get("TILEFLOW_NATIVE", "")), _exchange()
+    module, exchange = _module(switch(NATIVE)), _exchange()
     if module is None or exchange is None:
         return None
     made: Callable[..., bool] = module.pairs_tester(exchange)
@@ -84,7 +84,7 @@ def pairs_test() -> Callable[..., bool] | None:
 def stream_reader(device: tuple[int, int]) -> Callable[[], int] | None:
     """A function that gives the device's current stream, raw; None as with :func:`tensors_key`. ``device``: DLPack's
     type and index."""
-    module, exchange = _module(os.environ.get("TILEFLOW_NATIVE", "")), _exchange()
+    module, exchange = _module(switch(NATIVE)), _exchange()
     if module is None or exchange is None:
         return None
     made: Callable[[], int] = module.stream_reader(exchange, *device)
@@ -98,7 +98,7 @@ def _exchange() -> Any:
     import torch
 
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    module = _module(os.environ.get("TILEFLOW_NATIVE", ""))
+    module = _module(switch(NATIVE))
     if exchange is None or module is None:
         return None
     try:
@@ -110,9 +110,9 @@ def _exchange() -> Any:
 
 
 @cache
-def _module(wanted: str) -> ModuleType | None:
+def _module(wanted: bool | None) -> ModuleType | None:
     """The extension, by what TILEFLOW_NATIVE holds. Its absence is said once."""
-    if wanted == "0":
+    if wanted is False:
         return None
     try:
         module = importlib.import_module("._native", __package__)
@@ -121,7 +121,7 @@ def _module(wanted: str) -> ModuleType | None:
         reason = f"its version is {module.VERSION}, not {_VERSION}"
     except ImportError as error:
         reason = str(error)
-    if wanted == "1":
+    if wanted:
         raise LaunchError("TILEFLOW_NATIVE=1 asks for the C extension of launches", got=reason, hint=_BUILD)
     _log.debug("kernels are launched from Python, which costs more of the host's time: %s; %s", reason, _BUILD)
     return None
@@ -129,7 +129,7 @@ def _module(wanted: str) -> ModuleType | None:
 
 def is_used() -> bool:
     """Whether launches go through the extension. Raises LaunchError where TILEFLOW_NATIVE=1 and there is none."""
-    return _module(os.environ.get("TILEFLOW_NATIVE", "")) is not None
+    return _module(switch(NATIVE)) is not None
 
 
 def forget() -> None:

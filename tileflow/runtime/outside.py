@@ -107,7 +107,7 @@ class _Walk:
     def __init__(self) -> None:
         self.tests: list[str] = []
         self.parts: list[Hashable] = []
-        self.namespace: dict[str, Any] = {"same": _same, "FAILS": _FAILS}
+        self.namespace: dict[str, Any] = {"same": _same, "holds": _holds, "FAILS": _FAILS}
         self._names: dict[int, str] = {}
         self._seen: dict[Any, int] = {}
         self._level = 0
@@ -239,6 +239,10 @@ class _Walk:
         elif value is None or kind is bool or isinstance(value, Enum) or value is ... or value is NotImplemented:
             self.parts.append((kind, id(value)))
             self.tests += [] if pinned else [f"{text} is {self._known(value)}"]
+        elif kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+            held = (value.dtype.str, value.shape, value.tobytes())
+            self.parts.append((kind, held))
+            self.tests.append(f"holds({text}, {self._known(held)})")
         elif kind in _PLAIN:
             self.parts.append((kind, repr(value)))
             known = self._known(value)
@@ -273,6 +277,8 @@ class _Walk:
         items = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
         if functions_only:
             items = [(key, item) for key, item in items if _holds_functions(item)]
+        elif isinstance(value, dict):  # paths lead to what is under some keys by their order
+            self.tests.append(f"[*{name}] == {self._known([*value])}")
         elif not pinned:
             self.tests.append(f"len({name}) == {len(value)}")
         self.parts.append((type(value), len(items)))
@@ -405,3 +411,10 @@ def _asked_by_properties(kind: type, attributes: frozenset[str]) -> frozenset[st
 def _same(a: Any, b: Any) -> bool:
     """Whether two plain values are one to a trace; 0.0 and -0.0 are not."""
     return type(a) is type(b) and repr(a) == repr(b)
+
+
+def _holds(array: Any, held: tuple[Any, ...]) -> bool:
+    """Whether it is an array of numpy's with this dtype, shape and bytes: anybody may change one in place."""
+    return (
+        type(array).__module__ == "numpy" and (array.dtype.str, array.shape) == held[:2] and array.tobytes() == held[2]
+    )

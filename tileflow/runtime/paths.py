@@ -7,6 +7,7 @@ say.
 from __future__ import annotations
 
 import functools
+import itertools
 import keyword
 import re
 import unicodedata
@@ -21,14 +22,15 @@ from ..errors import TableError
 from ..lazy_dataclass import dataclass
 from .overlap import RELATIONS
 
-Step = tuple[Literal["cell", "default", "global", "item", "key", "attr"], str]
+Step = tuple[Literal["cell", "default", "global", "item", "key", "entry", "attr"], str]
 
 MAX_PATH = 512  # characters
 _MAX_AXIS = 63  # torch's tensors have at most 64 dimensions
 _MAX_ITEM = 1 << 31
+_OF_TORCH = frozenset({"dtype", "device", "layout", "memory_format", "finfo", "iinfo"})
 
-_PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|attr):\w+)*)")
-_STEP = re.compile(r"\.(cell|default|global|item|key|attr):(\w+)")
+_PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|entry|attr):\w+)*)")
+_STEP = re.compile(r"\.(cell|default|global|item|key|entry|attr):(\w+)")
 _BOUND = re.compile(r"(begin|end)\.(\d+)")
 _PAIR = re.compile(r"(?P<path>.+?)\.(?P<relation>apart|in_step)\.(?P<other>.+)")
 _FIELD = re.compile(r"(?P<path>.+?)\.(?:(?P<field>shape|stride)\.(?P<axis>\d+)|(?P<word>align|digest))")
@@ -48,7 +50,7 @@ class Path:
         steps = tuple(_STEP.findall(match["steps"])) if match else ()
         if match is None or not is_name(match["root"]) or not all(_may_be_read(step) for step in steps):
             raise TableError(
-                "a path must be a variable followed by .cell:, .default:, .global:, .item:, .key: or .attr: steps",
+                "a path must be a variable followed by .cell:, .default:, .global:, .item:, .key:, .entry: or .attr: steps",
                 got=repr(text[:80]),
                 hint="the table is damaged or was written by a newer tileflow",
             )
@@ -67,7 +69,7 @@ def _may_be_read(step: Step) -> bool:
         is_public = is_name(name) and not name.startswith("_") and not keyword.iskeyword(name)
         # torch's containers of modules name what they hold by numbers
         return is_public or name in ("__self__", "__func__") or (name.isdecimal() and name.isascii())
-    if kind == "item":
+    if kind in ("item", "entry"):
         return name.isdecimal() and len(name) <= 10 and int(name) <= _MAX_ITEM
     return True
 
@@ -127,8 +129,27 @@ def default_of(function: FunctionType, name: str) -> Any:
     return dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))[name]
 
 
+def entry_of(dictionary: Mapping[Any, Any], place: int) -> Any:
+    """The value that a dictionary has at a place in its order. Raises LookupError where it has none."""
+    for value in itertools.islice(dictionary.values(), place, None):
+        return value
+    raise LookupError(place)
+
+
+def key_step(key: Any, place: int) -> Step:
+    """The step to a dictionary's value: by a key that is a word or an int from 0 up, else by its place in order."""
+    if isinstance(key, int) and 0 <= key <= _MAX_ITEM:
+        return "item", str(int(key))
+    if isinstance(key, str) and re.fullmatch(r"\w+", key):
+        return "key", key
+    return "entry", str(place)
+
+
+READERS = {"cell_of": cell_of, "default_of": default_of, "entry_of": entry_of}  # that the text of a step uses
+
+
 def read_step(source: str, step: Step) -> str:
-    """Source text of one step from the value that ``source`` spells; uses ``cell_of`` and ``default_of``."""
+    """Source text of one step from the value that ``source`` spells; uses :data:`READERS`."""
     kind, name = step
     match kind:
         case "cell":
@@ -141,6 +162,8 @@ def read_step(source: str, step: Step) -> str:
             return f"{source}[{int(name)}]"
         case "key":
             return f"{source}[{name!r}]"
+        case "entry":
+            return f"entry_of({source}, {int(name)})"
         case "attr":
             if not _may_be_read(step):
                 raise TableError("a path's attribute must be a public one", got=repr(name[:80]))
@@ -191,6 +214,8 @@ def _step(value: Any, step: Step) -> Any:
             return value[int(name)]
         case "key":
             return value[name]
+        case "entry":
+            return entry_of(value, int(name))
         case "attr":
             return getattr(value, name)
 
@@ -219,9 +244,18 @@ def read_symbol(
 
 def digest_of(value: Any) -> int:
     """A number of 32 bits, the same in every process, for a constant that selects code: a string, None, a dtype, an
-    enum, a function (its code; what it closes over has paths of its own), a class, a module; of lists and tuples their
-    lengths, of dictionaries their keys, since what they hold has paths too; of others their class."""
+    enum, a set, a function (its code; what it closes over has paths of its own), a class, a module; of lists and tuples
+    their lengths, of dictionaries their keys, since what they hold has paths too; of others their class."""
     return _digest_of_code(value.__code__) if isinstance(value, FunctionType) else zlib.crc32(_spelled(value).encode())
+
+
+def is_spelled(value: Any) -> bool:
+    """Whether :func:`digest_of` tells a constant without parts apart from all others, as of numbers and words, and sets
+    and tuples of such."""
+    if isinstance(value, (tuple, set, frozenset)):
+        return all(map(is_spelled, value))
+    is_word = value is None or value is ... or value is NotImplemented or _is_of_torch(value)
+    return is_word or isinstance(value, (bool, int, float, complex, str, bytes, Enum, type, ModuleType))
 
 
 def _spelled(value: Any) -> str:
@@ -232,11 +266,27 @@ def _spelled(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"{len(value)} in a {'list' if isinstance(value, list) else 'tuple'}"
     if isinstance(value, dict):
-        return f"dict of {[key if isinstance(key, (int, str)) else type(key).__qualname__ for key in value]}"
-    if type(value).__module__ == "torch":  # a dtype, a device
+        return f"dict of {[key if isinstance(key, (int, str)) else _of_key(key) for key in value]}"
+    if isinstance(value, (set, frozenset)):
+        return f"set of {sorted(map(_of_key, value))}"
+    if isinstance(value, (complex, bytes)):
+        return repr(value)
+    if _is_of_torch(value):
         return str(value)
     named = value if isinstance(value, (type, ModuleType, BuiltinFunctionType)) else type(value)
     return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', named.__name__)}"
+
+
+def _of_key(key: Any) -> str:
+    """A key of a dictionary, or what a set holds."""
+    if isinstance(key, tuple):
+        return f"({', '.join(map(_of_key, key))})"
+    return repr(key) if type(key) in (bool, int, float) else _spelled(key)
+
+
+def _is_of_torch(value: Any) -> bool:
+    """Whether it is a constant of torch's that says what it is: a dtype, a device, a layout, the limits of a dtype."""
+    return type(value).__module__ == "torch" and type(value).__name__ in _OF_TORCH
 
 
 def _constant(value: Any) -> str:

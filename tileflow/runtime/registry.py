@@ -19,6 +19,7 @@ from ..target import target
 from . import observe, user_tables
 from .binaries import MODULES
 from .bundle import Bundle, Check, load_tables
+from .files import as_path
 from .loaded_table import LoadedTable, OnMiss
 from .miss_record import clear_misses
 from .table import Entry, Fallback, Table
@@ -88,6 +89,7 @@ def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
     Returns the tables. Calls under way end with what they have. A CUDA graph that was captured with these kernels must
     be gone: its replay would run freed code. Raises TableError where nothing such is loaded.
     """
+    what = what if isinstance(what, Table) else as_path(what, "what is unloaded")
     with _lock:
         gone = [source for known in _sources.values() for source in known if _is_from(source, what)]
         for known in _sources.values():
@@ -105,13 +107,13 @@ def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
     return tuple(source.table for source in gone)
 
 
-def _is_from(source: LoadedTable, what: str | PathLike[str] | Table) -> bool:
+def _is_from(source: LoadedTable, what: Path | Table) -> bool:
     if isinstance(what, Table):
         return source.table.table_id == what.table_id
     if source.bundle is None:
         return False
     folders = (source.bundle.path, source.bundle.origin)
-    return str(what) == source.bundle.digest or Path(what).absolute() in [folder.absolute() for folder in folders]
+    return str(what) == source.bundle.digest or what.absolute() in [folder.absolute() for folder in folders]
 
 
 def loaded() -> tuple[Table, ...]:

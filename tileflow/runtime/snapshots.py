@@ -30,7 +30,7 @@ from .bundle import (
     load_bundle,
     variants_of,
 )
-from .files import require_folder
+from .files import as_path, require_folder
 from .merging import merge
 from .table import Fallback, Table, domain_of, table_file_name, table_text, validate, write_atomically
 
@@ -61,7 +61,7 @@ def write_bundle(
     binary is missing, two tables are of one kernel, or the directory holds something else.
     """
     tables = tuple(tables)
-    root = Path(directory)
+    root = as_path(directory, "a bundle")
     code = {b.sha256: b.code for b in binaries}
     _check_content(tables, code)
     with _writing(root, keep, is_new=True):
@@ -71,14 +71,14 @@ def write_bundle(
 def require_place(directory: str | os.PathLike[str], keep: int | None = None) -> None:
     """Raise TableError where :func:`write_bundle` would, whatever the tables, and SpecError where it could not write:
     for those who first build them."""
-    root = Path(directory)
+    root = as_path(directory, "a bundle")
     _require_keep(keep)
     _require_place(root, is_new=True)
 
 
 def list_snapshots(directory: str | os.PathLike[str]) -> tuple[Snapshot, ...]:
     """The snapshots in ``directory``: the current one, the ones before it, then those that it was never switched to."""
-    root = Path(directory)
+    root = as_path(directory, "a bundle")
     history = history_of(root)
     if not history:
         return (Snapshot(load_bundle(root, "lazy").digest, root, True),)
@@ -90,7 +90,7 @@ def list_snapshots(directory: str | os.PathLike[str]) -> tuple[Snapshot, ...]:
 def switch(directory: str | os.PathLike[str], digest: str | None = None) -> Bundle:
     """Make another snapshot the current one: the one whose digest begins with ``digest``, by default the previous one.
     Raises TableError where there is none, or it is damaged."""
-    root = Path(directory)
+    root = as_path(directory, "a bundle")
     with _writing(root):
         known = list_snapshots(root)
         if digest is None:
@@ -127,7 +127,7 @@ def replace(
     Binaries that the current snapshot holds need not be given. Raises TableError as :func:`write_bundle`."""
     given = {t.kernel.ref: t for t in tables}
     code = {b.sha256: b.code for b in binaries}
-    return _change(Path(directory), lambda old: {t.kernel.ref: t for t in old} | given, code, keep)
+    return _change(as_path(directory, "a bundle"), lambda old: {t.kernel.ref: t for t in old} | given, code, keep)
 
 
 def take_over(
@@ -148,7 +148,7 @@ def take_over(
             tables[table.kernel.ref] = table if mine is None else merge(mine, table)
         return tables
 
-    return _change(Path(directory), change, theirs.code, keep)
+    return _change(as_path(directory, "a bundle"), change, theirs.code, keep)
 
 
 def withdraw(
@@ -180,7 +180,7 @@ def withdraw(
             return tables
         return tables | {kernel: _without(table, device, problem)}
 
-    return _change(Path(directory), change, {}, keep)
+    return _change(as_path(directory, "a bundle"), change, {}, keep)
 
 
 def prune(directory: str | os.PathLike[str], keep: int) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ def prune(directory: str | os.PathLike[str], keep: int) -> tuple[str, ...]:
 
     A server that loaded one of those lazily can read no more of it. Raises TableError for ``keep`` below 1.
     """
-    root = Path(directory)
+    root = as_path(directory, "a bundle")
     with _writing(root, keep):
         return _prune(root, keep)
 

@@ -26,7 +26,7 @@ from ..lazy_dataclass import dataclass
 from ..target import DeviceProperties, Target, described, find
 from .abi import Binary, LaunchAbi, Resources
 from .codec import Items, Text, decode, encode, parse_json
-from .files import read_file
+from .files import as_path, read_file
 from .limits import Region, check_grid, check_symbols
 from .problem import Problem, TensorSpec
 
@@ -405,6 +405,7 @@ def parse_table(text: str, where: str = "table") -> Table:
 
 def load_table(path: str | os.PathLike[str]) -> Table:
     """The table in the file ``path``. Raises TableError."""
+    path = as_path(path, "a table")
     try:
         text = read_file(path, MAX_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -418,7 +419,7 @@ def dump_table(table: Table, path: str | os.PathLike[str], *, replaces: str | No
     ``replaces``: the ``table_id`` that the writer has read there (None: no file yet). Raises TableError where the file
     holds another table by now: two sweeps write one table, and the later must merge with what the earlier wrote.
     """
-    dump_tables({FilePath(path): (table, replaces)})
+    dump_tables({as_path(path, "a table"): (table, replaces)})
 
 
 def dump_tables(tables: Mapping[FilePath, tuple[Table, str | None]]) -> None:

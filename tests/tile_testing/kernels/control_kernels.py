@@ -718,3 +718,75 @@ def counted_and_in_pairs(x: torch.Tensor) -> torch.Tensor:
             total = total * 0.5 + x[i, tile] * (k + j)
             out[i, tile] = out[i, tile] + total
     return out
+
+
+# ---- Python's own functions of tiles ------------------------------------------------------------
+
+
+def _larger_and_smaller(x: torch.Tensor) -> torch.Tensor:
+    larger = torch.maximum(torch.maximum(x[0], x[1]), torch.tensor(0.25))
+    return torch.stack([larger, torch.minimum(x[2], x[3]), x[4].clamp(-0.5, 0.5)])
+
+
+@case(X, wanted=_larger_and_smaller, tile=8)
+@tileflow.kernel
+def max_and_min_of_tiles(x: torch.Tensor) -> torch.Tensor:
+    """Per element, which Python's own refused of tensors; in a function inside the kernel too."""
+    out = torch.empty(3, x.size(1))
+    for tile in tfl.tile(x.size(1)):
+
+        def clipped(value: torch.Tensor) -> torch.Tensor:
+            return min(max(value, -0.5), 0.5)
+
+        out[0, tile] = max(x[0, tile], x[1, tile], 0.25)
+        out[1, tile] = min([x[n, tile] for n in (2, 3)])
+        out[2, tile] = clipped(x[4, tile])
+    return out
+
+
+def _nan(x: torch.Tensor) -> torch.Tensor:
+    return torch.full((4,), float("nan"))
+
+
+@case(torch.tensor([float("nan"), 1.0]), wanted=_nan)
+@tileflow.kernel
+def max_and_min_of_nan(x: torch.Tensor) -> torch.Tensor:
+    """NaN wherever it stands, where Python's own depend on the order."""
+    out = torch.empty(4)
+    for _ in tfl.grid(1):
+        out[0], out[1] = max(x[0], 0.0), max(0.0, x[0])
+        out[2], out[3] = min(x[0], x[1]), min(x[1], x[0])
+    return out
+
+
+def _quotients(n: torch.Tensor) -> torch.Tensor:
+    i = torch.arange(21)
+    return torch.stack([n // 5, n % 5, i // 4, i % 4, 100 // (i + 1), 100 % (i + 1)])
+
+
+@case(N, wanted=_quotients, tile=8)
+@tileflow.kernel
+def quotients_and_remainders(n: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(6, n.size(0), dtype=n.dtype)
+    for tile in tfl.tile(n.size(0)):
+        out[0, tile], out[1, tile] = divmod(n[tile], 5)
+    for i in tfl.grid(n.size(0)):
+        out[2, i], out[3, i] = divmod(i, 4)
+        out[4, i], out[5, i] = divmod(100, i + 1)
+    return out
+
+
+HALVES = torch.arange(-9, 12) / 2
+
+
+@case(HALVES, N, wanted=lambda x, n: torch.stack([x.round(), x.round(), (x * 0.3).round(decimals=1), n.float()]), tile=8)
+@tileflow.kernel
+def rounded_to_even(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(4, x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        out[0, tile] = round(x[tile])
+        out[2, tile] = round(x[tile] * 0.3, 1)
+        out[3, tile] = round(n[tile])
+    for i in tfl.grid(x.size(0)):
+        out[1, i] = round(float(x[i]))
+    return out

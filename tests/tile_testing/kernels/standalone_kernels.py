@@ -81,3 +81,32 @@ class Holder:
         for tile in tfl.tile(x.numel()):
             out[tile] = x[tile]
         return out
+
+
+# fmt: off
+try:
+    import a_library_that_nobody_has
+except ImportError:
+    if math.pi > 3:
+
+        def lowered(v: Any) -> Any:
+            return v - EPS
+
+    @tileflow.kernel
+    def fallen_back(x: Tensor) -> Tensor:
+        """One line,
+left of the margin,
+            and right of it."""
+        kind = f"""of
+        {x.dtype}"""
+        out = torch.empty_like(
+    x,
+        )
+# left of the margin too
+        for tile in tfl.tile(x.numel()):
+            out[tile] = lowered(x[tile]) + (len(kind) - len("""of
+        torch.float32"""))
+        return out
+else:
+    fallen_back = a_library_that_nobody_has.kernel
+# fmt: on

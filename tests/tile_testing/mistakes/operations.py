@@ -269,7 +269,7 @@ def complex_const(x):
     (
         "a dtype is torch.float32, torch.int8, torch.bool ...",
         "but got torch.complex64",
-        "of complex tensors pass torch.view_as_real(x); a",
+        "of complex tensors pass torch.view_as_real(x)",
     ),
     "tfl.tile",
     meta(64, 96, dtype=torch.complex64),
@@ -358,7 +358,7 @@ def zeros_float(x):
     (
         "a dtype is torch.float32, torch.int8, torch.bool ...",
         "but got 'float'",
-        "of complex tensors pass torch.view_as_real(x); a",
+        "a dtype's name is no dtype",
     ),
     "tfl.zeros",
 )

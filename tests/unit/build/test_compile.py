@@ -21,7 +21,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.build import compile as build_module
 from tileflow.build.compile import build, load_function, toolchain
-from tileflow.errors import BuildError, OutOfResources
+from tileflow.errors import BuildError, OutOfResources, SpecError
 from tileflow.target import target
 
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
@@ -194,6 +194,28 @@ def test_a_damaged_source_file_is_written_anew(monkeypatch: pytest.MonkeyPatch, 
     text = sources.vector_add().text
     build_module.write_module(text).write_text("import os\n")
     assert build_module.write_module(text).read_text() == text
+
+
+def test_a_cache_that_takes_nothing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It was a bare error of the file system, without the variable."""
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "cache"
+    monkeypatch.setenv("TILEFLOW_CACHE", str(below))
+    build_module.generated_functions.cache_clear()
+    with pytest.raises(SpecError, match=f"at TILEFLOW_CACHE={below}\n  name one that can") as refused:
+        build(sources.vector_add(), target("nvidia-h200"))
+    assert "NotADirectoryError" in str(refused.value.got)
+    monkeypatch.delenv("TILEFLOW_CACHE")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "file")
+    with pytest.raises(SpecError, match=f"at {tmp_path}/file/.cache/tileflow\n  name one that can: TILEFLOW_CACHE="):
+        build_module.write_module("import os\n")
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(SpecError, match="at TILEFLOW_CACHE\n  name a folder"):
+        build_module.cache_folder()
 
 
 def test_a_torn_cache_entry_is_compiled_once_more() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tile_testing.fakes import runtime_examples as examples
 from tileflow_experiments import cli, offline, portable
 from tileflow_experiments.portable import BuiltRow, Failure, Order, build_row, build_rows, homes
-from tileflow_experiments.spec import KernelSpec, parse_kernels
+from tileflow_experiments.spec import KernelSpec, parse_kernels, read_kernels
 
 from tileflow.errors import BuildError, InternalError, OutOfResources, SpecError, TableError
 from tileflow.runtime import Fallback, Problem, TensorSpec, defaults_for, load_bundle, merge, write_bundle
@@ -144,6 +144,19 @@ def test_a_kernel_needs_an_example() -> None:
     assert parse_kernels({"kernels": [{"kernel": ADD, "problems": [{"n": 64}]}], "budget": {}}) == (
         KernelSpec(ADD, ((("n", 64),),)),
     )
+
+
+def test_a_file_of_a_bare_list_of_kernels_is_told_its_key(tmp_path: Path) -> None:
+    """The page named a spec's ``kernels`` as its form, and the refusal asked for a mapping with text keys."""
+    file = tmp_path / "problems.yaml"
+    text = f"- kernel: {ADD}\n  problems:\n    - {{n: 64}}\n"
+    file.write_text(text)
+    with pytest.raises(
+        SpecError, match=r"has the key kernels, but got a list\n.*problems\.yaml\n  write `kernels:` above"
+    ):
+        read_kernels(file)
+    file.write_text(f"kernels:\n{text}")
+    assert read_kernels(file) == (KernelSpec(ADD, ((("n", 64),),)),)
 
 
 # ---- the table's side ---------------------------------------------------------------------------------------------

@@ -74,6 +74,32 @@ def test_a_package_s_functions_are_those_at_home(tmp_path: Path) -> None:
     assert "TABLE" not in text and "reference" not in text and 'LOWEST = float("-inf")' in text
 
 
+def test_a_kernel_in_a_block_is_written_at_the_margin(tmp_path: Path) -> None:
+    """Its lines kept their indentation, and the package was no Python. Strings are as they are at home."""
+    write_package(tmp_path / "pack", [f"{home.__name__}:fallen_back"], copied_bundle)
+    packed, x = imported(tmp_path / "pack").fallen_back, torch.randn(40)
+    assert packed.__doc__ == home.fallen_back.__doc__ and packed.semantic_hash == home.fallen_back.semantic_hash
+    torch.testing.assert_close(packed(x), x - home.EPS)
+
+
+def test_only_what_was_written_here_is_written_over(tmp_path: Path) -> None:
+    """Another package, or a file, that stood there was lost without a word."""
+    pack, names = tmp_path / "pack", [f"{home.__name__}:acted"]
+    pack.write_text("a file")
+    with pytest.raises(SpecError, match="new folder, or over one that --standalone wrote, but got a file"):
+        write_package(pack, names, copied_bundle)
+    pack.unlink()
+    pack.mkdir()
+    (pack / "__init__.py").write_text("ours = 1\n")
+    with pytest.raises(SpecError, match=r"but got __init__\.py\n  at .*pack\n  name another folder"):
+        write_package(pack, names, copied_bundle)
+    assert [path.name for path in pack.iterdir()] == ["__init__.py"]
+    assert (pack / "__init__.py").read_text() == "ours = 1\n"
+    (pack / "__init__.py").unlink()
+    write_package(pack, names, copied_bundle)
+    write_package(pack, names, lambda _: runtime.load_bundle(pack / "bundle"))
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

@@ -20,7 +20,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """The stand-in, on a CPU that is taken for an H200."""
     made = Driver()
     monkeypatch.setattr(serve, "runs_code", lambda device: True)
-    monkeypatch.setattr(serve, "interprets", lambda: True)
+    monkeypatch.setattr(serve, "triton_interprets", lambda: True)
     monkeypatch.setattr(serve, "has_compiler", lambda: False)
     monkeypatch.setattr("tileflow.runtime.preload.lazy_launcher", made.launcher)
     runtime.clear()

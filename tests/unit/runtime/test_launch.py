@@ -277,6 +277,14 @@ def test_missing_and_unfitting_captures_name_the_launch() -> None:
         assert "launch 0" in str(caught.value)
 
 
+@pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1])
+def test_an_int_of_more_than_64_bits_is_named(number: int) -> None:
+    args = TENSOR, LaunchArg("n", "int", "i64", value=Expr.sym("sizes.item:0"))
+    launch, _ = launcher(make_binary(*args), [ctypes.c_uint64, ctypes.c_int64])
+    with pytest.raises(CallError, match=rf"but got sizes\.item:0 = {number}\n  at launch 0"):
+        launch({"x": torch.zeros(1), "sizes": (number,)}, (0,), (1,))
+
+
 SCALE = torch.ones(4)
 
 

@@ -305,3 +305,30 @@ def test_a_variant_declines_a_list_of_another_length_than_it_was_traced_for(mode
 
     assert accepts(part, part)
     assert not accepts(part, part, part)
+
+
+@tileflow.kernel
+def row_sums(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), device=x.device)
+    columns = range(x.size(1))
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile])
+        for column in columns:
+            total = total + x[tile, column]
+        out[tile] = total
+    return out
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "wide", "generic", "generic_ones"])
+def test_a_variant_declines_another_range_than_it_was_traced_for(mode: str) -> None:
+    # bundles' sources for any size had 12 loads for rows of 20
+    lowered = row_sums.lower((torch.empty(8, 12, device="meta"),), target("nvidia-h200"), mode)
+    guards = [source.guards for source in lowered.emit(lowered.default)]
+
+    def accepts(columns: range) -> bool:
+        frame = {"x": torch.zeros(8, 12), "out": torch.zeros(8), "columns": columns}
+        values = {s: read_symbol(Symbol.parse(s), frame, None, (0,), (8,)) for g in guards for s in g.symbols()}
+        return all(guard.evaluate(values) for guard in guards)
+
+    assert accepts(range(12))
+    assert not accepts(range(20)) and not accepts(range(1, 12)) and not accepts(range(0, 12, 2))

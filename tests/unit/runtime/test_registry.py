@@ -26,9 +26,13 @@ from tileflow.runtime import (
     dump_table,
     launches_of,
     load,
+    load_bundle,
+    load_table,
     lookup,
     reject,
+    snapshots,
     stats,
+    unload,
     write_bundle,
 )
 from tileflow.target import target
@@ -314,3 +318,17 @@ def test_static_code_serves_its_own_problem_and_machine_code_its_own_arch(tmp_pa
     assert codes(512, "nvidia-h200") is None  # a row without binaries
     assert codes(9000, "nvidia-h200") == [b"dynamic"]
     assert codes(64, "nvidia-a100") is None  # the portfolio's config, but sm_90a code
+
+
+@pytest.mark.parametrize("place", [None, b"bundle", ["bundle"], 3, ""])
+def test_what_is_no_path_is_refused_in_words(place: Any) -> None:
+    """It was a bare TypeError of pathlib's; the empty text was the folder that the program is in."""
+    calls: list[Callable[[], Any]] = [
+        lambda: load(place), lambda: unload(place), lambda: load_bundle(place), lambda: load_table(place),
+        lambda: write_bundle([], [], place), lambda: dump_table(table(), place),
+        lambda: snapshots.list_snapshots(place),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(SpecError, match="is named by its path, a str or a pathlib") as refused:
+            call()
+        assert type(place).__name__ in str(refused.value.got) and refused.value.hint

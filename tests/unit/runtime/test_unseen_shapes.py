@@ -70,7 +70,7 @@ def test_by_what_served_better_when_it_was_left_out(
         return {0: [Launched()]}
 
     monkeypatch.setattr(softmax, "launchers", noted)
-    monkeypatch.setattr("tileflow.serve.interprets", lambda: True)
+    monkeypatch.setattr("tileflow.serve.triton_interprets", lambda: True)
     softmax(rows(m))
     ((lowered, config),) = compiled
     assert config["num_warps"] == 8 if warps else config == lowered.default
