@@ -23,12 +23,13 @@ from ..passes.roll import roll, rollable
 from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
 from .columns import reduced_column_config, shared_column_config, tall_dims
+from .contended_sums import contended_config
 from .exchanges import column_config, exchange_config, lone_warp_config, rounds_config, row_warp_config
 from .gathers import gather_config, kept_place_config
 from .lanes import crossing_config, own_rows_config
 from .pairs import carried_pair_config, pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
-from .recurrences import carries_chunks, recurrence_config, recurrences, warps_that_fill
+from .recurrences import busy_config, carries_chunks, recurrence_config, recurrences, warps_that_fill
 from .shared_choices import shared_choice_config
 from .shared_sums import shared_sum_config
 from .sizes import block_symbols, chosen_sizes, pow2, programs, register_elements
@@ -63,6 +64,7 @@ NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 RARE = 256  # times as many bytes has a tensor beside which the runs of others do not count
 AS_LONG = 4  # runs count as equal up to this ratio
 SHORT_VECTOR = 64  # elements
+MANY_GATHERS = 6  # loads of gathered elements
 LEAST_WINDOW = 5  # loads of elements apart from which on they decide
 
 
@@ -111,8 +113,9 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted |= {} if chunked else _turns_of_few_warps(ir, wanted, target)
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     wanted |= chunk_sizes(ir, resident * target.sm_count, wanted)
-    wanted |= shared_choice_config(ir, target)
-    return wanted | table_config(ir, wanted, target) | kept_place_config(ir, wanted, target)
+    wanted |= shared_choice_config(ir, target) | contended_config(ir, target)
+    rules = (table_config, kept_place_config, busy_config)  # which say that a loop has one stage
+    return wanted | {knob: choice for rule in rules for knob, choice in rule(ir, wanted, target).items()}
 
 
 def _least(*limits: Mapping[str, int]) -> dict[str, int]:
@@ -396,16 +399,22 @@ def block_sizes(
 def _limits(ir: KernelIR, sizes: Mapping[str, int], row: int, target: Target) -> dict[str, int]:
     """Sizes of the grid's blocks by which programs that run through loops are enough for half of the multiprocessors,
     where that leaves each block as long as a transaction of memory. So do programs without loops that gather elements,
-    down to an element a thread: a gather is a load of its own for each element, and the next to it no neighbour. Where
-    each turn needs what the one before left, two programs a multiprocessor wait in turns, down to a lane a neighbour: a
-    gated recurrence in chunks took 658 us in 80 programs and 187 in 640 (H200, by hand, 2026-11-26).
+    down to an element a thread: a gather is a load of its own for each element, and the next to it no neighbour. Of
+    many gathers a thread has one element from the start, and fewer registers wait: pictures that are warped took 137 us
+    by four elements and 85 by one (12 loads), an advected field 660 and 501 (64), a round of a colouring 380 and 284
+    (32), two more 0.92 and 0.99 of the time (H100, 2026-11-28). Where each turn needs what the one before left, two
+    programs a multiprocessor wait in turns, down to a lane a neighbour: a gated recurrence in chunks took 658 us in 80
+    programs and 187 in 640 (H200, by hand, 2026-11-26).
     ``row``: elements of a tile beside its blocks."""
     blocks = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
     limits = {symbol: size for symbol, size in sizes.items() if symbol in blocks}
     has_loop = any(op.kind is OpKind.FOR for op in ir.walk())
     if not limits or chunks(ir) or not (has_loop or _gathers(ir)):
         return {}  # chunks are as many as it takes
-    least = TRANSACTION // _element(ir) if has_loop else MIN_WARPS * target.warp_size
+    lanes = MIN_WARPS * target.warp_size
+    while not has_loop and row == 1 and _gathers(ir) >= MANY_GATHERS and prod(limits.values()) > lanes:
+        limits[max(limits, key=limits.__getitem__)] //= 2
+    least = TRANSACTION // _element(ir) if has_loop else lanes
     enough, runs = target.sm_count // 2, _runs(ir)
     if carries_chunks(ir):
         least, enough = min(least, target.warp_size), 2 * target.sm_count
@@ -443,16 +452,20 @@ def _rows_for_warps(
     return {symbol: found[symbol] for symbol in rows}
 
 
-def _gathers(ir: KernelIR) -> bool:
-    """Whether elements are loaded along memory by an index that was loaded itself."""
+def _gathers(ir: KernelIR) -> int:
+    """How many loads take elements along memory by an index that was loaded itself."""
+    return sum(_is_gather(ir, op) for op in ir.walk() if op.kind is OpKind.LOAD)
+
+
+def _is_gather(ir: KernelIR, load: Op) -> bool:
+    access = AccessAttrs.of(load)
+    items = zip(access.index, ir.tensor(access.tensor).strides, strict=True)
     return any(
         isinstance(item, ValueIndex)
         and item.axes
         and stride.constant == 1
-        and follows_a_load(ir, op.inputs[item.input])
-        for op in ir.walk()
-        if op.kind is OpKind.LOAD
-        for item, stride in zip(AccessAttrs.of(op).index, ir.tensor(AccessAttrs.of(op).tensor).strides, strict=True)
+        and follows_a_load(ir, load.inputs[item.input])
+        for item, stride in items
     )
 
 

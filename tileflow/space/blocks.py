@@ -37,7 +37,7 @@ def reduction_knob(ir: KernelIR, site: str, dim: Dim) -> Knob:
     knob = ROW if ROW.matches(site) else REDUCTION
     size = ir.hint(dim.extent)
     blocks = [b for b in powers(_least_block(ir, dim), MAX_BLOCK) if b < size]
-    one_by_one = [1] if size > 1 and _is_of_pairs(ir, site) else []
+    one_by_one = [1] if size > 1 and 1 not in blocks and _is_of_pairs(ir, site) else []
     return knob.named(site, (0, *reversed(blocks), *one_by_one), knob.default)
 
 
