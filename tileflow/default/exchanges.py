@@ -33,12 +33,15 @@ _COLLECTIVE = frozenset({OpKind.REDUCE, OpKind.SCAN, OpKind.COMBINE, OpKind.COMB
 _BESIDE_ROUNDS = frozenset({OpKind.LOAD, OpKind.STORE, OpKind.ATOMIC, OpKind.FOR, OpKind.WHILE, OpKind.DOT})
 
 
-def lone_warp_config(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, Choice]:
-    """One warp, where turns of loops compute no more than it has lanes, which others would only repeat: a volatility's
-    likelihood over 1000 steps took 15.2 ms by four and 4.5 by one (H100, 2026-11-26)."""
+def lone_warp_config(ir: KernelIR, sizes: Mapping[str, int], warps: Choice, target: Target) -> dict[str, Choice]:
+    """One warp, or two, in place of more, where turns of loops compute no more than these have lanes, which others
+    would only repeat: a volatility's likelihood over 1000 steps took 15.2 ms by four and 4.5 by one (H100, 2026-11-26),
+    epidemics of 64 regions a program 520 us by four and 289 by two (2026-11-28)."""
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
-    is_small = bool(loops) and all(_most(ir, sizes, loop) <= target.warp_size for loop in loops)
-    return {NUM_WARPS.name(ir): 1} if is_small and _is_busy(ir, sizes, target) else {}
+    most = max((_most(ir, sizes, loop) for loop in loops), default=WARPS * target.warp_size)
+    enough = max(most // target.warp_size, 1)
+    is_less = enough < WARPS and isinstance(warps, int) and enough < warps
+    return {NUM_WARPS.name(ir): enough} if is_less and _is_busy(ir, sizes, target) else {}
 
 
 def exchange_config(

@@ -136,14 +136,28 @@ def _of_its_loops(
     target: Target,
 ) -> dict[str, Choice]:
     """The knobs that what a program repeats says, beside those ``wanted`` for moving bytes."""
-    lone = {} if is_ragged else lone_warp_config(ir, sizes, target)
+    own = _of_its_turns(ir, wanted, sizes, live, is_ragged, is_chunked, target)
+    warps = {**wanted, **own}[NUM_WARPS.name(ir)]
+    return own if is_ragged else own | lone_warp_config(ir, sizes, warps, target)
+
+
+def _of_its_turns(
+    ir: KernelIR,
+    wanted: Mapping[str, Choice],
+    sizes: Mapping[str, int],
+    live: int,
+    is_ragged: bool,
+    is_chunked: bool,
+    target: Target,
+) -> dict[str, Choice]:
+    """The same but for warps that would only repeat what others do."""
     if waiting := recurrences(ir):
         turns = [loop.regions[0] for loop in waiting]
-        return (carried_pair_config(ir, turns, target) or recurrence_config(ir, sizes, target)) | lone
+        return carried_pair_config(ir, turns, target) or recurrence_config(ir, sizes, target)
     if own_rows := own_rows_config(ir, target):
-        return own_rows | lone
+        return own_rows
     if is_chunked:
-        return lone
+        return {}
     own = _of_a_kind(ir, sizes, target)
     if not (own or is_ragged or any(wanted[site] for site in rollable(ir))):
         exchanging = (ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
@@ -152,7 +166,7 @@ def _of_its_loops(
     if not (own or is_ragged or carries_chunks(ir) or wanted[NUM_WARPS.name(ir)] != MIN_WARPS):
         own = _loops_filled(ir, sizes, target)
     own |= neighbour_config(ir, sizes, {**wanted, **own}[NUM_WARPS.name(ir)], target)
-    return own | gather_config(ir, target) | lone
+    return own | gather_config(ir, target)
 
 
 def _loops_filled(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, Choice]:

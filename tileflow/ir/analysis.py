@@ -148,12 +148,17 @@ def _loaded_bounds(ir: KernelIR, name: str) -> list[Value]:
     return [b for b in (ir.tiles[name].begin, ir.tiles[name].end) if isinstance(b, Value)]
 
 
+_ELEMENT_BY_ELEMENT = frozenset({
+    OpKind.POINTWISE, OpKind.CAST, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.PERMUTE
+})  # fmt: skip
+
+
 def follows_a_load(ir: KernelIR, value: Operand) -> bool:
-    """Whether a value was loaded, or made of one that was by pointwise arithmetic."""
+    """Whether a value was loaded, or made of one that was by pointwise arithmetic, with its dimensions anywhere."""
     op = ir.definitions.get(value) if isinstance(value, Value) else None
     if op is None or op.kind is OpKind.LOAD:
         return op is not None
-    return op.kind in (OpKind.POINTWISE, OpKind.CAST) and any(follows_a_load(ir, operand) for operand in op.inputs)
+    return op.kind in _ELEMENT_BY_ELEMENT and any(follows_a_load(ir, operand) for operand in op.inputs)
 
 
 def _is_of_a_tile(ir: KernelIR, bounds: Iterable[Value]) -> bool:

@@ -80,9 +80,11 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
     casts = {op.output: op.inputs[0] for op in ir.walk() if op.kind is OpKind.CAST}
     wanted: dict[Value, float | int] = {}
     for op in ir.walk():
-        if op.kind is not OpKind.WHERE_MASK or isinstance(op.inputs[1], Value):
+        if op.kind is not OpKind.WHERE_MASK:
             continue
         source, number = op.inputs
+        if isinstance(number, Value):
+            continue
         while isinstance(source, Value) and source in casts and holds(source.type.dtype, number):
             source = casts[source]
         if isinstance(source, Value) and source in loads and holds(source.type.dtype, number):

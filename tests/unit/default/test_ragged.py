@@ -125,3 +125,10 @@ def test_a_block_of_windows_has_an_element_a_lane() -> None:
     assert chosen("match_stars") == {"block:tk": 32, "num_warps": 1, "num_stages": 1}
     few = chosen("match_stars", known=5)["block:tk"]  # no more than there are
     assert isinstance(few, int) and few <= 8
+
+
+def test_rows_that_meet_each_other_leave_a_lane_few_pairs() -> None:
+    """Ranks within rings took 3992 us by 128 x 128, 680 by 16 x 128 in one warp (H100)."""
+    one = ALL["ring_doses"]
+    found = one.kernel.lower(one.arguments("large", "meta"), target("nvidia-h100-sxm")).default
+    assert (found["block:ta"], found["block:tb"], found["num_warps"]) == (16, 128, 1)

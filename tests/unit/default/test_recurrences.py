@@ -111,3 +111,22 @@ def test_bits_that_are_put_together_are_no_recurrence() -> None:
     x, rule = torch.empty(16384, dtype=torch.int32, device="meta"), torch.empty(60, dtype=torch.uint8, device="meta")
     it = collected.lower((x, rule), target("nvidia-h100-sxm"))
     assert not recurrences(it.regions[0]) and it.default["num_warps"] == 4
+
+
+def of_large(name: str) -> Lowered:
+    return of(name, *ALL[name].arguments("large", "meta"))
+
+
+def test_rows_that_lie_apart_have_several_warps_a_scheduler() -> None:
+    """A queue at several servers took 1513 us by a warp of 64 rows for each scheduler, and 786 so (H100)."""
+    for name, block, rows in (("many_servers", "tb", 16), ("first_fit", "t", 8), ("trellis_beliefs", "t", 32)):
+        assert chosen(of_large(name), f"block:{block}", "num_warps", "num_stages") == (rows, 1, 1)
+    # columns of a state take neighbours, and one warp's loads ahead
+    assert chosen(of_large("gated_linear_attention"), "num_warps", "num_stages") == (1, 6)
+
+
+def test_many_warps_load_nothing_ahead() -> None:
+    """Volatilities' likelihoods took 4.5 ms by six stages, and 3.7 by one; few warps wait without (H100)."""
+    assert of_large("garch_likelihood").default["num_stages"] == 1
+    assert of_large("occupancy_grid").default["num_stages"] == 1
+    assert of_large("close_approaches").default["num_stages"] == 6

@@ -24,3 +24,10 @@ def test_rows_are_one_warps(name: str, block: str, rows: int, warps: int) -> Non
     meta = tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in args)
     default = ALL[name].kernel.lower(meta, H100).default
     assert (default[block], default["num_warps"]) == (rows, warps)
+
+
+def test_no_warp_repeats_what_others_compute_in_turns() -> None:
+    """Turns of 64 regions took 520 us by four warps and 289 by two (H100)."""
+    one = ALL["renewal_forecast"]
+    found = one.kernel.lower(one.arguments("large", "meta"), target("nvidia-h100-sxm")).default
+    assert (found["block:t"], found["num_warps"]) == (64, 2)

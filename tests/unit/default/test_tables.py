@@ -49,9 +49,9 @@ def test_a_table_that_turns_read_again_is_in_the_first_level_cache(name: str) ->
 
 
 def test_rows_of_a_small_table() -> None:
-    assert of_mixed(1 << 18, rows=32) == 1
-    assert of_mixed(1 << 18, rows=1 << 16) == 6  # 4 MiB stay in no first-level cache
-    assert of_mixed(1 << 18, rows=32, columns=2) == 6  # copies of 8 bytes do not pass it by
+    assert of_mixed(1 << 15, rows=32) == 1
+    assert of_mixed(1 << 15, rows=1 << 16) == 6  # 4 MiB stay in no first-level cache
+    assert of_mixed(1 << 15, rows=32, columns=2) == 6  # copies of 8 bytes do not pass it by
     assert of_mixed(1 << 8, rows=32) == 6  # few warps wait for what they load
     assert of_mixed(1 << 18, rows=32, device="amd-mi300x") == 2  # nothing was measured there
 
@@ -92,7 +92,7 @@ def glances(height: torch.Tensor, steps: int) -> torch.Tensor:
 def test_places_that_are_needed_twice_are_made_in_their_turn() -> None:
     """Five stages ahead, lines of sight keep 80 registers of a thread."""
     assert of("viewshed") == 1
-    heights = torch.empty(4096, 4096, device="meta")
+    heights = torch.empty(1024, 1024, device="meta")
     assert (stages(sights, heights, 512), stages(glances, heights, 512)) == (1, 6)
     assert stages(sights, torch.empty(8, 1024, device="meta"), 512) == 6  # few warps wait for what they load
     assert of("viewshed", "amd-mi300x") == 2
