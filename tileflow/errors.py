@@ -82,6 +82,11 @@ class TileflowError(Exception):
         self.got = self.got if self.got is None else change(str(self.got))
         self.args = (self._render(),)
 
+    def stand_at(self, where: Location | None) -> None:
+        """Say where, of an error that does not know its place."""
+        self.where = where
+        self.args = (self._render(),)
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.constraint, self.got, self.where, self.hint)
 

@@ -15,8 +15,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.build.compile import build
 from tileflow.errors import CallError, TraceError
-from tileflow.frontend.control import UNROLLED
-from tileflow.frontend.counted_turns import counted_turns, exhaust
+from tileflow.frontend.counted_turns import UNROLLED, counted_turns, exhaust
 from tileflow.target import target
 
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")

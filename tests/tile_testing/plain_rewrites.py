@@ -69,7 +69,11 @@ class Plain:
         self.asked.append("static_bool")
         return bool(test)
 
-    exit_bool = static_bool
+    def exit_bool(self, test: Any, hint: str, loc: int) -> bool:
+        return self.static_bool(test, loc)
+
+    def of_python(self, test: Any, hint: str) -> Any:
+        return test
 
     def static_iter(self, it: Any, loc: int) -> Any:
         self.asked.append("static_iter")

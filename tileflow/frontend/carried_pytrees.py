@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import TraceError
+from .counted_turns import WRITTEN_OUT
 
 TreeSpec = tuple[type, tuple["TreeSpec", ...]] | None  # None: a leaf
 
@@ -37,7 +38,7 @@ def flatten(structure: TreeSpec, value: Any, name: str) -> Iterator[tuple[str, A
         raise TraceError(
             "a variable of a loop keeps its structure",
             got=f"{name}: {value!r} in place of a {kind.__name__} of {len(parts)}"[:200],
-            hint="a list grows in unrolled loops only: range of a few, tfl.static_range",
+            hint=f"a list grows where turns are written out: {WRITTEN_OUT}",
         )
     for number, (part, item) in enumerate(zip(parts, value, strict=True)):
         yield from flatten(part, item, f"{name}[{number}]")

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import TraceError
+from .counted_turns import WRITTEN_OUT
 from .host_containers import HostDict, HostList
 from .trace import Tracer
 
@@ -160,7 +161,7 @@ class ChangedContainers:
                     "a list or a dictionary keeps its length in the loops and branches of the kernel behind it",
                     got=f"{one.name} with {len(now)} in place of {len(one.held)}",
                     where=self._tracer.location(),
-                    hint="store into a tensor; one grows in unrolled loops: range of a few, tfl.static_range",
+                    hint=f"store into a tensor; one grows where turns are written out: {WRITTEN_OUT}",
                 )
             found |= {(i, key): now.get(key) for key in one.held}
             self._changed |= {(i, key): None for key, item in one.held.items() if now.get(key) is not item}

@@ -21,7 +21,7 @@ from .calls import call
 from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
-from .counted_turns import counted_turns, exhaust
+from .counted_turns import UNROLLED, counted_turns, exhaust
 from .few_turns import few_turns
 from .trace import Tracer
 from .turns import device_while
@@ -29,7 +29,6 @@ from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
 
 Seen = tuple[tuple[str, ...], tuple[Any, ...]]  # names and their values
 
-UNROLLED = 16  # turns of a Python range up to which it is written out
 _MOST_ANSWERS = 20_000  # of conditions that Python decides in one trace: beyond, a `while True` without an end
 
 
@@ -355,14 +354,29 @@ class Control:
             )
         return bool(test)
 
-    def exit_bool(self, test: Any, loc: int) -> bool:
-        """The condition of an ``if`` that leaves a loop or a function: only Python's own."""
+    def of_python(self, test: Any, hint: str) -> Any:
+        """The condition of a ``while`` that an exit, or a name that it binds, makes one of Python. Raises TraceError
+        where the kernel computes it; ``hint``: what to write then."""
+        if isinstance(test, TileValue):
+            raise TraceError(
+                "a while with break, return or := is a loop of Python, whose turns are decided while the kernel is "
+                "compiled",
+                got=f"a condition of the kernel, {test!r}",
+                where=self.tracer.location(),
+                hint=hint,
+            )
+        return test
+
+    def exit_bool(self, test: Any, hint: str, loc: int) -> bool:
+        """The condition of an ``if`` that leaves a loop or a function: only Python's own. ``hint``: what to write in a
+        ``while``, where the kernel computes it."""
         if isinstance(test, TileValue):
             raise TraceError(
                 "break, continue and return in a loop of Python are decided while the kernel is compiled",
                 got=f"a condition of the kernel, {test!r}",
                 where=self.tracer.location(),
-                hint="of scalars: while i < n and x[i] <= 0; per element: keep a flag, and choose by torch.where",
+                hint=hint
+                or "of scalars: while i < n and x[i] <= 0; per element: keep a flag, and choose by torch.where",
             )
         return self.static_bool(test, loc)
 

@@ -11,6 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+UNROLLED = 16  # turns of a Python range up to which it is written out
+# what a shorter range takes and a longer one, which is a loop of the kernel, does not
+WRITTEN_OUT = (
+    f"a range of up to {UNROLLED} turns is written out and counts in Python ints, a longer one is a loop of the "
+    "kernel: tfl.static_range(...) writes out any"
+)
 _RANGE_ITERATOR = type(iter(range(0)))
 
 

@@ -14,10 +14,12 @@ from types import TracebackType
 from ..errors import InternalError, Location, MissingAttribute, TileflowError, TraceError
 from ..runtime.libraries import is_kernel_text
 from .code_locations import code_location
+from .counted_turns import WRITTEN_OUT
 
 _PACKAGE = __name__.partition(".")[0]
 REPORT = "please report this with the kernel, or with kernel.repro(...) under a config that works"
 _HANDING_ON = {(f"{_PACKAGE}.frontend.calls", "call"), (f"{_PACKAGE}.frontend.control", "iadd")}
+_WORDS = {"TileValue": "tile", "TensorRef": "captured tensor", "TileProxy": "loop's tile", "SymInt": "size"}
 _RECORDED = "device code must be what tileflow can record"
 
 
@@ -53,7 +55,8 @@ def translate_error(error: Exception, files: Collection[str], missing: Collectio
                 hint="stop it by a Python number, or write a loop",
             )
         case TypeError():
-            return TraceError(_RECORDED, got=str(error).splitlines()[0], where=where, hint=_of_type(str(error)))
+            got = _in_words(str(error).splitlines()[0])
+            return TraceError(_RECORDED, got=got, where=where, hint=_of_type(str(error)))
         case ZeroDivisionError() if not _is_ours(error):
             return TraceError(
                 "a divisor of device code that Python computes is not 0",
@@ -91,6 +94,11 @@ def _near(error: AttributeError) -> str:
     return f"near it: {', '.join(near)}" if near else "see docs/reference/language.md for what there is"
 
 
+def _in_words(message: str) -> str:
+    """Python's words with what the author knows in place of what stands for it here."""
+    return re.sub("|".join(_WORDS), lambda found: _WORDS[found[0]], message)
+
+
 def _of_type(message: str) -> str:
     if "'TileProxy' object cannot be interpreted as an integer" in message:
         return "a tile is no number: its scalars are tile.begin, tile.end, tile.id and tile.block_size"
@@ -98,11 +106,11 @@ def _of_type(message: str) -> str:
         return "torch.round(x) rounds a tile; a quotient and a remainder are x // n, x % n"
     if re.search("indices must be integers.* not (TileValue|TensorRef)", message):
         return (
-            "Python's lists are indexed by Python ints: torch.tensor(list)[index] by a tile or a scalar of the kernel, "
-            "tfl.static_range(...) counts in ints"
+            "torch.tensor(list)[index] is indexed by a tile or a scalar of the kernel, Python's lists by ints: "
+            f"{WRITTEN_OUT}"
         )
     if "indices must be integers" in message:
-        return "a long range counts in scalars of the kernel, tfl.static_range(...) in Python ints"
+        return WRITTEN_OUT
     if "argument" in message and ("positional" in message or "keyword" in message):
         return "call the function as it is defined"
     if "NoneType" in message:

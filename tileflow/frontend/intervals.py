@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..expr import Expr, any_of
-from ..ir.attributes import ArangeAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
+from ..ir.attributes import ArangeAttrs, FoldAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
@@ -132,6 +132,8 @@ class _Intervals:
                 return Interval(_plus(self.of(tile.begin).least, 1), self.of(tile.end).most)
             case OpKind.TILE_ID:
                 return Interval(Expr.of(0), self._last(TileAttrs.of(op).tile))
+            case OpKind.REDUCE if FoldAttrs.of(op).fn in ("argmax", "argmin"):
+                return Interval(Expr.of(0), op.values[0].dims[FoldAttrs.of(op).axis].extent - 1)
             case OpKind.CAST if op.output.type.dtype in ("int32", "int64"):
                 return self.of(op.inputs[0])
             case OpKind.POINTWISE if PointwiseAttrs.of(op).operand in ("int32", "int64"):
@@ -210,6 +212,21 @@ def _and(a: Interval, b: Interval) -> Interval:
     return ANY
 
 
+def _bits(a: Interval, b: Interval) -> Interval:
+    """The bitwise or, and the exclusive one, of numbers that are not negative: no bit is higher than theirs."""
+    most = [
+        None if x.least is None or not is_nonnegative(x.least) or x.most is None else x.most.constant for x in (a, b)
+    ]
+    if most[0] is None or most[1] is None:
+        return ANY
+    return Interval(Expr.of(0), Expr.of((1 << max(most[0], most[1], 0).bit_length()) - 1))
+
+
+def _of_positives(compute: Callable[[Interval, Interval], Interval]) -> Callable[[Interval, Interval], Interval]:
+    """A quotient or a remainder toward zero: that toward the floor, of numbers that are not negative."""
+    return lambda a, b: compute(a, b) if a.least is not None and is_nonnegative(a.least) else ANY
+
+
 _POINTWISE: dict[str, Callable[..., Interval]] = {
     "add": lambda a, b: Interval(_plus(a.least, b.least), _plus(a.most, b.most)),
     "sub": lambda a, b: Interval(_minus(a.least, b.most), _minus(a.most, b.least)),
@@ -217,8 +234,12 @@ _POINTWISE: dict[str, Callable[..., Interval]] = {
     "mul": _times,
     "floordiv": _floordiv,
     "remainder": _remainder,
+    "truncdiv": _of_positives(_floordiv),
+    "fmod": _of_positives(_remainder),
     "minimum": _minimum,
     "maximum": _maximum,
     "where": _either,
     "bitwise_and": _and,
+    "bitwise_or": _bits,
+    "bitwise_xor": _bits,
 }

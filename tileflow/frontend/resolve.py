@@ -25,7 +25,18 @@ from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, Tile, 
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
 from ..ir.types import Dim, TileType, Value
-from ..language.rules import ONCE, OUTER_CONSTANTS, lane_index, loaded_index, most_behind, named_twice, once_hint
+from ..language.rules import (
+    INDEX,
+    ONCE,
+    OUTER_CONSTANTS,
+    flatten,
+    instead_of_item,
+    lane_index,
+    loaded_index,
+    most_behind,
+    named_twice,
+    once_hint,
+)
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
 from .intervals import are_longer, interval, is_of_ranges, is_of_tiles, without_lanes
 from .open_lengths import way_out
@@ -52,7 +63,7 @@ def resolve(tracer: Tracer, ref: TensorRef, index: Any, *, reads: bool, masked: 
 class _Resolver:
     def __init__(self, tracer: Tracer, ref: TensorRef, index: Any, reads: bool, masked: bool) -> None:
         self.t, self.ref, self.reads, self.masked = tracer, ref, reads, masked
-        self.items = self._whole(flatten(index))
+        self.items = self._whole(flatten(index, is_traced, is_size))
         self.resolved = Resolved()
         self._groups = self._together()
         self._axes: dict[tuple[Dim, ...], tuple[int, ...]] = {}
@@ -93,13 +104,7 @@ class _Resolver:
             return self._ints(item[()], size)
         if isinstance(item, TileValue):
             return self._ints(item, size)
-        raise self._wrong(
-            "an index is a tile, a slice, an int, a size or a tile of ints",
-            f"{item!r}"[:200],
-            "load several elements by a slice or a tile of ints"
-            if isinstance(item, (list, tuple))
-            else "write x[tile, 0]; convert floats by .int()",
-        )
+        raise self._wrong(INDEX, f"{item!r}"[:200], instead_of_item(item, is_size))
 
     # ---- ints -----------------------------------------------------------------------------------
 
@@ -368,15 +373,14 @@ def _unless_everywhere(inside: Inside) -> Inside | None:
     return None if inside.below.constant == 1 and inside.above.constant == 1 else inside
 
 
-def flatten(index: Any) -> list[Any]:
-    """An index as a flat list; a tuple of tiles inside counts as its tiles."""
-    flat: list[Any] = []
-    for item in index if isinstance(index, tuple) else (index,):
-        if isinstance(item, (tuple, list)) and all(isinstance(i, (TileProxy, SymInt, TileValue)) for i in item):
-            flat.extend(item)
-        else:
-            flat.append(item)
-    return flat
+def is_traced(item: Any) -> bool:
+    """Whether an item of an index is a tile, or what the kernel computes."""
+    return isinstance(item, (TileProxy, TileValue))
+
+
+def is_size(item: Any) -> bool:
+    """Whether an item of an index is an int that Python or a launch knows."""
+    return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
 
 
 def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:

@@ -7,7 +7,7 @@ scalar is recorded with explicit carried values instead of being followed. What 
     if test: ... else: ...   ->  a, b = __tf__.if_(test, then, other, ("a", "b"), (a, b), seen, loc)
     while test: body         ->  a, b = __tf__.while_(asked, body, ("a", "b"), (a, b), seen, loc)
                                  body(t, a, b), then(a, b) ... -> (a, b);   asked(a, b) -> test
-    while with a break       ->  while __tf__.static_bool(test, loc): body
+    while with a break       ->  while __tf__.static_bool(__tf__.of_python(test, hint), loc): body, its ifs by exit_bool
     for with a break         ->  for t in __tf__.static_iter(it, loc): body, its ifs by exit_bool
     a if test else b         ->  __tf__.ifexp(test, lambda: a, lambda: b, loc)
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
@@ -43,7 +43,7 @@ from tileflow.frontend.liveness import (
 )
 from tileflow.frontend.source import FunctionSource, compile_code, function_source, location, resolve, with_code
 from tileflow.frontend.split import RegionSource, anchor, check_device_code, find_name
-from tileflow.frontend.structured import leaves, structured
+from tileflow.frontend.structured import ended_by_condition, leaves, structured, why_native
 from tileflow.frontend.syntax import copied
 
 from ..parsing import module_tree
@@ -166,8 +166,14 @@ class _Expressions(ast.NodeTransformer):
     def static_bool(self, test: ast.expr) -> ast.expr:
         return ast.copy_location(_tf("static_bool", self(test), self.loc(test)), test)
 
-    def exit_bool(self, test: ast.expr) -> ast.expr:
-        return ast.copy_location(_tf("exit_bool", self(test), self.loc(test)), test)
+    def exit_bool(self, test: ast.expr, hint: str) -> ast.expr:
+        return ast.copy_location(_tf("exit_bool", self(test), ast.Constant(hint), self.loc(test)), test)
+
+    def while_bool(self, test: ast.expr, hint: str, why: ast.AST) -> ast.expr:
+        """The condition of a ``while`` of Python; ``why`` is what makes it one, where an error points."""
+        where = self.loc(test)
+        asked = _at(_tf("of_python", self(test), ast.Constant(hint)), why)
+        return ast.copy_location(_tf("static_bool", asked, where), test)
 
     def static_iter(self, iterable: ast.expr) -> ast.expr:
         return ast.copy_location(_tf("static_iter", self(iterable), self.loc(iterable)), iterable)
@@ -278,6 +284,7 @@ class _Statements:
     expressions: _Expressions
     live: Liveness
     static: set[ast.stmt]
+    instead: str = ""  # of leaving the innermost while of Python, where the kernel decides when
 
     def block(self, statements: Sequence[ast.stmt], defined: set[str], native: bool) -> list[ast.stmt]:
         """``native``: the innermost loop around is one of Python. Adds to ``defined`` what the statements define."""
@@ -326,7 +333,7 @@ class _Statements:
         defined |= bound_names([s.test])
         then, other = set(defined), set(defined)
         made = ast.If(
-            self.expressions.exit_bool(s.test),
+            self.expressions.exit_bool(s.test, self.instead if native else ""),
             self.block(s.body, then, native) or [ast.Pass()],
             self.block(s.orelse, other, native),
         )
@@ -336,19 +343,27 @@ class _Statements:
 
     def _static_while(self, s: ast.While, defined: set[str], native: bool) -> list[ast.stmt]:
         defined |= bound_names([s.test])
+        why, instead = why_native(s) or s.test, ended_by_condition(s)
         made = ast.While(
-            self.expressions.static_bool(s.test),
-            self.block(s.body, set(defined), native=True),
+            self.expressions.while_bool(s.test, instead, why),
+            self._turn(s.body, set(defined), instead),
             self.block(s.orelse, set(defined), native),
         )
         return [ast.copy_location(made, s)]
+
+    def _turn(self, body: Sequence[ast.stmt], defined: set[str], instead: str) -> list[ast.stmt]:
+        """The body of a loop of Python."""
+        around, self.instead = self.instead, instead
+        made = self.block(body, defined, native=True)
+        self.instead = around
+        return made
 
     def _static_for(self, s: ast.For, defined: set[str], native: bool) -> list[ast.stmt]:
         defined |= bound_names([s.iter])
         made = ast.For(
             self.expressions(s.target),
             self.expressions.static_iter(s.iter),
-            self.block(s.body, defined | set(target_names(s.target)), native=True),
+            self._turn(s.body, defined | set(target_names(s.target)), instead=""),
             self.block(s.orelse, set(defined), native),
         )
         return [ast.copy_location(made, s)]

@@ -120,7 +120,9 @@ class SymInt(Operand):
     def __bool__(self) -> bool:
         return bool(int(self))
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        """That of the number, which becomes a constant: dictionaries and sets of Python find what is equal."""
+        return hash(int(self))
 
     def __repr__(self) -> str:
         return str(self.expr)

@@ -477,7 +477,7 @@ def check_device_code(  # noqa: C901
     ``launch`` is the outermost tile loop when ``nodes`` are its region, which cannot return; None for a helper.
     """
 
-    outer = {name for n in ast.walk(source.tree) if isinstance(n, ast.Nonlocal | ast.Global) for name in n.names}
+    declared = {name: n for n in _declarations([source.tree]) for name in n.names}
 
     def tile_loop(node: ast.AST) -> bool:
         return marked_call(node, LOOP_MARK, source.fn, local) is not None
@@ -509,19 +509,27 @@ def check_device_code(  # noqa: C901
                 constraint, at, got, hint = found
                 raise SplitError(constraint, got=got, where=location(source, at), hint=hint)
         if isinstance(node, FUNCTIONS):
-            declared = next((n for n in ast.walk(node) if isinstance(n, ast.Nonlocal | ast.Global)), None)
-            if declared is not None:
-                raise refuse("an assignment to outer names", declared, "return the value instead")
-        elif isinstance(node, ast.For | ast.While):
+            return
+        if isinstance(node, ast.For | ast.While):
             for child in ast.iter_child_nodes(node):
                 check(child, loop if child in node.orelse else node if isinstance(node, ast.For) else None)
-        elif isinstance(node, ast.Nonlocal | ast.Global):
-            raise refuse("an assignment to outer names", node, "store into a tensor, or return the value")
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in outer:
-            raise refuse(f"an assignment to the outer name {node.id}", node, "store into a tensor, or rename it")
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in declared:
+            outer = ast.unparse(declared[node.id])
+            hint = f"{outer} stands at line {declared[node.id].lineno}: store into a tensor, or rename it here"
+            raise refuse(f"an assignment to the outer name {node.id}", node, hint)
         else:
             for child in ast.iter_child_nodes(node):
                 check(child, loop)
 
+    nodes = list(nodes)
+    for declaration in _declarations(nodes):
+        name = declaration.names[0]
+        hint = f"return the value, and assign it where the function is called: {name} = f(...); or store into a tensor"
+        raise refuse(f"{ast.unparse(declaration)}, an assignment to outer names", declaration, hint)
     for node in nodes:
         check(node, None)
+
+
+def _declarations(nodes: Iterable[ast.AST]) -> list[ast.Nonlocal | ast.Global]:
+    """The statements that make a name one of code around, also those of functions inside."""
+    return [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Nonlocal | ast.Global)]

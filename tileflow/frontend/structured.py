@@ -11,24 +11,63 @@ from tileflow.frontend.syntax import copied
 RESULT = "__tileflow_result__"
 
 
-def leaves(statements: Iterable[ast.stmt], *kinds: type[ast.stmt]) -> bool:
-    """Whether ``statements`` can leave their place by one of ``kinds``: Break and Continue of a loop around, Return."""
+def first_exit(statements: Iterable[ast.stmt], *kinds: type[ast.stmt]) -> ast.stmt | None:
+    """The first statement of ``kinds`` by which ``statements`` can leave their place: Break and Continue of a loop
+    around, Return."""
     for s in statements:
+        found = None
         if isinstance(s, kinds):
-            return True
-        if isinstance(s, ast.If) and leaves([*s.body, *s.orelse], *kinds):
-            return True
-        if isinstance(s, ast.For | ast.While) and leaves(s.orelse, *kinds):
-            return True
-        if isinstance(s, ast.For | ast.While) and ast.Return in kinds and leaves(s.body, ast.Return):
-            return True
-    return False
+            return s
+        if isinstance(s, ast.If):
+            found = first_exit([*s.body, *s.orelse], *kinds)
+        elif isinstance(s, ast.For | ast.While):
+            inside = first_exit(s.body, ast.Return) if ast.Return in kinds else None
+            found = inside or first_exit(s.orelse, *kinds)
+        if found is not None:
+            return found
+    return None
+
+
+def leaves(statements: Iterable[ast.stmt], *kinds: type[ast.stmt]) -> bool:
+    """Whether ``statements`` can leave their place by one of ``kinds``."""
+    return first_exit(statements, *kinds) is not None
+
+
+def why_native(loop: ast.For | ast.While) -> ast.AST | None:
+    """What makes a loop one of Python: the exit, or the condition that binds a name; None for other loops."""
+    if isinstance(loop, ast.While) and bound_names([loop.test]):
+        return loop.test
+    return first_exit(loop.body, ast.Break, ast.Return)
 
 
 def is_native(loop: ast.For | ast.While) -> bool:
     """Whether a loop stays a loop of Python."""
-    binds = isinstance(loop, ast.While) and bool(bound_names([loop.test]))
-    return binds or leaves(loop.body, ast.Break, ast.Return)
+    return why_native(loop) is not None
+
+
+_FLAG = "or by a flag: going = True, while going: ..., and going = False in place of leaving"
+_SHORT = 80  # characters of a condition that a hint repeats
+
+
+def ended_by_condition(loop: ast.While) -> str:
+    """What to write for a ``while`` of Python where only the kernel knows when it ends."""
+    if bound_names([loop.test]):
+        return "assign in statements of their own: before the loop, and at the end of its body"
+    condition = "top >= 1 and st[top - 1] >= x[i]"
+    match loop.body[0]:
+        case ast.If(test=test, body=[ast.Break()], orelse=[]):
+            condition = f"{_conjunct(loop.test)}not ({ast.unparse(test)})"
+    condition = condition if len(condition) <= _SHORT else "condition and not what_ends_it"
+    return f"let the condition end it: while {condition}; {_FLAG}"
+
+
+def _conjunct(test: ast.expr) -> str:
+    """The condition of a loop as the first part of another one; nothing of one that is always true."""
+    if isinstance(test, ast.Constant):
+        return ""
+    text = ast.unparse(test)
+    is_looser = isinstance(test, ast.IfExp) or (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or))
+    return f"({text}) and " if is_looser else f"{text} and "
 
 
 def structured(body: list[ast.stmt]) -> tuple[list[ast.stmt], set[ast.stmt]]:

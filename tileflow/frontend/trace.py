@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from types import CodeType
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from ..language.rules import ALIGNED, MEET
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import gaps
 from .call_arguments import is_in_place, with_numbers
@@ -199,24 +201,15 @@ class Tracer:
                 where=self.location(),
                 hint=f"load a tile first: {x.path}[...]",
             )
-        hint = "combine tiles with tiles, sizes and numbers; load a captured tensor by indexing it"
-        if x is None:
-            hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
-        if isinstance(x, (list, tuple)) or type(x).__module__ == "numpy":
-            hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
-        if isinstance(x, complex):
-            hint = "tiles are real: keep the real and the imaginary parts in tiles of their own"
-        if isinstance(x, torch.nn.Parameter):
-            hint = "a module's weights too: pass the module or them to the kernel, weight=ln.weight, and load weight[:]"
         got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"
         raise TraceError(
-            "an operand must be a tile, a size or a number", got=got[:200], where=self.location(), hint=hint
+            "an operand must be a tile, a size or a number", got=got[:200], where=self.location(), hint=_instead_of(x)
         )
 
     def _number(self, x: int | float | bool) -> int | float | bool:
         if is_wide(x):
             raise TraceError(WIDE, got=spelled(int(x)), where=self.location(), hint=NARROWER)
-        return x
+        return _plain(x)
 
     # ---- recording ------------------------------------------------------------------------------
 
@@ -344,12 +337,10 @@ class Tracer:
         if not self.same_size(a.extent, b.extent):
             both = all(any(map(is_knob, e.symbols())) for e in (a.extent, b.extent))
             raise ShapeError(
-                "dimensions that meet must have the same size",
+                MEET,
                 got=f"{a} and {b}",
                 where=self.location(),
-                hint="give both loops the same block size with tfl.register_block_size"
-                if both
-                else "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front",
+                hint="give both loops the same block size with tfl.register_block_size" if both else ALIGNED,
             )
         if a.tile and b.tile and a.tile != b.tile:
             raise ShapeError(
@@ -618,6 +609,29 @@ def _call_hint(message: str) -> str:
     if "'out'" in message:
         return "a tile is a value: assign the result"
     return "docs/reference/language.md lists the operations, and what differs from torch"
+
+
+def _instead_of(x: Any) -> str:
+    """What to write for what is no operand."""
+    hint = "combine tiles with tiles, sizes and numbers; load a captured tensor by indexing it"
+    if x is None:
+        hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
+    if isinstance(x, (list, tuple)) or type(x).__module__ == "numpy":
+        hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
+    if isinstance(x, Enum):
+        hint = "a member of an enum is no number: .value is what it stands for, and those of enum.IntEnum are ints"
+    if isinstance(x, complex):
+        hint = "tiles are real: keep the real and the imaginary parts in tiles of their own"
+    if isinstance(x, torch.nn.Parameter):
+        hint = "a module's weights too: pass the module or them to the kernel, weight=ln.weight, and load weight[:]"
+    return hint
+
+
+def _plain(number: float) -> int | float | bool:
+    """The number itself of one whose class is the author's, as a member of ``enum.IntEnum`` is."""
+    if isinstance(number, int):
+        return number if isinstance(number, bool) else int(number)
+    return float(number)
 
 
 def _is_short(operand: Operand) -> bool:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingAttribute, ShapeError, TraceError
 from ..expr import Expr
+from ..ir.attributes import LoadAttrs
+from ..ir.graph import ExprIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
-from .assignments import instead_of_assignment
+from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
+from .counted_turns import WRITTEN_OUT
 from .promotion import torch_dtype
 from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
@@ -129,11 +132,17 @@ class TileValue(Operand):
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise TraceError(
-            "a tile in registers cannot be assigned to by index",
-            got=repr(self),
-            where=self.tracer.location(),
-            hint=instead_of_assignment(index, self.ndim, value.ndim if isinstance(value, TileValue) else 0),
+        where = self.tracer.location()
+        view = instead_of_a_view(where.text if where else "", self._kept())
+        general = instead_of_assignment(index, self.ndim, value.ndim if isinstance(value, TileValue) else 0)
+        raise TraceError(ASSIGNED, got=repr(self), where=where, hint=view or general)
+
+    def _kept(self) -> tuple[bool, ...]:
+        """Of each dimension of the tensor that the tile is loaded from, whether the index left it; none of others."""
+        op = self.tracer.builder.definitions.get(self.value)
+        items = LoadAttrs.of(op).index if op is not None and op.kind is OpKind.LOAD else ()
+        return tuple(
+            bool(item.axes) if isinstance(item, ValueIndex) else not isinstance(item, ExprIndex) for item in items
         )
 
     if TYPE_CHECKING:  # what the loops below set
@@ -179,7 +188,15 @@ class TileValue(Operand):
     def __len__(self) -> int:
         return self._number("length")  # type: ignore[no-any-return]
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        """Raises TraceError: a dictionary or a set would find nothing, where Python's number is found."""
+        raise TraceError(
+            "Python's dictionaries and sets are of what Python knows while the kernel is compiled",
+            got=repr(self),
+            where=self.tracer.location(),
+            hint="in place of `x in (2, 3)`: (x == 2) | (x == 3); of a dictionary: torch.tensor(list)[x]; "
+            f"{WRITTEN_OUT}",
+        )
 
     def __repr__(self) -> str:
         return f"tile {self.value.type}"

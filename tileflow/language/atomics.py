@@ -17,7 +17,7 @@ import torch
 from ..errors import Location, TraceError
 from . import eager
 from .dim_identity import tag
-from .eager_indexing import IndexedElements
+from .eager_indexing import IndexedElements, listed
 from .marks import device
 
 _INTS = ("int32", "int64")
@@ -144,8 +144,7 @@ def _update(
     """The eager meaning: one lane after another; lanes that name different elements go together."""
     eager.current(f"atomic_{fn}")
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
-    where = tuple(index) if isinstance(index, list) else index
-    place = IndexedElements(tensor, where, masked=extra_mask is not None)
+    place = IndexedElements(tensor, listed(index), masked=extra_mask is not None)
     values = eager.widened(values)
     place.check_once(values)
     given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in values]

@@ -6,6 +6,7 @@ Inside :func:`session` the language's functions work on tensors, one tile after 
 
 from __future__ import annotations
 
+import linecache
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,16 +22,19 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..config import Choice
-from ..errors import CallError, ShapeError, TraceError
+from ..errors import CallError, Location, ShapeError, TileflowError, TraceError
 from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
-from ..runtime.libraries import is_kernel_text
+from ..runtime.libraries import is_kernel_text, is_library
 from .alignment import opposite
-from .dim_identity import BLOCK, Lanes, lanes_of, tag
-from .eager_indexing import DeviceInt, IndexedElements, TileLike, lanes_by
+from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
+from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
+from .eager_gathers import gathered, is_gather
+from .eager_indexing import DeviceInt, IndexedElements, TileLike, is_size, is_traced, lanes_by
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
+from .rules import INDEX_OF_A_TILE, flatten, instead_of_item_of_a_tile
 from .stable_sorts import is_sort, sorted_stably
 from .unsigned import computed
 
@@ -95,12 +99,19 @@ class _EagerMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
+        found = self._in_device_code(func, args, kwargs)
+        for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
+            if not any(out is given for given in args):
+                tile_of(out)
+        return found
+
+    def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.Tensor.__bool__ and args[0].numel() != 1:
             raise TraceError(
                 "an if, and, or, not, while and a chained comparison in device code take scalars",
                 got=f"a tile of shape {tuple(args[0].shape)}",
                 hint="choose per element with torch.where(condition, a, b); conditions are (a) & (b), (a) | (b), ~a; "
-                "Python's max and min of tiles are torch.maximum, torch.minimum and torch.clamp",
+                "in a function outside the kernel max and min of tiles are torch.maximum, torch.minimum, torch.clamp",
             )
         if func in RANDOM:
             return RANDOM[func](*args, **kwargs)
@@ -116,14 +127,49 @@ class _EagerMode(TorchFunctionMode):
                 return whole
             args = _as_short(*args)
         if func is torch.Tensor.__getitem__:
-            return IndexedElements(*args, reads=True).read()
+            return _read(*args)
         if func is torch.Tensor.__setitem__:
-            return IndexedElements(*args[:2]).write(args[2])
+            return _write(*args)
         if func.__name__ in _AUGMENTED:
             return _augmented(func, *args)
         if is_sort(func):
             return _followed(func, args, kwargs, lambda *args: sorted_stably(computed, func, args, kwargs))
+        if is_gather(func):
+            return _followed(func, args, kwargs, lambda *args: gathered(computed, func, args, kwargs))
         return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
+
+
+def tile_of(tensor: torch.Tensor, kept: tuple[bool, ...] = ()) -> torch.Tensor:
+    """Say that a tensor is a tile in registers; returns it. ``kept``: of each dimension of the tensor in memory that it
+    was just loaded from, whether the index left it."""
+    if not hasattr(tensor, "tileflow_kept"):
+        tensor.tileflow_kept = kept  # type: ignore[attr-defined]
+    return tensor
+
+
+def _read(tensor: torch.Tensor, index: Any) -> torch.Tensor:
+    """``tensor[index]``. Raises TraceError for what a tile in registers is not indexed by."""
+    if not hasattr(tensor, "tileflow_kept"):
+        found = IndexedElements(tensor, index, reads=True)
+        return tile_of(found.read(), found.kept)
+    for item in flatten(index, is_traced, is_size):
+        is_mask = isinstance(item, torch.Tensor) and item.dtype is torch.bool
+        if is_mask or isinstance(item, (list, tuple)):
+            got = f"a tile of bool of shape {tuple(item.shape)}" if isinstance(item, torch.Tensor) else f"{item!r}"
+            hint = instead_of_item_of_a_tile(item, is_size, is_mask)
+            raise TraceError(INDEX_OF_A_TILE, got=got[:100], hint=hint)
+    return IndexedElements(tensor, index, reads=True).read()
+
+
+def _write(tensor: torch.Tensor, index: Any, value: Any) -> None:
+    """``tensor[index] = value``. Raises TraceError for a tile in registers."""
+    kept: tuple[bool, ...] | None = getattr(tensor, "tileflow_kept", None)
+    if kept is None:
+        return IndexedElements(tensor, index).write(value)
+    site = caller()
+    view = instead_of_a_view(linecache.getline(site.file, site.line), kept)
+    general = instead_of_assignment(index, tensor.ndim, value.ndim if isinstance(value, torch.Tensor) else 0)
+    raise TraceError(ASSIGNED, got=f"a tile of shape {tuple(tensor.shape)}", hint=view or general)
 
 
 # torch's functions that draw random numbers, and what they mean in device code: random registers them
@@ -168,6 +214,17 @@ def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[...
 def widened(value: Any) -> Any:
     """``value``, accumulators inside block-wide again once the iteration in which they met a tile is over."""
     return widen(value, current("tile").loops)
+
+
+def is_in_a_loop() -> bool:
+    """Whether device code runs as plain Python here."""
+    found = _SESSION.get()
+    return found is not None and bool(found.loops)
+
+
+def elementwise(func: Any, compute: Callable[..., Any], *operands: Any) -> torch.Tensor:
+    """What ``compute`` makes of tiles and numbers per element, as ``func`` of torch's does."""
+    return tile_of(_followed(func, widened(operands), {}, lambda *args: computed(compute, args, {})))
 
 
 def product(compute: Callable[..., torch.Tensor], *operands: torch.Tensor) -> torch.Tensor:
@@ -281,9 +338,27 @@ def session(
     try:
         with _EagerMode():
             yield
+    except TileflowError as error:
+        if error.where is None:
+            error.stand_at(_place(error))
+        raise
     finally:
         _SESSION.reset(token)
     knobs.check()
+
+
+def _place(error: BaseException) -> Location | None:
+    """The innermost place outside of libraries that an exception went through."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        frame, step_code = step.tb_frame, step.tb_frame.f_code
+        if not is_library(str(frame.f_globals.get("__name__", ""))):
+            line, _, column, _ = next(islice(step_code.co_positions(), step.tb_lasti // 2, None))
+            line = line or step.tb_lineno
+            text = linecache.getline(step_code.co_filename, line).rstrip()
+            found = Location(step_code.co_filename, line, column or 0, text)
+        step = step.tb_next
+    return found
 
 
 def current(what: str) -> Session:

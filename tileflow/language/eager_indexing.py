@@ -16,7 +16,20 @@ from ..errors import ShapeError, TraceError
 from ..lazy_dataclass import dataclass
 from .alignment import stood
 from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of, tag
-from .rules import ONCE, OUTER_CONSTANTS, lane_index, loaded_index, most_behind, named_twice, once_hint
+from .rules import (
+    ALIGNED,
+    INDEX,
+    MEET,
+    ONCE,
+    OUTER_CONSTANTS,
+    flatten,
+    instead_of_item,
+    lane_index,
+    loaded_index,
+    most_behind,
+    named_twice,
+    once_hint,
+)
 
 
 class DeviceBool(int):
@@ -142,7 +155,7 @@ class IndexedElements:
         self._lanes: list[Lanes | None] = []
         self._elastic: dict[int, int] = {}  # axes whose length may be another than a block, and the block's
         self._groups: dict[Any, tuple[int, ...]] = {}
-        items = _whole(tensor, flatten(index))
+        items = _whole(tensor, flatten(index, is_traced, is_size))
         self._vectors = [i for i in items if isinstance(i, torch.Tensor) and i.ndim]
         self._along: list[_Along] = []
         self._plain: list[Any] = []  # the index as torch's own basic one, as far as it is
@@ -157,6 +170,11 @@ class IndexedElements:
     def lanes(self) -> Identity:
         """Whose lanes each dimension of the result is, in order."""
         return tuple(self._lanes)
+
+    @property
+    def kept(self) -> tuple[bool, ...]:
+        """Of each dimension of the tensor, whether the index leaves it."""
+        return tuple(bool(along.axes) for along in self._along)
 
     def read(self, mask: torch.Tensor | None = None, other: Any = 0) -> torch.Tensor:
         """A copy of the elements; ``other`` outside the tensor, and where ``mask`` is false."""
@@ -261,15 +279,20 @@ class IndexedElements:
         if isinstance(item, torch.Tensor):
             return self._ints(item, size)
         if not isinstance(item, int) or isinstance(item, bool):
-            raise TraceError("an index is a tile, a slice, an int, a size or a tile of ints", got=f"{item!r}"[:200])
+            raise TraceError(INDEX, got=f"{item!r}"[:200], hint=instead_of_item(item, is_size))
         if isinstance(item, DeviceInt):
-            item = 0 if size == 1 and self.reads and not item.is_lone else item
+            item = 0 if size == 1 and self.reads and not item.is_lone and not self._is_a_loops() else item
             if not 0 <= item < size:
                 return self._checked(torch.tensor(int(item), device=self.tensor.device), (), size)
         if not -size <= item < size:
             raise ShapeError("an index must lie inside the tensor", got=f"{item} in a dimension of {size}")
         self._plain.append(int(item))
         return _Along(torch.tensor(item % size, device=self.tensor.device), ())
+
+    def _is_a_loops(self) -> bool:
+        """Whether the dimension that comes next is a loop's tile: at the loop's end it may have one element."""
+        own = lanes_of(self.tensor)[len(self._along)]
+        return own is not None and not own.elastic
 
     def _one(self, tile: TileLike) -> _Along:
         """A dimension of size 1 by a tile of a longer loop: itself, which broadcasts."""
@@ -336,7 +359,7 @@ class IndexedElements:
         key = None if together else (*(lanes for lanes in lanes_of(item) if lanes is not BLOCK), item.shape)
         if key not in self._groups:
             members = self._vectors if together else [item]
-            shape = torch.broadcast_shapes(*(v.shape for v in members))  # type: ignore[no-untyped-call]
+            shape = _met([tuple(v.shape) for v in members])
             lanes = [
                 _first(lanes_of(v)[axis - len(shape)] for v in members if v.ndim >= len(shape) - axis)
                 for axis in range(len(shape))
@@ -352,14 +375,31 @@ class IndexedElements:
         return index.reshape(shape)
 
 
+def _met(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that indices broadcast to. Raises ShapeError."""
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise ShapeError(MEET, got=" and ".join(map(str, shapes)), hint=ALIGNED) from error
+
+
 def _first(found: Any) -> Lanes | None:
     return next((lanes for lanes in found if lanes is not None), None)
 
 
-def flatten(index: Any) -> list[Any]:
-    """An index as a flat list; a tuple of tiles inside counts as its tiles."""
-    items = index if isinstance(index, (tuple, list)) else (index,)
-    return [i for item in items for i in (item if isinstance(item, (tuple, list)) else (item,))]
+def listed(index: Any) -> Any:
+    """The index that one of the language's functions is given: a list is one of several items."""
+    return tuple(index) if isinstance(index, list) else index
+
+
+def is_traced(item: Any) -> bool:
+    """Whether an item of an index is a tile, or what a kernel computes."""
+    return isinstance(item, (TileLike, torch.Tensor, DeviceInt))
+
+
+def is_size(item: Any) -> bool:
+    """Whether an item of an index is an int that Python or a launch knows."""
+    return isinstance(item, int) and not isinstance(item, (bool, DeviceInt, DeviceBool))
 
 
 def _whole(tensor: torch.Tensor, items: list[Any]) -> list[Any]:

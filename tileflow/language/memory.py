@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import eager
-from .eager_indexing import IndexedElements
+from .eager_indexing import IndexedElements, listed
 from .marks import device
 from .stacks import StackTensor
 
@@ -27,10 +27,11 @@ def load(
     ``extra_mask`` a tile.
     """
     eager.current("load")
+    index = listed(index)
     if isinstance(tensor, StackTensor):
         return tensor.read(index, _tensor_of(extra_mask), other)
     found = IndexedElements(tensor, index, reads=True, masked=extra_mask is not None)
-    return found.read(_tensor_of(extra_mask), other)
+    return eager.tile_of(found.read(_tensor_of(extra_mask), other), found.kept)
 
 
 @device
@@ -43,6 +44,7 @@ def store(
 ) -> None:
     """``tensor[index] = value`` where ``extra_mask`` is true."""
     eager.current("store")
+    index = listed(index)
     if isinstance(tensor, StackTensor):
         tensor.write(eager.widened(index), eager.widened(value), _tensor_of(extra_mask))
         return

@@ -31,7 +31,7 @@ def full(shape: Shape, value: Any, dtype: torch.dtype = torch.float32) -> torch.
     """A register tile of ``value``."""
     device = eager.current("full").device
     made = torch.zeros([_length(s) for s in shape], dtype=dtype, device=device) + torch.as_tensor(value, dtype=dtype)
-    return tag(made, tuple(lanes_by(s) for s in shape))
+    return eager.tile_of(tag(made, tuple(lanes_by(s) for s in shape)))
 
 
 @device
@@ -42,4 +42,4 @@ def arange(start_or_end: Any, end: Any = None, step: Any = 1, *, dtype: torch.dt
     tile.begin + n)``.
     """
     start, stop = (0, start_or_end) if end is None else (start_or_end, end)
-    return eager.counting(start, stop, step, dtype)
+    return eager.tile_of(eager.counting(start, stop, step, dtype))

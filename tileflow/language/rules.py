@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from typing import Any
 
 # What another dialect means by the same text, while its kernels are traced or run as plain Python:
 # 1-D tiles of ints of no loop, as of ``arange(8)``, are an outer product in an index even where their sizes agree.
@@ -42,3 +43,54 @@ def lane_index(tile: str, behind: int) -> str:
 def loaded_index(tile: str, behind: int) -> str:
     """An index that was loaded by a tile, with so many whole dimensions ``behind`` its own."""
     return f"y[{tile}{', :' * behind}]"
+
+
+MEET = "dimensions that meet must have the same size"
+ALIGNED = "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front"
+INDEX = "an index is a tile, a slice, an int, a size or a tile of ints"
+INDEX_OF_A_TILE = "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints"
+_MOST_SHOWN = 60  # characters of a list that a hint repeats
+
+
+def flatten(index: Any, is_traced: Callable[[Any], bool], is_size: Callable[[Any], bool]) -> list[Any]:
+    """An index as a flat list; a tuple of tiles inside, as a loop over several gives, counts as its tiles.
+
+    A list of numbers stays one item, also where they are sizes: it would name elements, and is no part of an index.
+    """
+    flat: list[Any] = []
+    for item in index if isinstance(index, tuple) else (index,):
+        parts = item if isinstance(item, (tuple, list)) else ()
+        known = all(is_traced(i) or is_size(i) for i in parts)
+        if isinstance(item, (tuple, list)) and known and (not parts or any(map(is_traced, parts))):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    return flat
+
+
+def instead_of_item(item: Any, is_size: Callable[[Any], bool]) -> str:
+    """What to write in an index for what is none of its items."""
+    if not isinstance(item, (list, tuple)):
+        return "write x[tile, 0]; convert floats by .int()"
+    return of_numbers(item, is_size) or "load several elements by a slice or a tile of ints"
+
+
+def of_numbers(item: Any, is_size: Callable[[Any], bool]) -> str:
+    """What to write for a list of ints in an index; empty for anything else."""
+    if not isinstance(item, (list, tuple)) or not item or not all(map(is_size, item)):
+        return ""
+    known = [i for i in item if type(i) is int]
+    if any(i < 0 for i in known):
+        return "a list of ints as a tile of them, torch.tensor([...]), counted from the start: -1 as x.size(dim) - 1"
+    text = repr(known) if len(known) == len(item) else ""
+    return f"a list of ints as a tile of them: torch.tensor({text if 0 < len(text) <= _MOST_SHOWN else '[...]'})"
+
+
+def instead_of_item_of_a_tile(item: Any, is_size: Callable[[Any], bool], is_mask: bool) -> str:
+    """What to write in the index of a tile for what is none of its items."""
+    if is_mask:
+        return "torch.where(mask, x, 0) keeps the shape; tfl.store(out, index, x, extra_mask=mask) writes some"
+    return (
+        of_numbers(item, is_size)
+        or "index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum"
+    )

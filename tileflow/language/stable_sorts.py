@@ -19,6 +19,8 @@ def _argsort(compute: Compute, x: Any, dim: int = -1, descending: bool = False, 
 
 
 def _topk(compute: Compute, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    if not x.ndim:
+        return compute(torch.topk, (x, k, dim), {})
     values, order = _sort(compute, x, dim, descending=largest)
     return torch.return_types.topk((values.narrow(dim, 0, k), order.narrow(dim, 0, k)))
 

@@ -779,7 +779,9 @@ def quotients_and_remainders(n: torch.Tensor) -> torch.Tensor:
 HALVES = torch.arange(-9, 12) / 2
 
 
-@case(HALVES, N, wanted=lambda x, n: torch.stack([x.round(), x.round(), (x * 0.3).round(decimals=1), n.float()]), tile=8)
+@case(
+    HALVES, N, wanted=lambda x, n: torch.stack([x.round(), x.round(), (x * 0.3).round(decimals=1), n.float()]), tile=8
+)
 @tileflow.kernel
 def rounded_to_even(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     out = torch.empty(4, x.size(0))
@@ -789,4 +791,52 @@ def rounded_to_even(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         out[3, tile] = round(n[tile])
     for i in tfl.grid(x.size(0)):
         out[1, i] = round(float(x[i]))
+    return out
+
+
+# ---- numbers of the author's classes ------------------------------------------------------------
+
+
+class Mode(enum.IntEnum):
+    ADD = 1
+    SUB = 2
+
+
+class Bits(enum.IntFlag):
+    LOW = 1
+    HIGH = 4
+
+
+class Halves(float, enum.Enum):
+    ONE = 0.5
+    THREE = 1.5
+
+
+class Count(int):
+    """An int with a name."""
+
+
+def _by_mode(x: torch.Tensor, mode: Mode, count: Count) -> torch.Tensor:
+    return torch.stack([x * 2, x - 1, x.clamp(max=0.5) * 1.5, 5.0 - x, x + 3, x * 2, x**3])
+
+
+@case(V, Mode.SUB, Count(3), wanted=_by_mode, tile=8)
+@tileflow.kernel
+def numbers_of_own_classes(x: torch.Tensor, mode: Mode, count: Count) -> torch.Tensor:
+    """They are the numbers that they are in arithmetic, and themselves where Python compares them."""
+    out = torch.empty(7, x.size(0))
+    match mode:
+        case Mode.SUB:
+            row = 0
+        case _:
+            row = 1
+    for tile in tfl.tile(x.size(0)):
+        out[row, tile] = x[tile] * mode
+        out[Mode.ADD, tile] = x[tile] - Mode.ADD
+        out[2, tile] = torch.clamp(x[tile], max=Halves.ONE) * Halves.THREE
+        out[Count(3), tile] = (Bits.LOW | Bits.HIGH) - x[tile]
+        out[4, tile] = x[tile] + count
+        if mode == Mode.SUB and mode is not Mode.ADD:
+            out[5, tile] = torch.full_like(x[tile], mode) * x[tile]
+        out[6, tile] = x[tile] ** Count(3)
     return out

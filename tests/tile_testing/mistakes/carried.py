@@ -87,7 +87,11 @@ def carried_size(x):
         x[tile, 0] = acc
 
 
-@mistake(TraceError, ("a variable of a loop keeps its structure", "a list grows in unrolled loops"), "for")
+@mistake(
+    TraceError,
+    ("a variable of a loop keeps its structure", "a list grows where turns are written out: a range of up to 16"),
+    "for",
+)
 def carried_list_len(x):
     for tile in tfl.tile(x.size(0)):
         acc = []
@@ -211,7 +215,9 @@ def global_device(x):
 
 
 @mistake(
-    SplitError, ("device code cannot contain an assignment to outer names", "store into a tensor, or return"), "global"
+    SplitError,
+    ("device code cannot contain global COUNT, an assignment to outer names", "or store into a tensor"),
+    "global",
 )
 def global_device2(x):
     for tile in tfl.tile(x.size(0)):

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import torch
 
 import tileflow.language as tfl
@@ -354,6 +356,59 @@ def break_scalar_if(x):
 
 @mistake(
     TraceError,
+    (
+        "a while with break, return or := is a loop of Python",
+        "but got a condition of the kernel, tile bool[]",
+        "let the condition end it: while top >= 1 and not (x[0, top - 1] < 0)",
+    ),
+    "break",
+)
+def break_of_a_device_while(x):
+    for tile in tfl.tile(x.size(0)):
+        top = x[0, 0].int()
+        while top >= 1:
+            if x[0, top - 1] < 0:
+                break  # <-
+            top -= 1
+        x[tile, 0] = top
+
+
+@mistake(
+    TraceError, ("is a loop of Python", "tile bool[]", "let the condition end it: while top >= 1 and st["), "break"
+)
+def late_break_of_a_device_while(x):
+    for tile in tfl.tile(x.size(0)):
+        top = x[0, 0].int()
+        while top >= 1:
+            top -= 1
+            if top == 40:
+                continue
+            if x[0, top] < 0:
+                break  # <-
+        x[tile, 0] = top
+
+
+@mistake(TraceError, ("is a loop of Python", "tile bool[]", "assign in statements of their own"), "(top := top - 1)")
+def assignment_in_a_device_while(x):
+    for tile in tfl.tile(x.size(0)):
+        top = x[0, 0].int()
+        while (top := top - 1) >= 1:  # <-
+            x[tile, top] = 0
+
+
+@mistake(TraceError, ("are decided while the kernel", "let the condition end it: while not (top < 1)"), "top < 1")
+def device_break_of_while_true(x):
+    for tile in tfl.tile(x.size(0)):
+        top = x[0, 0].int()
+        while True:
+            if top < 1:  # <-
+                break
+            top -= 1
+        x[tile, 0] = top
+
+
+@mistake(
+    TraceError,
     ("a while loop of the kernel is of scalars", "but got i: tile", "for i in range(n), with what to"),
     "i < 3",
 )
@@ -510,10 +565,78 @@ def number_in_numbers(x):
             x[tile, :] = 0
 
 
-@mistake(TraceError, ("device code must be what tileflow can record", "torch.round(x) rounds a tile"), "round")
-def round_of_a_tile(x):
+@mistake(TraceError, ("Python's dictionaries and sets are of what Python knows", "(x == 2) | (x == 3)"), "i in")
+def number_in_a_set(x):
     for tile in tfl.tile(64):
-        x[tile, :] = round(x[tile, :])  # <-
+        for i in range(20):
+            if i in {2, 3}:  # <-
+                x[tile, i] = 0
+
+
+@mistake(
+    TraceError, ("Python's dictionaries and sets are of what", "a range of up to 16 turns", "static_range"), "w.get"
+)
+def dictionary_by_a_long_ranges_counter(x):
+    w = {3: 1.0}
+    for tile in tfl.tile(64):
+        for i in range(20):
+            x[tile, i] = w.get(i, 0.0)  # <-
+
+
+@mistake(TraceError, ("indexed by a tile or a scalar", "a range of up to 16 turns is written out"), "w[i]")
+def list_by_a_long_ranges_counter(x):
+    w = [1.0] * 20
+    for tile in tfl.tile(64):
+        for i in range(20):
+            x[tile, i] = w[i]  # <-
+
+
+@mistake(TraceError, ("keeps its length in the loops", "a range of up to 16 turns is written out"), "for i")
+def list_that_grows_in_a_long_range(x):
+    for tile in tfl.tile(64):
+        parts = []
+        for i in range(20):  # <-
+            parts.append(x[tile, i])
+        x[tile, 0] = sum(parts)
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@mistake(
+    TraceError, ("an operand must be a tile, a size or a number", "Colour", ".value", "enum.IntEnum"), "x[tile, :]"
+)
+def member_of_an_enum_as_a_number(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = x[tile, :] * Colour.RED  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile in registers cannot be assigned to by index", "store by one index, x[tile, 1:3] = x[tile, 0:2]"),
+    "x[tile, :][:, 1:3]",
+)
+def store_through_a_view(x):
+    for tile in tfl.tile(64):
+        x[tile, :][:, 1:3] = x[tile, 0:2]  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile is sorted by keys of 32 bits", "float64", "with a loss"),
+    "torch.sort",
+    meta(64, 96, dtype=torch.float64),
+)
+def sort_of_doubles(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.sort(x[tile, :], 1).values  # <-
+
+
+@mistake(TraceError, ("keys of 32 bits", "int64", "wrap around"), "torch.sort", meta(64, 96, dtype=torch.int64))
+def sort_of_wide_ints(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.sort(x[tile, :], 1).values  # <-
 
 
 @mistake(

@@ -115,7 +115,7 @@ def yield_helper(x):
 
 @mistake(
     SplitError,
-    ("device code cannot contain an assignment to outer names", "store into a tensor, or return"),
+    ("device code cannot contain nonlocal n, an assignment to outer names", "return the value", "n = f(...)"),
     "nonlocal",
 )
 def lambda_mut(x):
@@ -128,6 +128,23 @@ def lambda_mut(x):
 
     for tile in tfl.tile(x.size(0)):
         x[tile, 0] = h(tile)
+
+
+@mistake(
+    SplitError,
+    ("device code cannot contain nonlocal top, an assignment to outer names", "return the value", "top = f(...)"),
+    "nonlocal",
+)
+def nonlocal_of_a_function_inside(x):
+    for tile in tfl.tile(x.size(0)):
+        top = 0
+
+        def push():
+            nonlocal top  # <-
+            top = top + 1
+
+        push()
+        x[tile, 0] = top
 
 
 @mistake(SplitError, ("device code cannot contain yield", "store into a tensor, or return"), "yield")

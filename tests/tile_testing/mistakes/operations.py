@@ -502,7 +502,7 @@ def table_of_rows(x):
         x[tile, :] = torch.tensor([x[0, :]])  # <-
 
 
-@mistake(TraceError, ("not TileValue", "torch.tensor(list)[index]", "tfl.static_range"), "weights[index]")
+@mistake(TraceError, ("not tile", "torch.tensor(list)[index]", "tfl.static_range"), "weights[index]")
 def list_by_tile(x):
     weights = (0.5, 0.25)
     for tile in tfl.tile(x.size(0)):

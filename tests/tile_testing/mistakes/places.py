@@ -59,7 +59,7 @@ def str_index(x):
 
 @mistake(
     TraceError,
-    ("an index is a tile, a slice, an int", "but got [0, 1]", "load several elements by a slice"),
+    ("an index is a tile, a slice, an int", "but got [0, 1]", "as a tile of them: torch.tensor([0, 1])"),
     "x[tile, [0, 1]",
 )
 def list_index(x):
@@ -376,7 +376,7 @@ def static_range_block(x):
 
 @mistake(
     TraceError,
-    ("device code runs to its end while it is", "but got KeyError: block:tile", "it runs once, while the kernel"),
+    ("a block size has no Python number", "but got block:tile", "use it in shapes, bounds and arithmetic"),
     "{16: 1,",
 )
 def dict_block(x):

@@ -75,7 +75,7 @@ def test_each_value_has_a_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         return {0: [Launched()]}
 
     monkeypatch.setattr(tileflow.Kernel, "launchers", launchers)
-    monkeypatch.setattr("tileflow.serve.interprets", lambda: True)
+    monkeypatch.setattr("tileflow.serve.triton_interprets", lambda: True)
     x = torch.zeros(4)
     for n in (3, 4, 3, 4):
         scaled(x, n, 5)

@@ -10,7 +10,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.errors import CallError, ConfigError, ShapeError, TileflowError, TraceError
+from tileflow.errors import CallError, ConfigError, Location, ShapeError, TileflowError, TraceError
 from tileflow.target import target
 
 SEEN: list[object] = []
@@ -369,17 +369,40 @@ def test_a_comparison_of_a_scalar_of_the_kernel_is_a_bool_of_pythons_too() -> No
     assert wanted == SEEN
 
 
-def test_pythons_extrema_of_tiles_are_refused_with_torchs() -> None:
-    """They ask whether one tile is the larger, as an if does; the hint was of conditions alone."""
+def larger(a: torch.Tensor, b: float) -> torch.Tensor:
+    return max(a, b)
+
+
+def test_pythons_extrema_of_tiles_are_refused_with_torchs_outside_the_kernel() -> None:
+    """There they ask whether one tile is the larger, as an if does; the kernel's own text has them per element."""
 
     @tileflow.kernel
     def floored(x: torch.Tensor) -> torch.Tensor:
         for t in tfl.tile(x.size(0)):
-            x[t] = max(x[t], 0.5)
+            x[t] = larger(x[t], 0.5)
         return x
 
-    with pytest.raises(TraceError, match=r"max and min of tiles are torch.maximum, torch.minimum and torch.clamp"):
+    with pytest.raises(
+        TraceError, match=r"max and min of tiles are torch.maximum, torch.minimum, torch.clamp"
+    ) as caught:
         floored.run_eagerly(torch.rand(5))
+    assert isinstance(caught.value.where, Location) and "max(a, b)" in caught.value.where.text
+
+
+CALLS = 0
+
+
+def test_a_kernel_that_assigns_to_names_of_its_module_does_so_there() -> None:
+    @tileflow.kernel
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        global CALLS
+        CALLS = max(CALLS, 4) + 1
+        for t in tfl.tile(x.size(0)):
+            x[t] = 1.0
+        return x
+
+    counting.run_eagerly(torch.empty(3))
+    assert CALLS == 5
 
 
 @pytest.mark.parametrize("n", [0, 2, 6])

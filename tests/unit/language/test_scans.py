@@ -92,7 +92,7 @@ def wrong_other(x):
 
 def scalar(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, 0] = torch.zeros_like(x[tile, 0]) + tfl.cumsum(x[tile, :].sum(), 0)  # <-
+        x[tile, 0] = torch.zeros_like(x[tile, 0]) + tfl.associative_scan(torch.add, x[tile, :].sum(), 0)  # <-
     return x
 
 
@@ -112,7 +112,7 @@ def unknown(x):
         (one_of_two, TraceError, "gives a tuple of 2 item"),
         (wrong_axis, ShapeError, r"dim must lie in \[-2, 1\], but got 2"),
         (wrong_other, TraceError, "other is a number, or one for each tile"),
-        (scalar, ShapeError, "dim must lie in"),
+        (scalar, TraceError, "takes tiles with dimensions"),
         (unknown, UnsupportedOp, "torch.igamma"),
     ],
 )

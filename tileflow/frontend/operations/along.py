@@ -17,11 +17,16 @@ def run(t: Tracer, start: int, length: int, step: int = 1) -> TileValue:
     return found + start if start else found
 
 
-def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
-    """The elements of a dimension that a 1-D tile of ints names."""
+def spread(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
+    """A 1-D tile of ints in place of a dimension of ``x``, the same ones for all of the others."""
     dims = x.value.dims
     for _ in range(axis + 1, len(dims)):
         places = places.unsqueeze(-1)
     own = places.value.dims[0]
-    found: TileValue = x.gather(axis, t.expand(places, (*dims[:axis], own, *dims[axis + 1 :])))
+    return t.expand(places, (*dims[:axis], own, *dims[axis + 1 :]))
+
+
+def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
+    """The elements of a dimension that a 1-D tile of ints names."""
+    found: TileValue = x.gather(axis, spread(t, x, axis, places))
     return found

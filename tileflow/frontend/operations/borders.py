@@ -9,8 +9,9 @@ from ...errors import ShapeError, TraceError
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .along import run, taken
+from .along import run
 from .slices import part, size_of
+from .tile_index import nearest
 
 _MODES = ("constant", "reflect", "replicate", "circular")
 _HINT = "of a loop's tile load more of the tensor: x[t.index - 1], whose places outside give 0"
@@ -39,16 +40,20 @@ def _padded(t: Tracer, x: TileValue, axis: int, before: int, after: int, mode: s
     size = size_of(t, x, axis, "pad", _HINT)
     length = size + before + after
     most = {"reflect": size - 1, "circular": size}.get(mode, before + after)
-    if length < 1 or (mode != "constant" and max(before, after) > most):
+    kept = size + min(before, 0) + min(after, 0)
+    if length < 1 or kept < 0 or (mode != "constant" and (max(before, after) > most or not kept)):
         raise ShapeError(
-            "a padded dimension has elements, of which reflect and circular take none twice",
+            "pad leaves a dimension with elements, of which reflect and circular take none twice",
             got=f"{before} and {after} around {size}, {mode}",
             where=t.location(),
-            hint="pad in several steps",
+            hint="cut off fewer" if length < 1 or kept < 1 else "pad in several steps",
         )
+    if not kept:  # all of it is cut off, and what is put around it stays
+        dims = (*x.value.dims[:axis], *t.dims_of([length]), *x.value.dims[axis + 1 :])
+        return t.full(dims, 0 if value is None else value, x.value.type.dtype)
     if max(before, after) <= 0 or mode == "constant":
         x = part(t, x, axis, slice(max(-before, 0), size - max(-after, 0)))
-        size, before, after = size + min(before, 0) + min(after, 0), max(before, 0), max(after, 0)
+        size, before, after = kept, max(before, 0), max(after, 0)
         if not before and not after:
             return x
     places: Any = run(t, -before, size + before + after)
@@ -57,7 +62,7 @@ def _padded(t: Tracer, x: TileValue, axis: int, before: int, after: int, mode: s
     elif mode == "reflect":
         places = t.pointwise("abs", places)
         places = (size - 1) - t.pointwise("abs", (size - 1) - places)
-    found = taken(t, x, axis, places)  # what lies outside is clamped
+    found = nearest(t, x, axis, places)
     if mode != "constant":
         return found
     inside = t.pointwise("logical_and", places >= 0, places < size)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import TraceError
+from ...expr import Expr
+from ...ir.types import ONE, Dim
+from ...language.rules import INDEX_OF_A_TILE, instead_of_item_of_a_tile
+from ..resolve import is_size
 from ..syntax_registry import register_syntax
 from ..trace import Tracer
 from ..values import SymInt, TileProxy, TileValue
@@ -17,7 +21,7 @@ from .views import unsqueeze
 def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     """``tile[:, None, 0]``; a loop's tile is its indices. Raises TraceError for several tiles of indices."""
     items = _with_ellipsis(list(index) if isinstance(index, tuple) else [index], len(x.value.dims))
-    items = [i.index if isinstance(i, TileProxy) else i for i in items]
+    items = [_indices(t, i, d) for i, d in zip(items, _named(items, x.value.dims), strict=True)]
     result, axis = x, 0
     for item in items:
         if item is None:
@@ -29,16 +33,27 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
         elif isinstance(item, TileValue) and item.ndim == 1 and sum(isinstance(i, TileValue) for i in items) == 1:
             result, axis = index_select(t, result, axis, item), axis + 1
         else:
-            hint = "index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum"
-            if isinstance(item, TileValue) and item.value.type.dtype == "bool":
-                hint = "torch.where(mask, x, 0) keeps the shape; tfl.store(out, index, x, extra_mask=mask) writes some"
-            raise TraceError(
-                "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints",
-                got=f"{item!r}"[:100],
-                where=t.location(),
-                hint=hint,
-            )
+            is_mask = isinstance(item, TileValue) and item.value.type.dtype == "bool"
+            hint = instead_of_item_of_a_tile(item, is_size, is_mask)
+            raise TraceError(INDEX_OF_A_TILE, got=f"{item!r}"[:100], where=t.location(), hint=hint)
     return result
+
+
+def _named(items: list[Any], dims: tuple[Dim, ...]) -> list[Dim | None]:
+    """The dimension that each item names; None where there is none."""
+    rest = iter(dims)
+    return [None if item is None else next(rest, None) for item in items]
+
+
+def _indices(t: Tracer, item: Any, dim: Dim | None) -> Any:
+    """A loop's tile as its indices. A dimension of 1 is one for a tile of a longer loop, as of a tensor."""
+    if not isinstance(item, TileProxy):
+        return item
+    is_shifted = item.offset != Expr.of(0) or item.shift is not None
+    end = t.tiles[item.name].end
+    if dim == ONE and not is_shifted and isinstance(end, Expr) and end.symbols() <= t.hints.keys():
+        return slice(None) if t.decide(Expr.of(2).le(end)) else item.index
+    return item.index
 
 
 def _with_ellipsis(items: list[Any], rank: int) -> list[Any]:

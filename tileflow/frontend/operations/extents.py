@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...expr import Expr
+from ...errors import ShapeError
+from ...expr import Expr, is_knob
 from ...ir.types import Dim
-from ..trace import Tracer
+from ..trace import Tracer, show
 
 
 def count(dims: Sequence[Dim]) -> Expr:
@@ -42,3 +43,20 @@ def _exceeds(x: Expr, y: Expr) -> bool:
 def known(t: Tracer, e: Expr) -> Expr:
     """``e`` with the sizes in it as numbers, guarded; block sizes stay."""
     return e.substitute({s: t.specialize(Expr.sym(s)) for s in sorted(e.symbols() & t.hints.keys())})
+
+
+def check_diagonal(t: Tracer, what: str, dims: Sequence[Dim]) -> None:
+    """Raises ShapeError where the last two dimensions have no diagonal that is the same for every config: a place in a
+    loop's tile says how far it is from the tile's begin, which is the config's choice."""
+    rows, columns = dims[-2:]
+    are_two = rows.tile is not None and columns.tile is not None and rows.tile != columns.tile
+    if rows.extent == columns.extent and rows.step == columns.step and not are_two:
+        return
+    if any(is_knob(s) for d in (rows, columns) for s in d.extent.symbols()):
+        tile = rows.tile or columns.tile or "t"
+        raise ShapeError(
+            f"{what} takes whole dimensions, or a square of one loop's tile",
+            got=f"{show(tuple(dims))}, of which the config says where blocks begin",
+            where=t.location(),
+            hint=f"compare indices: torch.where({tile}.index[:, None] >= tfl.arange(n), x, 0)",
+        )

@@ -22,6 +22,7 @@ from ..promotion import dtype_name
 from ..torch_registry import FACTORIES, register_torch
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileProxy, TileValue
+from .extents import check_diagonal
 
 Shape = tuple[Any, ...]
 _IDLE = frozenset({"device", "layout", "pin_memory", "requires_grad", "memory_format"})  # these say nothing of a tile
@@ -251,6 +252,7 @@ def eye(t: Tracer, n: Any, m: Any = None, *, dtype: Any = None, **options: Any) 
     """Ones where row and column are the same, else zeros."""
     _check_options(t, "eye", options)
     rows, columns = arange(t, n), arange(t, n if m is None else m)
+    check_diagonal(t, "eye", (*rows.value.dims, *columns.value.dims))
     default = torch.get_default_dtype() if dtype is None else dtype
     return t.cast(rows[:, None] == columns[None, :], dtype_name(default))
 

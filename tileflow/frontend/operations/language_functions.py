@@ -215,6 +215,20 @@ def barrier(t: Tracer) -> None:
     )
 
 
+def _divmod(t: Tracer, a: Any, b: Any) -> Any:
+    """The quotient, rounded down, and the remainder."""
+    return a // b, a % b
+
+
+def _round(t: Tracer, number: Any, ndigits: int | None = None) -> Any:
+    """To the nearest integer, halves to the even one, as Python and torch do; of a float it stays one."""
+    if isinstance(number, SymInt):
+        return round(number, ndigits)
+    if ndigits is None and isinstance(number, TileValue) and not number.is_floating_point():
+        return number
+    return t.run_torch(METHODS["round"], "round", (number,), {} if ndigits is None else {"decimals": ndigits})
+
+
 def _bool(t: Tracer, x: Any) -> Any:
     return t.cast(_scalar(t, x, "bool"), "bool") if isinstance(x, TileValue) else bool(x)
 
@@ -270,6 +284,8 @@ PYTHON.update(
         any: _any_or_all("logical_or"),
         all: _any_or_all("logical_and"),
         range: _range,
+        divmod: _divmod,
+        round: _round,
         math.exp: _pointwise("exp"),
         math.log: _log,
         math.sqrt: _pointwise("sqrt"),

@@ -23,7 +23,7 @@ from ..values import TileValue
 from .along import run, taken
 from .extents import known
 from .reshape import axis_of, part_of_block, to_dims, value_of
-from .tile_index import pick
+from .tile_index import nearest, pick
 from .views import movedim, narrow, unsqueeze
 
 _TWO = Dim(Expr.of(2))
@@ -83,29 +83,36 @@ def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
 @register_torch("hstack")
 def hstack(t: Tracer, tensors: Any) -> TileValue:
     """Tiles side by side along dimension 1; vectors one after the other."""
-    return cat(t, tensors, 0 if len(value_of(t, _sequence(t, tensors)[0]).dims) == 1 else 1)
+    tiles = _with_dimensions(t, tensors)
+    return cat(t, tiles, 0 if tiles[0].ndim == 1 else 1)
 
 
 @register_torch("vstack", "row_stack")
 def vstack(t: Tracer, tensors: Any) -> TileValue:
     """Tiles below each other along dimension 0, vectors as rows."""
-    tiles = [t.wrap(value_of(t, x)) for x in _sequence(t, tensors)]
+    tiles = _with_dimensions(t, tensors)
     return cat(t, [unsqueeze(t, x, 0) if x.ndim == 1 else x for x in tiles], 0)
 
 
 @register_torch("column_stack")
 def column_stack(t: Tracer, tensors: Any) -> TileValue:
     """Tiles side by side along dimension 1, vectors as columns."""
-    tiles = [t.wrap(value_of(t, x)) for x in _sequence(t, tensors)]
+    tiles = _with_dimensions(t, tensors)
     return cat(t, [unsqueeze(t, x, 1) if x.ndim == 1 else x for x in tiles], 1)
 
 
 @register_torch("dstack")
 def dstack(t: Tracer, tensors: Any) -> TileValue:
     """Tiles behind each other along dimension 2, which matrices lack."""
-    tiles = [t.wrap(value_of(t, x)) for x in _sequence(t, tensors)]
+    tiles = _with_dimensions(t, tensors)
     tiles = [unsqueeze(t, x, 0) if x.ndim == 1 else x for x in tiles]
     return stack(t, tiles, 2) if tiles[0].ndim == 2 else cat(t, tiles, 2)
+
+
+def _with_dimensions(t: Tracer, tensors: Any) -> list[TileValue]:
+    """The tiles, those without dimensions as vectors of one element."""
+    tiles = [t.wrap(value_of(t, x)) for x in _sequence(t, tensors)]
+    return [x if x.ndim else unsqueeze(t, x, 0) for x in tiles]
 
 
 def _is_joined(d: Dim, count: int) -> bool:
@@ -143,7 +150,7 @@ def _cat_by_lanes(t: Tracer, values: Sequence[Value], axis: int, sizes: Sequence
     found, begin = None, 0
     for value, size in zip(values, sizes, strict=True):
         own = (*dims[:axis], Dim(Expr.of(size)), *dims[axis + 1 :])
-        part = taken(t, t.expand(t.cast(t.wrap(value), dtype), own), axis, lanes - begin if begin else lanes)
+        part = nearest(t, t.expand(t.cast(t.wrap(value), dtype), own), axis, lanes - begin if begin else lanes)
         place = lanes
         for _ in range(len(dims) - axis - 1):
             place = unsqueeze(t, place, -1)

@@ -49,7 +49,8 @@ def _moved(t: Tracer, x: TileValue, axis: int, old: list[int], new: list[int]) -
     lanes = run(t, 0, prod(map(_padded, new)) if len(new) > 1 else new[0])
     number = _converted(t, lanes, [_padded(n) for n in new], new) if len(new) > 1 else lanes
     places = _converted(t, number, old, [_padded(n) for n in old]) if len(old) > 1 else number
-    found = taken(t, merged, axis, places)
+    places = t.pointwise("minimum", places, prod(map(_padded, old)) - 1 if len(old) > 1 else old[0] - 1)
+    found = taken(t, merged, axis, places)  # lanes that pad registers name any element
     if len(new) == 1:
         return found
     return _as(t, _as(t, found, axis, 1, OpKind.RESHAPE, [_padded(n) for n in new]), axis, len(new), OpKind.NARROW, new)

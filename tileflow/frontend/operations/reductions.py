@@ -29,15 +29,18 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
         raise TraceError("a reduction takes a tile", got=value, where=t.location())
     rank = len(value.dims)
     axes = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if any(not -rank <= a < max(rank, 1) for a in axes):
+    least, most = -max(rank, 1), max(rank, 1) - 1  # of a tile without dimensions as of one element, as in torch
+    if any(not least <= a <= most for a in axes):
         raise ShapeError(
-            f"a reduction's dim must lie in [{-rank}, {rank - 1}]",
+            f"a reduction's dim must lie in [{least}, {most}]",
             got=dim,
             where=t.location(),
             hint="count dimensions from 0, or from -1 at the end",
         )
-    axes = sorted({a % rank for a in axes}) if rank else []
     result_dtype = dtype or value.type.dtype
+    if not rank:
+        return t.full((), 0, result_dtype) if fn in ("argmax", "argmin") else t.cast(x, result_dtype)
+    axes = sorted({a % rank for a in axes})
     for axis in reversed(axes):
         dims = value.dims[:axis] + value.dims[axis + 1 :]
         attrs = ReduceAttrs(axis, fn, t.names.numbered(f"reduce:{fn}"))
@@ -73,7 +76,7 @@ def prod(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: An
 def count(t: Tracer, x: TileValue, dim: Any) -> Any:
     """The number of elements a reduction over ``dim`` covers; lanes past a tile's end do not count."""
     rank = len(x.value.dims)
-    axes = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = range(rank) if dim is None or not rank else [dim] if isinstance(dim, int) else dim
     total: Any = 1
     for axis in axes:
         d = x.value.dims[axis % rank]

@@ -16,7 +16,7 @@ from ...errors import ShapeError, TraceError
 from ...expr import Expr, is_knob
 from ...ir.attributes import ReshapeAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import Dim, TileType, Value, fills_registers
+from ...ir.types import ONE, Dim, TileType, Value, fills_registers
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
@@ -36,6 +36,13 @@ def value_of(t: Tracer, x: Any) -> Value:
 
 def axis_of(t: Tracer, axis: int, rank: int) -> int:
     """``axis`` counted from the front. Raises ShapeError."""
+    if rank == 0:
+        raise ShapeError(
+            "a dimension is one that the tile has",
+            got=f"{axis} of a tile without dimensions",
+            where=t.location(),
+            hint="x[None] is a tile of one element",
+        )
     if not -rank <= axis < rank:
         raise ShapeError(
             f"a dimension must lie in [{-rank}, {rank - 1}]",
@@ -44,6 +51,16 @@ def axis_of(t: Tracer, axis: int, rank: int) -> int:
             hint="count dimensions from 0, or from -1 at the end",
         )
     return axis % rank
+
+
+def is_scalar(t: Tracer, x: Any, *axes: int) -> bool:
+    """Whether a tile has no dimensions. As in torch the first and the last one are those of one element then. Raises
+    ShapeError for others."""
+    if value_of(t, x).dims:
+        return False
+    for axis in axes:
+        axis_of(t, axis, 1)
+    return True
 
 
 def shape_of(sizes: tuple[Any, ...]) -> Sequence[Any]:
@@ -78,6 +95,8 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
     found = tuple(_whole(d, home, value.dims, old, halves) for d, home in zip(dims, homes, strict=True))
     if found == value.dims:
         return t.wrap(value)
+    if not value.dims:  # Triton reshapes blocks only
+        return t.full(found, t.wrap(value), value.type.dtype)
     for d in value.dims:
         if d not in found:
             _no_lengths(t, d, value.dims)
@@ -106,6 +125,8 @@ def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:
 def flatten(t: Tracer, x: Any, start_dim: int = 0, end_dim: int = -1) -> TileValue:
     """The dimensions from ``start_dim`` to ``end_dim`` merged into one."""
     value = value_of(t, x)
+    if is_scalar(t, x, start_dim, end_dim):
+        return to_dims(t, value, (ONE,))
     rank = len(value.dims)
     first, last = axis_of(t, start_dim, rank), axis_of(t, end_dim, rank)
     merged = Dim(count(value.dims[first : last + 1]))

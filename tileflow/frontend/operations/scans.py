@@ -19,6 +19,7 @@ from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .reductions import accumulate
+from .reshape import is_scalar
 
 _SCALAR = having(Trait.ON_SCALARS)
 
@@ -48,6 +49,8 @@ def torch_cumprod(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValu
 
 
 def _scan(t: Tracer, fn: str, x: TileValue, dim: int, reverse: bool) -> TileValue:
+    if is_scalar(t, x, dim):
+        return x
     axis = _axis(t, dim, x.value)
     return t.emit(OpKind.SCAN, (x.value,), x.value.type, ScanAttrs(axis, fn, reverse))
 

@@ -20,9 +20,9 @@ from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .along import run, taken
-from .extents import known
+from .extents import check_diagonal, known
 from .packing import cat, chunk, unbind
-from .reshape import axis_of, reshape, to_dims, value_of
+from .reshape import axis_of, is_scalar, reshape, to_dims, value_of
 from .tile_index import gather, pick
 from .views import movedim, transpose, unsqueeze
 
@@ -51,19 +51,32 @@ def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
         return x
     size = size_of(t, x, axis, "a slice")
     ends = [_number(t, end) for end in (item.start, item.stop, item.step)]
-    start, stop, step = slice(ends[0], ends[1], ends[2] or 1).indices(size)
-    length = len(range(start, stop, step))
-    if length == 0 or step < 0 or ends[2] == 0:
+    if ends[2] is not None and ends[2] < 1:
         raise ShapeError(
-            "a slice of a tile in registers has elements, in order",
-            got=f"{item.start}:{item.stop}",
+            "a slice of a tile in registers has elements, in order: its step is 1 or more",
+            got=ends[2],
             where=t.location(),
             hint="torch.flip reverses a dimension",
+        )
+    start, stop, step = slice(*ends).indices(size)
+    length = len(range(start, stop, step))
+    if length == 0:
+        raise ShapeError(
+            "a tile in registers has elements",
+            got=f"none of {size} in {_text(ends)}",
+            where=t.location(),
+            hint="leave out what a slice without elements is for, by an if over sizes",
         )
     if (start, step, length) == (0, 1, size):
         return x
     cut = _halves(t, x, axis, start, step, length, size)
     return taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
+
+
+def _text(ends: Sequence[int | None]) -> str:
+    """A slice as it is written."""
+    start, stop, step = ("" if end is None else str(end) for end in ends)
+    return f"{start}:{stop}" + (f":{step}" if step else "")
 
 
 def _number(t: Tracer, end: Any) -> int | None:
@@ -128,7 +141,10 @@ def take_along_dim(t: Tracer, x: Any, indices: Any, dim: int) -> Any:
 @register_torch("flip")
 def flip(t: Tracer, x: Any, dims: Any, *more: Any) -> Any:
     """The elements of each of ``dims`` in reverse order."""
-    for dim in dims if isinstance(dims, (list, tuple)) else (dims, *more):
+    named = dims if isinstance(dims, (list, tuple)) else (dims, *more)
+    if is_scalar(t, x, *named):
+        return x
+    for dim in named:
         axis = axis_of(t, dim, x.ndim)
         size = size_of(t, x, axis, "flip")
         x = taken(t, x, axis, (size - 1) - run(t, 0, size))
@@ -164,6 +180,8 @@ def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
     axes = tuple(dims) if isinstance(dims, (list, tuple)) else () if dims is None else (dims,)
     if len(moves) != (len(axes) or 1):
         raise TraceError("roll takes a shift for each dim", got=f"{shifts} for {dims}", where=t.location())
+    if not axes and is_scalar(t, x):
+        return x
     hint = "roll(shift, dims=1) stays within rows; of a loop's tile load x[(tile.index - shift) % n]"
     if not axes and x.ndim > 1:
         for axis in range(x.ndim):
@@ -226,17 +244,36 @@ def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, appe
     axis = axis_of(t, dim, x.ndim)
     parts = [v for v in (prepend, x, append) if v is not None]
     x = x if len(parts) == 1 else cat(t, parts, axis)
-    for _ in range(n):
-        size = size_of(t, x, axis, "diff")
-        x = part(t, x, axis, slice(1, size)) - part(t, x, axis, slice(0, size - 1))
+    size = size_of(t, x, axis, "diff")
+    needs_elements(t, "diff", size, n + 1)
+    for length in range(size, size - n, -1):
+        later, earlier = part(t, x, axis, slice(1, length)), part(t, x, axis, slice(0, length - 1))
+        # torch's difference of bools is whether they differ
+        x = t.pointwise("ne", later, earlier) if x.value.type.dtype == "bool" else later - earlier
     return x
+
+
+def needs_elements(t: Tracer, what: str, size: int, least: int) -> None:
+    """Raises ShapeError where an operation would give a tile without elements."""
+    if size < least:
+        raise ShapeError(
+            f"{what} in registers takes at least {least} elements, so that its result has some",
+            got=size,
+            where=t.location(),
+            hint="leave such calls out by an if over sizes",
+        )
 
 
 # ---- matrices -------------------------------------------------------------------------------------------------------
 
 
-def _distance(t: Tracer, x: TileValue) -> Any:
+def _distance(t: Tracer, x: TileValue, what: str) -> Any:
     """Column minus row, for each element of the last two dimensions."""
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{what} takes rows and columns", got=show(x.value.dims), where=t.location(), hint="x[None, :] is one row"
+        )
+    check_diagonal(t, what, x.value.dims)
     rows, columns = (
         t.emit(OpKind.ARANGE, (), TileType("int32", (d,)), ArangeAttrs(Expr.of(0))) for d in x.value.dims[-2:]
     )
@@ -246,19 +283,20 @@ def _distance(t: Tracer, x: TileValue) -> Any:
 @register_torch("tril")
 def tril(t: Tracer, x: Any, diagonal: int = 0) -> Any:
     """The elements on and below a diagonal, with 0 above it."""
-    return t.cast(t.pointwise("where", _distance(t, x) <= diagonal, x, 0), x.value.type.dtype)
+    return t.cast(t.pointwise("where", _distance(t, x, "tril") <= diagonal, x, 0), x.value.type.dtype)
 
 
 @register_torch("triu")
 def triu(t: Tracer, x: Any, diagonal: int = 0) -> Any:
     """The elements on and above a diagonal, with 0 below it."""
-    return t.cast(t.pointwise("where", _distance(t, x) >= diagonal, x, 0), x.value.type.dtype)
+    return t.cast(t.pointwise("where", _distance(t, x, "triu") >= diagonal, x, 0), x.value.type.dtype)
 
 
 @register_torch("diagonal")
 def diagonal(t: Tracer, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The main diagonal of two dimensions of one size, in a new last dimension."""
     x = movedim(t, x, (dim1, dim2), (-2, -1))
+    check_diagonal(t, "diagonal", x.value.dims)
     rows, columns = x.value.dims[-2:]
     if offset or not t.same_size(rows.extent, columns.extent):
         raise ShapeError(
@@ -289,7 +327,7 @@ def diag_embed(t: Tracer, x: Any, offset: int = 0, dim1: int = -2, dim2: int = -
     rows = unsqueeze(t, x, -1)
     dim = x.value.dims[-1]
     square = t.expand(rows, (*x.value.dims, dim.bare()))
-    found = t.cast(t.pointwise("where", _distance(t, square) == 0, square, 0), x.value.type.dtype)
+    found = t.cast(t.pointwise("where", _distance(t, square, "diag_embed") == 0, square, 0), x.value.type.dtype)
     return movedim(t, found, (-2, -1), (dim1, dim2))
 
 

@@ -11,21 +11,22 @@ from typing import Any
 
 import torch
 
-from ...errors import TraceError
+from ...errors import ShapeError, TraceError
+from ...expr import is_knob
 from ...ir.attributes import AxisAttrs
 from ...ir.kinds import OpKind
 from ...ir.signs import is_nonnegative
-from ...ir.types import INT32_MAX, TileType, is_float, itemsize
+from ...ir.types import INT32_MAX, ONE, TileType, is_float, itemsize
 from ..intervals import interval
 from ..torch_registry import named, register_torch
-from ..trace import Tracer
+from ..trace import Tracer, show
 from ..values import TileValue
 from .extents import known
 from .reductions import any_, reduce
-from .reshape import axis_of
+from .reshape import axis_of, is_scalar
 from .slices import part, size_of
 from .statistics import lanes
-from .tile_index import gather
+from .tile_index import nearest
 from .views import movedim, view
 
 _ALL_BITS = 0x7FFFFFFF  # but the sign's; as a float a NaN
@@ -39,11 +40,26 @@ def _places(t: Tracer, x: TileValue, axis: int, descending: bool, count: int | N
     """Packed ints along the last dimension, in the order of ``x`` along ``axis``: the places are their low halves.
 
     All of them, or the first ``count``."""
+    _check_whole(t, x, axis)
     key: Any = t.cast(_key(t, x), "int64")
     packed = ((~key if descending else key) << 32) | t.cast(lanes(t, x, axis), "int64")
     last = movedim(t, packed, axis, -1).value
     dims = last.dims if count is None else (*last.dims[:-1], *t.dims_of([count]))
     return t.emit(OpKind.SORT, (last,), TileType(last.type.dtype, dims), AxisAttrs(len(dims) - 1))
+
+
+def _check_whole(t: Tracer, x: TileValue, axis: int) -> None:
+    """Raises ShapeError for a loop's tile whose size the config chooses: the order would be that of each block. The
+    rows of a jagged tile are whole."""
+    name = x.value.dims[axis].tile
+    tile = None if name is None else t.tiles[name]
+    if tile is not None and tile.lengths is None and any(map(is_knob, tile.block.symbols())):
+        raise ShapeError(
+            "a sort takes a dimension in one piece",
+            got=f"{show(x.value.dims)}, of which a block of the loop {name} is at hand",
+            where=t.location(),
+            hint=_WHOLE,
+        )
 
 
 def _key(t: Tracer, x: TileValue) -> TileValue:
@@ -52,14 +68,23 @@ def _key(t: Tracer, x: TileValue) -> TileValue:
     if dtype == "int64" and _fits(t, x):
         return t.cast(x, "int32")
     if itemsize(dtype) > 4 or dtype == "uint32":
-        raise TraceError(
-            "a tile is sorted by keys of 32 bits", got=dtype, where=t.location(), hint="convert it: .float() or .int()"
-        )
+        raise TraceError("a tile is sorted by keys of 32 bits", got=dtype, where=t.location(), hint=_narrower(dtype))
     if not is_float(dtype):
         return x
     bits: Any = view(t, t.cast(x, "float32") + 0.0, torch.int32)  # -0.0 + 0.0 is 0.0
     ordered = t.pointwise("where", bits < 0, bits ^ _ALL_BITS, bits)
     return t.pointwise("where", t.pointwise("isnan", x), _ALL_BITS, ordered)
+
+
+def _narrower(dtype: str) -> str:
+    """How to sort what has no key, and what that loses."""
+    if is_float(dtype):
+        return (
+            "x.float() is sorted, with a loss: it rounds to 24 bits, elements that are equal then keep their order, "
+            "and what is sorted is rounded; torch.sort in host code loses nothing"
+        )
+    most = "of 2**31 and more" if dtype == "uint32" else "beyond 32 bits"
+    return f"x.int() is sorted, where all elements fit: those {most} wrap around; torch.sort in host code takes any"
 
 
 def _fits(t: Tracer, x: TileValue) -> bool:
@@ -68,6 +93,11 @@ def _fits(t: Tracer, x: TileValue) -> bool:
     if found.least is None or found.most is None:
         return False
     return is_nonnegative(found.least) and is_nonnegative(INT32_MAX - found.most)
+
+
+def _alone(t: Tracer, x: TileValue) -> tuple[TileValue, TileValue]:
+    """A tile without dimensions, sorted: itself, in the first place."""
+    return x, t.full((), 0, "int64")
 
 
 def _back(t: Tracer, packed: Any, axis: int) -> TileValue:
@@ -88,6 +118,8 @@ def _pair(t: Tracer, x: TileValue, packed: Any, axis: int, descending: bool) -> 
 @register_torch("sort")
 def sort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements in order along ``dim`` and their places, as torch's named pair; the order is always stable."""
+    if is_scalar(t, x, dim):
+        return named("sort", *_alone(t, x))
     axis = axis_of(t, dim, x.ndim)
     return named("sort", *_pair(t, x, _places(t, x, axis, descending), axis, descending))
 
@@ -95,6 +127,8 @@ def sort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: boo
 @register_torch("argsort")
 def argsort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The places that put ``dim`` in order."""
+    if is_scalar(t, x, dim):
+        return _alone(t, x)[1]
     axis = axis_of(t, dim, x.ndim)
     return _back(t, _places(t, x, axis, descending), axis)
 
@@ -108,13 +142,15 @@ def msort(t: Tracer, x: Any) -> Any:
 @register_torch("topk")
 def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The ``k`` largest or smallest elements along ``dim``, in order, and their places."""
-    axis = axis_of(t, dim, x.ndim)
-    size = size_of(t, x, axis, "topk", hint=_WHOLE)
+    axis = axis_of(t, dim, max(x.ndim, 1))
+    size = size_of(t, x, axis, "topk", hint=_WHOLE) if x.ndim else 1
     count = int(k)
     if not 1 <= count <= size:
         raise TraceError(
             "topk takes 1 to all of the elements", got=f"{count} of {size}", where=t.location(), hint="a k of 1 or more"
         )
+    if not x.ndim:
+        return named("topk", *_alone(t, x))
     kept = max(count, 2)  # of one alone, and a block of one row, Triton's interpreter makes a scalar, which has no size
     packed = _places(t, x, axis, largest, kept if 2 * _registers(kept) <= _registers(size) else None)
     if packed.value.dims[-1].extent.constant != count:
@@ -130,8 +166,8 @@ def _registers(size: int) -> int:
 @register_torch("kthvalue")
 def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The ``k``-th smallest element along ``dim``, counted from 1, and its place. ``k``: an int, or the kernel's."""
-    axis = axis_of(t, dim, x.ndim)
-    along = x.value.dims[axis]
+    axis = axis_of(t, dim, max(x.ndim, 1))
+    along = x.value.dims[axis] if x.ndim else ONE
     size = (
         known(t, along.extent).constant if along.tile is None else None
     )  # a loop's tile has as many as its config says
@@ -149,12 +185,14 @@ def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) ->
             where=t.location(),
             hint="convert it: int(k); another k for each row: x.sort(dim)[0].gather(dim, k[:, None] - 1)",
         )
-    return named("kthvalue", *_at(t, x, k - 1, axis, keepdim))
+    return named("kthvalue", *_alone(t, x)) if not x.ndim else named("kthvalue", *_at(t, x, k - 1, axis, keepdim))
 
 
 @register_torch("median")
 def median(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower of two middle elements; NaN where there is one."""
+    if is_scalar(t, x, dim or 0):
+        return x if dim is None else named("median", *_alone(t, x))
     if dim is None and x.ndim != 1:
         raise TraceError("median takes a dim", got="None", where=t.location(), hint="x.flatten().median()")
     axis = axis_of(t, 0 if dim is None else dim, x.ndim)
@@ -171,6 +209,8 @@ def nanmedian(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) 
     """The lower of two middle elements among those that are no NaN."""
     if not x.is_floating_point():
         return median(t, x, dim, keepdim)
+    if is_scalar(t, x, dim or 0):
+        return x if dim is None else named("nanmedian", *_alone(t, x))
     if dim is None and x.ndim != 1:
         raise TraceError("nanmedian takes a dim", got="None", where=t.location(), hint="x.flatten().nanmedian()")
     axis = axis_of(t, 0 if dim is None else dim, x.ndim)
@@ -196,6 +236,8 @@ def quantile(
             where=t.location(),
             hint="several by several calls: torch.quantile(x, 0.25, dim), torch.quantile(x, 0.75, dim)",
         )
+    if is_scalar(t, x, dim or 0):
+        return x
     if dim is None and x.ndim != 1:
         raise TraceError("quantile takes a dim", got="None", where=t.location(), hint="torch.quantile(x.flatten(), q)")
     axis = axis_of(t, 0 if dim is None else dim, x.ndim)
@@ -220,6 +262,6 @@ def _at(t: Tracer, x: TileValue, position: Any, dim: int, keepdim: bool) -> tupl
     if isinstance(position, int) or not position.ndim:
         first: Any = t.full((*packed.value.dims[:axis], *t.dims_of([1]), *packed.value.dims[axis + 1 :]), 0, "int32")
         position = t.cast(first + position, "int32")
-    places = gather(t, packed, axis, position)
-    values = gather(t, x, axis, places)
+    places = nearest(t, packed, axis, position)
+    values = nearest(t, x, axis, places)
     return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))

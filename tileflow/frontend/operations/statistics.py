@@ -13,9 +13,9 @@ from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .reductions import amax, amin, norm, reduce, sum_, var_mean
-from .reshape import axis_of
+from .reshape import axis_of, is_scalar
 from .scans import associative_scan, cumsum
-from .slices import diff, part, size_of
+from .slices import diff, needs_elements, part, size_of
 from .special import floating, logaddexp
 from .views import unsqueeze
 
@@ -79,18 +79,23 @@ def dist(t: Tracer, a: Any, b: Any, p: Any = 2) -> Any:
 @register_torch("trapezoid", "trapz")
 def trapezoid(t: Tracer, y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     """The integral along ``dim`` by trapezoids, of samples at ``x``, or ``dx`` apart."""
-    return reduce(t, "sum", _trapezoids(t, y, x, dx, dim), dim, False)
+    axis = axis_of(t, dim, y.ndim)
+    if size_of(t, y, axis, "trapezoid") == 1:  # no trapezoid: their sum is 0
+        dims = y.value.dims
+        return t.full((*dims[:axis], *dims[axis + 1 :]), 0, floating(t, y).value.type.dtype)
+    return reduce(t, "sum", _trapezoids(t, y, x, dx, dim, "trapezoid"), dim, False)
 
 
 @register_torch("cumulative_trapezoid")
 def cumulative_trapezoid(t: Tracer, y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     """The running integral along ``dim`` by trapezoids."""
-    return cumsum(t, _trapezoids(t, y, x, dx, dim), dim)
+    return cumsum(t, _trapezoids(t, y, x, dx, dim, "cumulative_trapezoid"), dim)
 
 
-def _trapezoids(t: Tracer, y: Any, x: Any, dx: Any, dim: int) -> Any:
+def _trapezoids(t: Tracer, y: Any, x: Any, dx: Any, dim: int, what: str) -> Any:
     axis = axis_of(t, dim, y.ndim)
-    size = size_of(t, y, axis, "trapezoid")
+    size = size_of(t, y, axis, what)
+    needs_elements(t, what, size, 2)
     width = dx
     if x is not None:
         width = diff(t, x, 1, -1 if x.ndim == 1 else dim)
@@ -117,6 +122,9 @@ def cummin(t: Tracer, x: Any, dim: int) -> Any:
 def _running(t: Tracer, x: TileValue, dim: int, wins: Any) -> Any:
     """The extremes up to each element, and their last places; NaN wins."""
 
+    if is_scalar(t, x, dim):
+        return x, t.full((), 0, "int64")
+
     def later(a: Any, at: Any, b: Any, bt: Any) -> Any:
         takes = t.pointwise("logical_or", wins(a, b), b != b)
         takes = t.pointwise("logical_and", takes, t.pointwise("logical_or", a == a, b != b))
@@ -137,4 +145,6 @@ def lanes(t: Tracer, x: TileValue, dim: int) -> TileValue:
 @register_torch("logcumsumexp")
 def logcumsumexp(t: Tracer, x: Any, dim: int) -> Any:
     """The running ``log(sum(exp(x)))`` along ``dim``, without overflow."""
+    if is_scalar(t, x, dim):
+        return floating(t, x)
     return associative_scan(t, lambda a, b: logaddexp(t, a, b), floating(t, x), dim)

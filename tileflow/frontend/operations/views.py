@@ -14,7 +14,7 @@ from ..promotion import dtype_name
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .reshape import axis_of, reshape, shape_of, value_of
+from .reshape import axis_of, is_scalar, reshape, shape_of, value_of
 
 
 @register_torch("unsqueeze")
@@ -36,6 +36,8 @@ def squeeze(t: Tracer, x: Any, dim: Any = None) -> TileValue:
     own, from which a broadcast goes through shared memory, lane by lane.
     """
     value = value_of(t, x)
+    if is_scalar(t, x, *([] if dim is None else [dim] if isinstance(dim, int) else dim)):
+        return t.wrap(value)
     rank = len(value.dims)
     axes = range(rank) if dim is None else [axis_of(t, d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
     for axis in sorted((a for a in axes if value.dims[a] == ONE), reverse=True):
@@ -72,6 +74,8 @@ def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
 @register_torch("transpose", "swapaxes", "swapdims")
 def transpose(t: Tracer, x: Any, dim0: int, dim1: int) -> TileValue:
     """``x`` with two dimensions exchanged."""
+    if is_scalar(t, x, dim0, dim1):
+        return t.wrap(value_of(t, x))
     rank = len(value_of(t, x).dims)
     order = list(range(rank))
     a, b = axis_of(t, dim0, rank), axis_of(t, dim1, rank)
@@ -82,7 +86,7 @@ def transpose(t: Tracer, x: Any, dim0: int, dim1: int) -> TileValue:
 @register_torch("movedim", "moveaxis")
 def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
     """``x`` with the dimensions ``source`` moved to ``destination``, and the others in their order."""
-    rank = len(value_of(t, x).dims)
+    rank = max(len(value_of(t, x).dims), 1)
     sources, targets = ([d] if isinstance(d, int) else [*d] for d in (source, destination))
     if len(sources) != len(targets):
         raise ShapeError(
@@ -92,6 +96,8 @@ def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
             hint="x.movedim((0, 1), (1, 0))",
         )
     places = {axis_of(t, to, rank): axis_of(t, axis, rank) for axis, to in zip(sources, targets, strict=True)}
+    if is_scalar(t, x):
+        return t.wrap(value_of(t, x))
     rest = iter(a for a in range(rank) if a not in places.values())
     return permute(t, x, [places[n] if n in places else next(rest) for n in range(rank)])
 

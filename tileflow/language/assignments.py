@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
+from ..parsing import module_tree
+
+ASSIGNED = "a tile in registers cannot be assigned to by index"
 GENERAL = "x = torch.where(mask, value, x), or store to a tensor"
 
 
@@ -26,6 +32,47 @@ def instead_of_assignment(index: Any, rank: int, value_rank: int) -> str:
     lanes = f"tfl.arange(x.size({axis}))" + _among([":"] + ["None"] * (rank - axis - 1) if axis < rank - 1 else ())
     mask = _between(lanes, axis, item) if is_cut else f"{lanes} == {_counted(axis, item)}"
     return f"{GENERAL}; here x = torch.where({mask}, {value}, x)"
+
+
+def instead_of_a_view(text: str, kept: Sequence[bool]) -> str:
+    """``out[t, k] = value`` for ``out[t][:, k] = value``, which torch stores through a view; empty where ``text`` says
+    no such thing. ``kept``: of each dimension of the tensor, whether the first index leaves it."""
+    statement = _statement(text)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Subscript() as view, slice=within)]):
+            sign = "="
+        case ast.AugAssign(target=ast.Subscript(value=ast.Subscript() as view, slice=within)):
+            sign = f"{ast.unparse(statement).removeprefix(ast.unparse(statement.target)).split('=')[0].strip()}="
+        case _:
+            return ""
+    items = _joined(_items(view.slice), _items(within), kept)
+    stored = f"{ast.unparse(view.value)}[{', '.join(items)}] {sign} {ast.unparse(statement.value)}"
+    return f"what is loaded is a copy: store by one index, {stored}" if items else ""
+
+
+def _statement(text: str) -> ast.stmt | None:
+    """The one statement of a line; None where it goes on in others."""
+    with suppress(SyntaxError):
+        body = module_tree(text.strip()).body
+        return body[0] if len(body) == 1 else None
+    return None
+
+
+def _items(index: ast.expr) -> list[str]:
+    return [ast.unparse(e) for e in (index.elts if isinstance(index, ast.Tuple) else [index])]
+
+
+def _joined(first: list[str], second: list[str], kept: Sequence[bool]) -> list[str]:
+    """One index in place of two; none where there is no such one."""
+    if {"None", "..."} & {*first, *second} or len(first) > len(kept) or len(second) > sum(kept):
+        return []
+    rest, found = iter(second), []
+    for item, is_kept in zip_longest(first, kept, fillvalue=":"):
+        within = next(rest, ":") if is_kept else ":"
+        if ":" not in (item, within):
+            return []  # a part of a part
+        found.append(within if item == ":" else str(item))
+    return found
 
 
 def _is_whole(item: Any) -> bool:

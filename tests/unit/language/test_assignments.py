@@ -11,7 +11,7 @@ from tile_testing.traced import traced
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import TraceError
-from tileflow.frontend.assignments import GENERAL, instead_of_assignment
+from tileflow.language.assignments import GENERAL, instead_of_assignment
 from tileflow.target import target
 
 TILES = {rank: torch.arange(float(2 * 3 * 4)).view(shape) for rank, shape in ((1, (24,)), (2, (6, 4)), (3, (2, 3, 4)))}

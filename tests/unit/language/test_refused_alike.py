@@ -1,0 +1,180 @@
+"""What both executions refuse, they refuse in the same words at the same place: compiled, and as plain Python."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.errors import Location, ShapeError, TileflowError, TraceError
+from tileflow.target import target
+
+X = torch.arange(48.0).view(8, 6) - 20
+
+
+def list_in_an_index(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, 0:3] = x[t, [3, 5, 4]]  # <-
+
+
+def list_of_rows(x, out):
+    for t in tfl.tile(x.size(1)):
+        out[0:3, t] = x[[3, 5, 4], t]  # <-
+
+
+def list_of_host_code(x, out):
+    columns = [3, 5, 4]
+    for t in tfl.tile(x.size(0)):
+        out[t, 0:3] = x[t, columns]  # <-
+
+
+def list_in_the_index_of_a_store(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, [3, 5, 4]] = x[t, 0:3]  # <-
+
+
+def list_in_a_load(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, 0:3] = tfl.load(x, [t, [3, 5, 4]])  # <-
+
+
+def list_in_the_index_of_a_tile(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, 0:3] = x[t, :][:, [3, 5, 4]]  # <-
+
+
+def list_that_counts_from_the_end(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, 0:2] = x[t, [0, -1]]  # <-
+
+
+def mask_as_an_index(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, 0] = x[t, x[0, :] > 0].sum(1)  # <-
+
+
+def mask_as_the_index_of_a_tile(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :]
+        out[t, 0] = row[row > 0].sum()  # <-
+
+
+def assignment_by_a_mask(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :]
+        row[row < 0] = 0  # <-
+        out[t, :] = row
+
+
+def assignment_to_a_column(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :] * 2
+        row[:, 0] = 0  # <-
+        out[t, :] = row
+
+
+def assignment_to_what_is_made(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = tfl.zeros([t, 4])
+        row[:, 0] = 1  # <-
+        out[t, 0:4] = row
+
+
+def store_through_a_view(x, out):
+    for t in tfl.tile(x.size(0)):
+        for k in tfl.grid(x.size(1)):
+            out[t][:, k] = x[t, k]  # <-
+
+
+def store_through_a_view_of_a_row(x, out):
+    for i in tfl.grid(x.size(0)):
+        out[i][2:4] += x[i, 0:2]  # <-
+
+
+def indices_that_do_not_meet(x, out):
+    for t in tfl.tile(x.size(0)):
+        a = torch.arange(3)
+        b = torch.arange(4)[:, None].expand(4, 2)
+        out[t, 0] = (
+            x[t, 0]
+            + x[  # <-
+                a,
+                b,
+            ].sum()
+        )
+
+
+OF_ITEMS = "an index is a tile, a slice, an int, a size or a tile of ints"
+OF_TILES = "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints"
+ASSIGNED = "a tile in registers cannot be assigned to by index"
+LISTED = "torch.tensor([3, 5, 4])"
+CASES: dict[Callable[..., Any], tuple[str, str]] = {
+    list_in_an_index: (OF_ITEMS, LISTED),
+    list_of_rows: (OF_ITEMS, LISTED),
+    list_of_host_code: (OF_ITEMS, "torch.tensor("),
+    list_in_the_index_of_a_store: (OF_ITEMS, LISTED),
+    list_in_a_load: (OF_ITEMS, LISTED),
+    list_in_the_index_of_a_tile: (OF_TILES, LISTED),
+    list_that_counts_from_the_end: (OF_ITEMS, "counted from the start: -1 as x.size(dim) - 1"),
+    mask_as_an_index: ("a tile of indices holds ints", "torch.where"),
+    mask_as_the_index_of_a_tile: (OF_TILES, "torch.where(mask, x, 0)"),
+    assignment_by_a_mask: (ASSIGNED, "x = torch.where(mask, value, x)"),
+    assignment_to_a_column: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value, x)"),
+    assignment_to_what_is_made: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value, x)"),
+    store_through_a_view: (ASSIGNED, "store by one index, out[t, k] = x[t, k]"),
+    store_through_a_view_of_a_row: (ASSIGNED, "store by one index, out[i, 2:4] += x[i, 0:2]"),
+    indices_that_do_not_meet: ("dimensions that meet must have the same size", "shapes align at the right"),
+}
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+@pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
+def test_both_say_the_same(function: Callable[..., Any], mode: str) -> None:
+    """As plain Python a list was flattened into the index, tiles were assigned to, and errors had no place."""
+    constraint, hint = CASES[function]
+    kernel, args = tileflow.kernel(function), (X, torch.zeros(8, 6))
+    with pytest.raises(TileflowError) as caught:
+        if mode == "eager":
+            kernel.run_eagerly(*args)
+        else:
+            kernel.lower(args, target("nvidia-h200"), mode=mode)
+    error = caught.value
+    assert type(error) is (ShapeError if function is indices_that_do_not_meet else TraceError)
+    assert error.constraint == constraint and hint in error.hint
+    lines, first = inspect.getsourcelines(function)
+    assert isinstance(error.where, Location) and error.where.file == __file__
+    assert error.where.line == first + next(n for n, line in enumerate(lines) if line.rstrip().endswith("# <-"))
+
+
+def listed(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, 0:3] = x[t, torch.tensor([3, 5, 4])]
+        out[t, torch.tensor([3, 5, 4])] = x[t, :][:, torch.tensor([3, x.size(1) - 1, 4])]
+
+
+def test_what_the_hint_of_a_list_says_runs() -> None:
+    out, wanted = torch.zeros(8, 6), torch.zeros(8, 6)
+    wanted[:, :3], wanted[:, [3, 5, 4]] = X[:, [3, 5, 4]], X[:, [3, -1, 4]]
+    tileflow.kernel(listed).run_eagerly(X, out)
+    assert torch.equal(out, wanted)
+    for mode in ("static", "dynamic"):
+        assert tileflow.kernel(listed).lower((X, out), target("nvidia-h200"), mode=mode).regions
+
+
+def by_size(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = x[t, :] * {6: 2.0, 7: 3.0}[x.size(1)] + (1 if x.size(0) in {8, 9} else 5)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_a_size_is_found_in_dictionaries_and_sets(mode: str) -> None:
+    """In dynamic mode nothing was found, without a word in a set; the size becomes a constant."""
+    kernel = tileflow.kernel(by_size)
+    (ir,) = kernel.lower((X, torch.zeros(8, 6)), target("nvidia-h200"), mode=mode).regions
+    numbers = {v for op in ir.walk() for v in op.inputs if isinstance(v, (int, float))}
+    assert {2.0, 1} <= numbers and 5 not in numbers
