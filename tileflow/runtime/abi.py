@@ -13,8 +13,8 @@ Everything a launch needs is an Expr over *launch symbols*:
 
 A *path* leads from the host frame to a captured value, and is read again at each launch: a variable's name,
 then any of ``.cell:<name>`` (closure cell), ``.default:<name>``, ``.global:<name>`` (of a function), ``.item:<i>``,
-``.key:<word>``, ``.entry:<i>`` (the i-th value of a dictionary), ``.attr:<name>``. A name that host code does not bind is
-looked up among the function's own closure cells, then its globals.
+``.key:<word>``, ``.entry:<i>`` (the i-th value of a dictionary), ``.attr:<name>``. A name that host code does not bind
+is looked up among the function's own closure cells, then its globals.
 """
 
 from __future__ import annotations
