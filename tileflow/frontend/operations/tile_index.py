@@ -88,7 +88,7 @@ def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
     axis = axis_of(t, dim, len(value.dims))
     _check_places(t, value, axis, places)
     own = _in_registers(t, places)
-    clamped = _between_ends(t, value.dims[axis], own)
+    clamped = _between_ends(t, value.dims[axis], own)  # in 32 bits, which an index inside keeps
     found = _at(t, value, axis, clamped)
     if _is_inside(t, value.dims[axis], places):
         return found
@@ -151,7 +151,7 @@ def _in_registers(t: Tracer, places: Value) -> TileValue:
 
 
 def _between_ends(t: Tracer, dim: Dim, places: TileValue) -> TileValue:
-    return t.pointwise("minimum", t.pointwise("maximum", places, 0), _last(t, dim))
+    return t.pointwise("minimum", t.pointwise("maximum", t.cast(places, "int32"), 0), _last(t, dim))
 
 
 def _last(t: Tracer, dim: Dim) -> Any:
