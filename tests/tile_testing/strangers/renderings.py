@@ -32,7 +32,9 @@ def splats_ref(mean: Any, log_scale: Any, quaternion: Any, view: Any, focal: flo
     a, c = a + 0.3, c + 0.3
     determinant = a * c - b * b
     conic = torch.stack([c, -b, a], 1) / determinant[:, None]
-    largest = torch.linalg.eigvalsh(torch.stack([a, b, b, c], 1).view(-1, 2, 2))[:, 1]
+    spread = torch.stack([a, b, b, c], 1).view(-1, 2, 2)
+    # of few at a time: a GPU's solver takes a megabyte for each
+    largest = torch.cat([torch.linalg.eigvalsh(part)[:, 1] for part in spread.split(1 << 12)])
     seen = p[:, 2] > near
     centre = focal * p[:, :2] / depth[:, None]
     return centre, torch.where(seen[:, None], conic, 0.0), torch.where(seen, 3 * largest.sqrt(), 0.0)

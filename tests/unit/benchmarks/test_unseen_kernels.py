@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileflow_benchmarks.tuning.unseen_kernels import pooled, sampled, summary
+import torch
+from tileflow_benchmarks.tuning.unseen_kernels import pooled, sampled, summary, wrong
 
 
 def row(kernel: str, *ratios: float, **more: Any) -> dict[str, Any]:
@@ -44,3 +45,11 @@ def test_a_sample_keeps_its_kernels_where_others_come() -> None:
     assert len(before) == len(after) == 40 and before == sorted(before) and len(set(before) & set(after)) >= 39
     assert sampled(names, 8) != names[:8] and set(sampled(names, 8)) < set(before)
     assert sampled(names, 0) == sorted(names)
+
+
+def test_a_reference_may_have_more_digits_and_no_fewer() -> None:
+    """Authors write references in float64 for kernels in float32."""
+    x = torch.rand(100)
+    assert wrong(x, x.double()) == "" and wrong(x.half(), x) == ""
+    assert "differ" in wrong(x, x.double() + 0.1)
+    assert "not torch.float16" in wrong(x, x.half()) and "not torch.float32" in wrong(x.int(), x)
