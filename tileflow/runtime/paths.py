@@ -50,7 +50,7 @@ class Path:
         steps = tuple(_STEP.findall(match["steps"])) if match else ()
         if match is None or not is_name(match["root"]) or not all(_may_be_read(step) for step in steps):
             raise TableError(
-                "a path is a variable, then steps .cell:, .default:, .global:, .item:, .key:, .entry: or .attr:",
+                "a path must be a variable and steps .cell:, .default:, .global:, .item:, .key:, .entry: or .attr:",
                 got=repr(text[:80]),
                 hint="the table is damaged or was written by a newer tileflow",
             )
