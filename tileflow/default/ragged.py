@@ -70,7 +70,7 @@ def _met(ir: KernelIR, rows: Sequence[str], block: int, lanes: int) -> dict[str,
     lane has too many pairs. Ranks within rings of 119 took 3992 us by 128 x 128, which a warp spills and four were left
     with, and 1176 by 16 x 128 in two (H100, 2026-11-28)."""
     found = dict.fromkeys(rows, block)
-    for tile in {block_symbols(ir, v) for op in ir.walk() for v in op.outputs}:
+    for tile in sorted({block_symbols(ir, v) for op in ir.walk() for v in op.outputs}, key=sorted):
         met = [symbol for symbol in found if symbol in tile]
         for symbol in met[:-1]:
             while prod(found[s] for s in met) > LANE_ELEMENTS * lanes and found[symbol] > 1:

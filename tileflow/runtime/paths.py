@@ -266,7 +266,7 @@ def _spelled(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"{len(value)} in a {'list' if isinstance(value, list) else 'tuple'}"
     if isinstance(value, dict):
-        return f"dict of {[key if isinstance(key, (int, str)) else _of_key(key) for key in value]}"
+        return f"dict of [{', '.join(map(_of_key, value))}]"
     if isinstance(value, (set, frozenset)):
         return f"set of {sorted(map(_of_key, value))}"
     if isinstance(value, (complex, bytes)):
@@ -278,10 +278,12 @@ def _spelled(value: Any) -> str:
 
 
 def _of_key(key: Any) -> str:
-    """A key of a dictionary, or what a set holds."""
+    """A key of a dictionary, or what a set holds. Host code's own ints, while it is traced, are spelled as Python's."""
     if isinstance(key, tuple):
         return f"({', '.join(map(_of_key, key))})"
-    return repr(key) if type(key) in (bool, int, float) else _spelled(key)
+    if isinstance(key, Enum) or not isinstance(key, (int, float)):
+        return _spelled(key)
+    return repr(key) if isinstance(key, bool) else repr(int(key) if isinstance(key, int) else float(key))
 
 
 def _is_of_torch(value: Any) -> bool:

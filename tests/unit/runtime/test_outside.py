@@ -332,3 +332,25 @@ def test_a_variant_declines_another_range_than_it_was_traced_for(mode: str) -> N
 
     assert accepts(range(12))
     assert not accepts(range(20)) and not accepts(range(1, 12)) and not accepts(range(0, 12, 2))
+
+
+@tileflow.kernel
+def has_three(x: torch.Tensor, k: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    odd = {k, k + 2}
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] + (10 if 3 in odd else 20)
+    return out
+
+
+def test_a_set_of_traced_ints_is_that_of_a_launch() -> None:
+    """No variant took a launch: ints of a trace were spelled by their class."""
+    lowered = has_three.lower((torch.empty(8, device="meta"), 1), target("nvidia-h200"))
+    (source,) = lowered.emit(lowered.default)
+
+    def accepts(odd: set[int]) -> bool:
+        frame = {"x": torch.zeros(8), "out": torch.zeros(8), "odd": odd, "k": 1}
+        symbols = source.guards.symbols()
+        return bool(source.guards.evaluate({s: read_symbol(Symbol.parse(s), frame, None, (0,), (8,)) for s in symbols}))
+
+    assert accepts({1, 3}) and not accepts({2, 4})
