@@ -18,6 +18,7 @@ from .dtypes import compute_dtype, triton_dtype
 from .module import INTERPRETED
 from .table import TRITON
 
+_JOINED = {OpKind.JOIN, OpKind.RANDOM}
 _REGISTER = {"float32": "f", "int32": "r"}  # PTX's letters for the registers of sums
 
 
@@ -110,8 +111,8 @@ def _broadcast(e: Context, value: Value, name: str, out: Value) -> str:
 
 def _padded(e: Context, a: Value, b: Value, left: str, right: str, shape: _Shape | None) -> tuple[str, str]:
     """An inner dimension that the matrix units find too short, with zeros between its elements."""
-    least = 32 if itemsize(a.type.dtype) == 1 else 16
     size = e.plan.extent(a.dims[-1].extent)
+    least = _least_inner(e, a, size)
     if size >= least:
         return left, right
     sides = [shape.left, shape.right] if shape else [[e.plan.extent_text(d.extent) for d in v.dims] for v in (a, b)]
@@ -123,6 +124,20 @@ def _padded(e: Context, a: Value, b: Value, left: str, right: str, shape: _Shape
         pairs = f"tl.permute(tl.join({right}, tl.zeros_like({right})), ({order}))"
         right = _name(e, f"tl.reshape({pairs}, {_text([*batch, str(size), n])})")
     return left, right
+
+
+def _least_inner(e: Context, a: Value, size: int) -> int:
+    """The fewest elements that one instruction multiplies, or that Triton's layout of registers takes.
+
+    On NVIDIA Triton up to 3.7 has a lane hold, side by side, as many elements as it loads at once, told by the shortest
+    element that an operand comes from and halved where tiles are joined on the way: eight, for bytes or bools that are
+    joined, of which four lanes take 32. Of 16 it multiplies what other lanes hold, without a word."""
+    if itemsize(a.type.dtype) == 1:
+        return 32
+    kinds = {op.kind for op in e.plan.ir.walk()}
+    is_joined = size < 16 or not kinds.isdisjoint(_JOINED)  # what is too short is joined to zeros
+    loads = (op.output.type.dtype for op in e.plan.ir.walk() if op.kind is OpKind.LOAD)
+    return 32 if e.target.vendor == "nvidia" and is_joined and any(itemsize(dtype) == 1 for dtype in loads) else 16
 
 
 def _name(e: Context, text: str) -> str:

@@ -464,3 +464,33 @@ def test_a_tile_of_one_row_goes_by_pointers(block: int, boxes: int) -> None:
     boxed = {f"load:{name}#0.access": "descriptor" for name in ("a", "b")}
     (source,) = lowered.emit(lowered.space.normalise(lowered.default.with_({"block:t": block} | boxed)))
     assert len(re.findall(r"(?m)^ *\w+ = .*_desc\w*\.load\(", source.text)) == boxes, source.text
+
+
+# ---- short inner dimensions ---------------------------------------------------------------------
+
+
+def normal_equations(x, flag):
+    out = torch.empty(x.size(0), 2, 2)
+    for i in tfl.grid(x.size(0)):
+        total = tfl.zeros([2, 2])
+        for k in tfl.tile(x.size(1)):
+            row = torch.stack([x[i, k], flag[i, k].to(x.dtype)], 1)
+            total += row.T @ row
+        out[i, :, :] = total
+    return out
+
+
+@pytest.mark.parametrize(
+    ("flag", "device", "inner"),
+    [
+        (torch.bool, "nvidia-h200", 32),
+        (torch.int16, "nvidia-h200", 16),
+        (torch.bool, "amd-mi300x", 16),
+    ],
+)
+def test_joined_bytes_have_lanes_for_all_of_an_instruction(flag: torch.dtype, device: str, inner: int) -> None:
+    x, other = torch.empty(64, 96, device="meta"), torch.empty(64, 96, dtype=flag, device="meta")
+    lowered = lower(normal_equations, x, other, device=device)
+    (source,) = lowered.emit(lowered.space.normalise(lowered.default.with_({"block:k": 16})))
+    shapes = re.findall(r"= tl.reshape\(tl.join\(\w+, tl.zeros_like\(\w+\)\), \[\w+, (\d+)\]\)", source.code)
+    assert shapes == (["32"] if inner == 32 else [])
