@@ -16,6 +16,7 @@ from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..space.knobs import NUM_STAGES, SCHEDULE
 from ..target import Target
+from .cached_order import cached_order_config
 from .cluster_loops import cluster_loop_config
 from .clusters import cluster_config
 from .full_blocks import full_blocks_config
@@ -48,6 +49,8 @@ def default_config(
     if not (pipelined or unaligned):
         for ir in regions:
             spread |= cluster_loop_config(ir, config, target)
+    for ir in regions:
+        spread |= cached_order_config(ir, config.to_dict(), target)
     return space.normalise(space.repair(config.with_(spread))) if spread else config
 
 

@@ -23,7 +23,8 @@ from .longest_first import longest_first
 from .operands import operands_of
 from .output_blocks import MOST_WARPS
 from .single_products import lone_config
-from .sizes import pow2, programs, register_elements
+from .sizes import pow2, programs, register_elements, symbol, times
+from .small_tiles import MANY_SUMS, sums_after_loops
 from .specialised import specialised_config
 from .streaming import chunk_sizes
 
@@ -43,6 +44,7 @@ def product_config(ir: KernelIR, target: Target, pipelined: bool = False, unalig
     wanted |= chain_config(looped, scores, target) if scores else lone_config(looped, dots[0], target, unaligned)
     wanted |= _parts_of_inner(ir, wanted, target)
     wanted |= _warps_for_sums(looped, dots, wanted, target) or _warps_of_few_rows(looped, dots, target)
+    wanted |= _warp_of_small_sums(looped, dots, target)
     wanted |= gather_config(ir, target)
     if not pipelined:
         wanted |= specialised_config(ir, wanted, target)
@@ -80,6 +82,23 @@ def _warps_of_few_rows(ir: KernelIR, dots: list[Op], target: Target) -> dict[str
     enough = programs(ir, {}) >= MANY_PROGRAMS * target.sm_count
     is_small = rows <= MATRIX_ROWS and sums <= LANE_SUMS * target.warp_size
     return {NUM_WARPS.name(ir): 1} if enough and is_small else {}
+
+
+def _warp_of_small_sums(ir: KernelIR, dots: list[Op], target: Target) -> dict[str, Choice]:
+    """One warp, with two elements a lane of each turn, where sums of sizes that are the author's are one tile of the
+    matrix unit or less, and are taken apart afterwards, as normal equations are that each program solves: each element
+    that is chosen of them is a sum across warps, which all wait for. Ridges of four unknowns over 65536 rows of 124
+    numbers, us: 683 by four warps, 386 by two, 292 by one, with 64 numbers a turn 662 by four, 137 by one (H100,
+    2026-11-29)."""
+    if any(d.extent.symbols() - ir.hints.keys() for op in dots for d in op.output.dims):
+        return {}
+    sums = max(register_elements(op.output, ir.hints) for op in dots)
+    enough = programs(ir, {}) >= MANY_PROGRAMS * target.sm_count
+    if target.vendor != "nvidia" or not enough or sums > MATRIX_ROWS**2 or sums_after_loops(ir) < MANY_SUMS:
+        return {}
+    inner = [operands_of(op)[0].dims[-1] for op in dots]
+    turns = {symbol(d): 2 * target.warp_size // times(d) for d in inner if symbol(d) and symbol(d) not in ir.hints}
+    return {NUM_WARPS.name(ir): 1, **turns}
 
 
 def _parts_of_inner(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:

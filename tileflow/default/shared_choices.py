@@ -30,7 +30,7 @@ def shared_choice_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     if target.vendor != "nvidia" or len(ir.grid) < 2 or not loads:
         return {}
     largest = max(loads, key=lambda op: _bytes(ir, op))
-    direct, chosen = _behind(ir, largest)
+    direct, chosen = tiles_behind(ir, largest)
     by_choice = [n for n, tile in enumerate(ir.grid) if tile in chosen - direct]
     if len(by_choice) != 1 or not direct & set(ir.grid) or _bytes(ir, largest) <= target.l2_bytes:
         return {}
@@ -53,31 +53,32 @@ def _choices(ir: KernelIR, load: Op) -> int:
     sizes = [
         ir.hint(size)
         for item, size in zip(access.index, ir.tensor(access.tensor).shape, strict=True)
-        if isinstance(item, ValueIndex) and _of_value(ir, load.inputs[item.input])[1]
+        if isinstance(item, ValueIndex) and tiles_of(ir, load.inputs[item.input])[1]
     ]
     return prod(sizes)
 
 
-def _behind(ir: KernelIR, load: Op) -> tuple[Tiles, Tiles]:
+def tiles_behind(ir: KernelIR, load: Op) -> tuple[Tiles, Tiles]:
     """The tiles that say by themselves where a load reads, and those that say it by a loaded number."""
     direct, chosen = _NONE, _NONE
     for item in AccessAttrs.of(load).index:
         if isinstance(item, TileIndex):
             direct |= {item.tile}
         elif isinstance(item, ValueIndex):
-            more, through = _of_value(ir, load.inputs[item.input])
+            more, through = tiles_of(ir, load.inputs[item.input])
             direct, chosen = direct | more, chosen | through
     return direct, chosen
 
 
-def _of_value(ir: KernelIR, value: Operand) -> tuple[Tiles, Tiles]:
+def tiles_of(ir: KernelIR, value: Operand) -> tuple[Tiles, Tiles]:
+    """The tiles that a value is made of, those alone and those through a load."""
     op = ir.definitions.get(value) if isinstance(value, Value) else None
     if op is None:
         return _NONE, _NONE
     if op.kind in _OF_TILES:
         return frozenset({TileAttrs.of(op).tile}), _NONE
     if op.kind is OpKind.LOAD:
-        direct, chosen = _behind(ir, op)
+        direct, chosen = tiles_behind(ir, op)
         return _NONE, direct | chosen
-    found = [_of_value(ir, operand) for operand in op.inputs]
+    found = [tiles_of(ir, operand) for operand in op.inputs]
     return _NONE.union(*(direct for direct, _ in found)), _NONE.union(*(chosen for _, chosen in found))

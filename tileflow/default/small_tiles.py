@@ -25,7 +25,7 @@ _SIDE_OF_A_LANE = 2  # elements of what is as long as a side of all matrices
 _REGISTER = 4  # bytes
 _LEAST_MATRIX = 1 << 6
 _PASSING = (OpKind.POINTWISE, OpKind.CAST)
-_MANY_SUMS = 16  # one after another
+MANY_SUMS = 16  # one after another
 _MOST_WORK = 32  # pointwise operations for each store, beside which stores are what takes long
 
 
@@ -130,7 +130,7 @@ def holds_matrices(ir: KernelIR, row: int) -> bool:
     2026-11-25). ``row``: elements of one."""
     if not _LEAST_MATRIX <= row <= MATRIX_ELEMENTS or _reads_in_loops(ir):
         return False
-    return _sums(ir, ir.body.ops) >= _MANY_SUMS
+    return _sums(ir, ir.body.ops) >= MANY_SUMS
 
 
 def matrix_elements(ir: KernelIR, row: int, element: int, target: Target) -> int:
@@ -158,6 +158,11 @@ def _sides(ir: KernelIR, value: Value) -> list[int]:
 def _reads_in_loops(ir: KernelIR) -> bool:
     loops = [op for op in ir.body.ops if op.kind is OpKind.FOR]
     return any(op.kind in ACCESSES for loop in loops for turn in loop.regions for op in turn.ops)
+
+
+def sums_after_loops(ir: KernelIR) -> int:
+    """The reductions and scans that a program makes one after another, outside of its loops."""
+    return _sums(ir, [op for op in ir.body.ops if op.kind is not OpKind.FOR])
 
 
 def _sums(ir: KernelIR, ops: Sequence[Op]) -> int:

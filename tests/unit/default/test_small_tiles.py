@@ -87,3 +87,35 @@ def test_flags_are_copied_ahead_by_fours() -> None:
 def test_what_is_summed_at_once_asks_for_no_warps() -> None:
     """Sixteen columns of 2048 digits each had 32 warps, as many as hold them."""
     assert default("radix_counts")["num_warps"] == 4
+
+
+@tileflow.kernel
+def ridges(offsets, x, y):
+    out = torch.empty(offsets.size(0) - 1, 4, device=x.device)
+    for i in tfl.grid(offsets.size(0) - 1):
+        normal, right = tfl.zeros([4, 4]), tfl.zeros([4])
+        for t in tfl.tile(offsets[i], offsets[i + 1]):
+            row = x[t, :]
+            normal += row.T @ row
+            right += (row * y[t][:, None]).sum(0)
+        a = [[normal[j, k] for k in range(4)] + [right[j]] for j in range(4)]
+        for k in range(4):
+            for j in range(k + 1, 4):
+                f = a[j][k] / a[k][k]
+                a[j] = [a[j][m] - f * a[k][m] for m in range(5)]
+        for k in range(4):
+            out[i, k] = a[k][4] / a[k][k]
+    return out
+
+
+@pytest.mark.parametrize(("rows", "warps"), [(1 << 16, 1), (64, 4)])
+def test_sums_of_products_that_are_taken_apart_have_one_warp(rows: int, warps: int) -> None:
+    meta = {"device": "meta"}
+    args = (
+        torch.empty(rows + 1, dtype=torch.int32, **meta),
+        torch.empty(rows * 124, 4, **meta),
+        torch.empty(rows * 124, **meta),
+    )
+    default = ridges.lower(args, target("nvidia-h100-sxm")).default
+    assert default["num_warps"] == warps
+    assert (default["block:t"] == 64) == (warps == 1)
