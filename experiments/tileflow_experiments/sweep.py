@@ -51,6 +51,7 @@ from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
 from .tables import Winners
 from .tracking import state as states
+from .tracking.uri import uri_of
 from .tuning_task import Prepare, TuningTask, prepare, require_searched, require_unchanged
 from .warm_start import Transfers
 from .work import SchedulerResult, Tools, opened, work
@@ -149,6 +150,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
     outputs = Outputs(out)
     outputs.require_none()
     _require_writable(out)
+    mlflow_uri = uri_of(mlflow_uri, outputs.mlflow_uri) if tools.to_mlflow else ""
     with _opened(sweep, tools) as (tasks, evaluator, seeds):
         with _writing(out):
             out.mkdir(parents=True, exist_ok=True)
@@ -162,7 +164,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
                 **({"shared": True} if any(task.kernel.shared for task in tasks) else {}),
             },
         )
-        given = (sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        given = (sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri)
         return _carried_out(outputs, journal, partial(_run, *given))
 
 
@@ -172,10 +174,11 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     outputs = Outputs(out)
     sweep, known = _searched(outputs.journal)
     _require_writable(out)
+    mlflow_uri = uri_of(mlflow_uri, outputs.mlflow_uri) if tools.to_mlflow else ""
     with _opened(sweep, tools) as (tasks, evaluator, seeds):
         _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
-        given = (sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        given = (sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri)
         return _carried_out(outputs, journal, partial(_run, *given))
 
 
@@ -199,7 +202,8 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
     """
     outputs = Outputs(out)
     journals.header(journals.read(outputs.journal))
-    return mlflow_log.replay(outputs.journal, mlflow_uri or outputs.mlflow_uri, outputs.files(), outputs.artifacts)
+    uri = uri_of(mlflow_uri, outputs.mlflow_uri)
+    return mlflow_log.replay(outputs.journal, uri, outputs.files(), outputs.artifacts)
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:

@@ -153,8 +153,7 @@ def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) ->
     """
     known = client.get_experiment_by_name(name)
     if known is None:
-        location = None if artifacts is None else artifacts.as_uri()
-        return str(client.create_experiment(name, artifact_location=location, tags=dict((KIND, ABOUT))))
+        known = _made_experiment(client, name, artifacts)
     if known.lifecycle_stage != "active":
         raise MlflowUnusable(
             "a sweep's experiment must not be deleted",
@@ -165,6 +164,20 @@ def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) ->
     if KIND[0] not in known.tags:
         client.set_experiment_tag(known.experiment_id, *KIND)
     return str(known.experiment_id)
+
+
+def _made_experiment(client: Any, name: str, artifacts: Path | None) -> Any:
+    """Make the experiment. Returns it, or the one that another sweep of its name made at the same moment."""
+    from mlflow.exceptions import MlflowException
+
+    location = None if artifacts is None else artifacts.as_uri()
+    try:
+        made = client.create_experiment(name, artifact_location=location, tags=dict((KIND, ABOUT)))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return client.get_experiment_by_name(name)
+    return client.get_experiment(made)
 
 
 def attempt_of(tags: Mapping[str, str]) -> tuple[int, int]:

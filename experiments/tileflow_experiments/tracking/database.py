@@ -7,6 +7,7 @@ its study's, so a version that adds columns is served. What is written is read b
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import logging
 import os
@@ -21,6 +22,7 @@ from typing import Any
 from .client import attempt_of, filled, find_experiment, first_line
 from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, MlflowRun, identity_in
 from .store import PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, masked
+from .uri import MEMORY
 
 log = logging.getLogger(__name__)
 
@@ -240,30 +242,48 @@ def _open(uri: str, artifacts: Path | None) -> Any:
     """Return MLflow's own store.
 
     A new sqlite file is made beside its place and moved there whole, so that a kill leaves no half-made one. A
-    half-made one without runs is set aside. Raises MlflowUnusable for every other that is not whole.
+    half-made one that holds nothing is set aside. Raises MlflowUnusable for every other that is not whole.
     """
     path = _sqlite_path(uri)
-    if path is None:
-        return _whole(lambda: _store(uri, artifacts), uri)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size and _half_made(path, uri):
-        aside = path.with_name(f"{path.name}.half-made")
-        log.warning("%s was never completed and holds no runs: it is %s now, and made anew", path, aside)
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
-    if not path.exists() or not path.stat().st_size:
-        _make(path, artifacts)
+    if path is not None and not _is_made(path, uri):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone_in_making(path):
+            if not _is_made(path, uri):  # another sweep that logs there may have made it meanwhile
+                _set_half_aside(path)
+                _make(path, artifacts)
     return _whole(lambda: _store(uri, artifacts), uri)
+
+
+def _set_half_aside(path: Path) -> None:
+    if not path.exists() or not path.stat().st_size:
+        return
+    aside = path.with_name(f"{path.name}.half-made")
+    log.warning("%s was never completed and holds nothing: it is %s now, and made anew", path, aside)
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
 
 
 def _make(path: Path, artifacts: Path | None) -> None:
     fresh = path.with_name(f"{path.name}.new")
     for suffix in ("", "-journal", "-wal", "-shm"):
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
-    store = _store(f"sqlite:///{fresh}", artifacts)
+    store = _store(_uri_of(fresh), artifacts)
     store.engine.dispose()
     fresh.replace(path)
+
+
+@contextlib.contextmanager
+def _alone_in_making(path: Path) -> Iterator[None]:
+    """Wait for whoever makes the store at ``path``: two that make one file take each other's tables away.
+
+    The lock's file goes once the store is there, since nobody makes it again.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+        lock.unlink(missing_ok=True)
 
 
 def _store(uri: str, artifacts: Path | None) -> Any:
@@ -297,16 +317,33 @@ def _unusable(uri: str, got: str) -> MlflowUnusable:
 
 
 def _sqlite_path(uri: str) -> Path | None:
-    """Return the file of an sqlite URI; None for another database, and for one in memory."""
-    name = uri.partition(":///")[2].partition("?")[0]
-    return Path(name) if uri.startswith(SQLITE) and name and name != ":memory:" else None
+    """Return the file of an sqlite URI, as SQLAlchemy reads it; None for another database, and for one in memory."""
+    from sqlalchemy.engine import make_url
+
+    name = make_url(uri).database if uri.startswith(SQLITE) else None
+    return Path(name) if name and name != MEMORY else None
 
 
-def _half_made(path: Path, uri: str) -> bool:
-    """Whether a process died while it made the tables: they are of no one version, and hold no runs.
+def _uri_of(path: Path) -> str:
+    """Return the URI that SQLAlchemy reads as ``path``."""
+    from sqlalchemy.engine import URL
 
-    Raises MlflowUnusable for a file that is no database.
+    return URL.create(SQLITE, database=str(path)).render_as_string()
+
+
+# What MLflow itself writes into its new tables: the experiment "Default", a workspace, the migration's version.
+_OWN_ROWS = {"experiments": 1, "workspaces": 1, "alembic_version": 1}
+_SHOWN_TABLES = 5
+
+
+def _is_made(path: Path, uri: str) -> bool:
+    """Whether a store is at ``path``; not where there is none, or one that holds nothing since a process died while it
+    made the tables.
+
+    Raises MlflowUnusable for every other file: one of another program, and a store of another MLflow.
     """
+    if not path.exists() or not path.stat().st_size:
+        return False
     with path.open("rb") as file:
         begun = file.read(len(_SQLITE_MAGIC))
     if begun != _SQLITE_MAGIC:
@@ -316,12 +353,25 @@ def _half_made(path: Path, uri: str) -> bool:
 
     with _connected(path) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        version = (
-            list(connection.execute("SELECT version_num FROM alembic_version")) if "alembic_version" in tables else []
-        )
-        if version == [(_get_latest_schema_revision(),)] and set(Base.metadata.tables) <= tables:
-            return False
-        return "runs" not in tables or not list(connection.execute("SELECT 1 FROM runs LIMIT 1"))
+        tables -= {name for name in tables if name.startswith("sqlite_")}
+        version = list(connection.execute("SELECT * FROM alembic_version")) if "alembic_version" in tables else []
+        newest = _get_latest_schema_revision()
+        if version == [(newest,)] and set(Base.metadata.tables) <= tables:
+            return True
+        ours = {*Base.metadata.tables, *_OWN_ROWS}
+        kept = {t for t in tables if t not in ours and not t.startswith(_ALEMBIC_COPY)}
+        kept |= {t for t in tables & ours if _more_rows(connection, t, _OWN_ROWS.get(t, 0))}
+    if kept:
+        some = ", ".join(sorted(kept)[:_SHOWN_TABLES])
+        raise _unusable(uri, f"the schema {version[0][0] if version else 'of no MLflow'} and content in {some}")
+    return False
+
+
+_ALEMBIC_COPY = "_alembic_tmp_"  # begins the name of a table that a migration was about to put in another's place
+
+
+def _more_rows(connection: sqlite3.Connection, table: str, than: int) -> bool:
+    return len(list(connection.execute(f'SELECT 1 FROM "{table}" LIMIT {than + 1}'))) > than
 
 
 @contextlib.contextmanager

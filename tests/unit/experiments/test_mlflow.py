@@ -9,8 +9,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +22,10 @@ from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, mlflow_log, sweep
 from tileflow_experiments import journal as journals
 from tileflow_experiments.tracking import database, replay, state
+from tileflow_experiments.tracking.client import find_experiment
 from tileflow_experiments.tracking.store import MlflowAway, MlflowUnusable
 
+from tileflow.errors import SpecError
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.table import load_table
 
@@ -395,6 +399,108 @@ def test_a_file_that_is_no_database_is_named_at_once(unlogged: Path, tmp_path: P
     with pytest.raises(MlflowUnusable, match="no sqlite database"):
         mlflow_log.replay(tmp_path / "journal.jsonl", f"sqlite:///{tmp_path / 'notes.db'}")
     assert (tmp_path / "notes.db").read_text() == "not a database"
+
+
+def table_of(path: Path, name: str) -> None:
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    connection.execute(f"CREATE TABLE IF NOT EXISTS {name} (name TEXT)")
+    connection.execute(f"INSERT INTO {name} (name) VALUES ('mine')")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("of_mlflow", [False, True])
+def test_a_database_with_anybodys_content_stays_where_it_is(
+    unlogged: Path, tmp_path: Path, uri: str, of_mlflow: bool
+) -> None:
+    """One without runs was taken for half a store: another program's database was moved away, and a store of an
+    earlier MLflow whose models were registered."""
+    shutil.copy(unlogged / "journal.jsonl", tmp_path / "journal.jsonl")
+    path = tmp_path / "mlflow.db"
+    if of_mlflow:
+        half_made(path)
+        table_of(path, "registered_models")
+    else:
+        path.unlink()
+        table_of(path, "customers")
+    before = path.read_bytes()
+    with pytest.raises(MlflowUnusable, match=r"content in (registered_models|customers)"):
+        mlflow_log.replay(tmp_path / "journal.jsonl", uri)
+    assert path.read_bytes() == before and not (tmp_path / "mlflow.db.half-made").exists()
+
+
+def test_two_sweeps_that_make_one_store_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each removed what the other made: one ended with `duplicate column name`."""
+    path, made = tmp_path / "shared.db", list[str]()
+
+    def store(uri: str, artifacts: Path | None) -> Any:
+        fresh = Path(uri.removeprefix("sqlite:///"))
+        if not fresh.exists():
+            made.append(uri)
+            shutil.copy(tmp_path / "whole.db", fresh)
+            time.sleep(0.3)  # for as long as migrations take, the other one would find no store
+        return SimpleNamespace(engine=SimpleNamespace(dispose=lambda: None))
+
+    database._make(tmp_path / "whole.db", None)
+    monkeypatch.setattr(database, "_store", store)
+    with ThreadPoolExecutor() as pool:
+        assert len(list(pool.map(lambda _: database._open(f"sqlite:///{path}", None), range(4)))) == 4
+    assert made == [f"sqlite:///{path}.new"] and path.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["shared.db", "whole.db"]
+
+
+def test_two_sweeps_of_one_name_share_the_experiment_that_either_made(uri: str) -> None:
+    from mlflow.tracking import MlflowClient
+
+    class Late(MlflowClient):
+        """Looks before the other sweep has made it, and makes it after."""
+
+        asked = 0
+
+        def get_experiment_by_name(self, name: str) -> Any:
+            self.asked += 1
+            return None if self.asked == 1 else super().get_experiment_by_name(name)
+
+    first = find_experiment(MlflowClient(tracking_uri=uri), uri, "fake", None)
+    assert find_experiment(Late(tracking_uri=uri), uri, "fake", None) == first
+
+
+@pytest.mark.parametrize(
+    "wanted, said",
+    [
+        ("mlruns", "must be an address"),
+        ("sqlite://", "in memory"),
+        ("sqlite:///", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
+        ("sqlite+pysqlite:///:memory:", "in memory"),
+    ],
+)
+def test_an_address_that_keeps_nothing_is_refused_before_anything_is_written(
+    unlogged: Path, tmp_path: Path, wanted: str, said: str
+) -> None:
+    """A store in memory took all trials, said so, and was gone with the process."""
+    out = tmp_path / "out"
+    with pytest.raises(SpecError, match=said):
+        sweep.run(sweep_spec(**SPEC), out, tools(), mlflow_uri=wanted)
+    assert not out.exists()
+    with pytest.raises(SpecError, match=said):
+        sweep.to_mlflow(unlogged, wanted)
+
+
+@pytest.mark.parametrize("name", ["what?", "100%25"])
+def test_a_folder_whose_address_reads_as_another_is_refused(tmp_path: Path, name: str) -> None:
+    """The store of ``what?`` was the file ``what`` beside the folder."""
+    with pytest.raises(SpecError, match=r"neither \? nor %"):
+        sweep.run(sweep_spec(**SPEC), tmp_path / name, tools())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_job_names_its_store_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    with pytest.raises(SpecError, match="four slashes"):
+        sweep.run(sweep_spec(**SPEC), tmp_path / "out", tools(), mlflow_uri="sqlite:///mlflow.db")
 
 
 def test_a_new_store_comes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
