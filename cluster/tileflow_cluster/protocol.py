@@ -9,7 +9,6 @@ as its name and hash, never as code; one that cannot be imported is in memory th
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from tileflow.runtime.problem import Scalar
 from .trial import Facts, TrialResult
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+_encode_sorted = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 SHARED_LOADER = "tileflow_cluster.shared_call:load"
 
@@ -83,10 +83,10 @@ def problem_items(problem: Mapping[str, Scalar]) -> ProblemItems:
     return tuple(sorted(problem.items()))
 
 
-@functools.lru_cache(maxsize=4096, typed=True)
 def problem_key(problem: ProblemItems) -> str:
-    """Return the canonical text of a problem's keyword arguments."""
-    return json.dumps(dict(problem), sort_keys=True, separators=(",", ":"))
+    """Return the canonical text of a problem's keyword arguments. It is never remembered by the problem: 1, 1.0 and
+    True are one key of a mapping, and the text of one would be taken for that of the others."""
+    return _encode_sorted(dict(problem))
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,7 +307,7 @@ def parse(data: object) -> SweepSpec:
     )
     return SweepSpec(
         name=_name(fields["name"]),
-        kernels=_distinct(fields["kernels"], _kernel, lambda k: k.kernel),
+        kernels=_searched_apart(fields["kernels"]),
         device_classes=_distinct(fields["device_classes"], _device_class, str),
         strategy=_strategy(fields["strategy"]),
         budget=_budget(fields["budget"]),
@@ -405,6 +405,23 @@ def _kernel(node: _Node) -> KernelSpec:
     if calls and len(calls) != len(problems):
         raise fields["calls"].error("calls must be a count for each problem", f"there are {len(problems)} problems")
     return KernelSpec(ref, problems, calls)
+
+
+def _searched_apart(node: _Node) -> tuple[KernelSpec, ...]:
+    """Read the kernels of a sweep. Raises SpecError for two problems of one that are equal as Python's values: searches
+    and their results are kept by them, in mappings."""
+    kernels = _distinct(node, _kernel, lambda k: k.kernel)
+    for i, kernel in enumerate(kernels):
+        known: dict[object, int] = {}
+        for j, problem in enumerate(kernel.problems):
+            if known.setdefault(problem, j) != j:
+                raise SpecError(
+                    "two problems of a sweep must differ by more than how a number is written",
+                    got=f"{dict(kernel.problems[known[problem]])} and {dict(problem)}",
+                    where=f"{node.path}[{i}].problems[{j}]",
+                    hint="1, 1.0 and true are one value here, and so are 0.0 and -0.0: sweep one of them by itself",
+                )
+    return kernels
 
 
 def _names_kernel(ref: str) -> bool:

@@ -57,6 +57,14 @@ def test_a_problem_has_one_key_whatever_its_order() -> None:
     assert problem_key(problem_items({"n": 1})) != problem_key(problem_items({"n": "1"}))
 
 
+def test_numbers_of_two_types_are_two_problems_whichever_was_asked_first() -> None:
+    """The text was remembered by the problem, and 1, 1.0 and True are one key of a mapping: a study of the second had
+    the id of the first."""
+    assert [problem_key((("n", value),)) for value in (1, 1.0, True, 0.0, -0.0)] == [
+        '{"n":1}', '{"n":1.0}', '{"n":true}', '{"n":0.0}', '{"n":-0.0}'
+    ]  # fmt: skip
+
+
 parts = st.tuples(*(st.text(max_size=4) for _ in range(6)))
 
 

@@ -46,6 +46,15 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
         "did you mean b",
     ),
     (kernels(problems=[{"m": 1}, {"m": 1}]), "kernels[0].problems[1]", "{'m': 1}", "remove the second"),
+    # They were one search to all that keeps results, and two to the journal, which nothing could go on with.
+    (kernels(problems=[{"m": 1}, {"m": 1.0}]), "kernels[0].problems[1]", "{'m': 1} and {'m': 1.0}", "by itself"),
+    (
+        kernels(problems=[{"m": 2}, {"m": 1}, {"m": True}]),
+        "kernels[0].problems[2]",
+        "{'m': 1} and {'m': True}",
+        "by itself",
+    ),
+    (kernels(problems=[{"m": 0.0}, {"m": -0.0}]), "kernels[0].problems[1]", "{'m': 0.0} and {'m': -0.0}", "by itself"),
     ({"kernels": [KERNELS[0], KERNELS[0]]}, "kernels[1]", "{'kernel'", "remove the second"),
     ({"device_classes": ["nvidia-h2000"]}, "device_classes[0]", "'nvidia-h2000'", "did you mean nvidia-h200?"),
     ({"device_classes": ["the slice"]}, "device_classes[0]", "'the slice'", "python -m tileflow_cluster.labels"),
