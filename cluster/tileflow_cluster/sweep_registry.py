@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from tileflow.errors import ClusterError
+from tileflow.errors import ClusterError, SpecError
 
 from .fair_share import Share, SweepEntry, fair_shares
 
@@ -186,12 +186,42 @@ def list_sweeps(address: str) -> list[SweepEntry]:
         return list(_answered(registry.entries.remote(), ())) if registry is not None else []
 
 
-def send_order(address: str, sweep_id: str, order: Ordered) -> list[str]:
-    """Give an order to the sweeps at ``address`` whose id begins with ``sweep_id``. Returns their ids. Raises
-    ClusterError."""
+def send_order(address: str, sweep: str, order: Ordered) -> list[str]:
+    """Give an order to the sweep at ``address`` that :func:`named` finds. Returns the ids of its schedulers, none where
+    there is no such sweep. Raises ClusterError, and SpecError where several are meant."""
     with _connected(address):
         registry = find_registry()
-        return list(_answered(registry.order.remote(sweep_id, order), ())) if registry is not None else []
+        if registry is None:
+            return []
+        meant = named(_answered(registry.entries.remote(), ()), sweep)
+        return [told for one in meant for told in _answered(registry.order.remote(one, order), ())]
+
+
+def named(entries: Sequence[SweepEntry], sweep: str) -> list[str]:
+    """Return the ids of the sweep that ``sweep`` names: by its id, its name, or how its id begins. One with several
+    schedulers has an id for each. Raises SpecError where that is said of several sweeps: others may share the cluster.
+    """
+    found = [e for e in entries if e.sweep_id == sweep] or [e for e in entries if sweep in (_name(e), _whole_name(e))]
+    found = found or [entry for entry in entries if entry.sweep_id.startswith(sweep)]
+    names = [_name(entry) for entry in found]
+    if (found and not sweep) or len({_whole_name(entry) for entry in found}) > 1 or len(set(names)) < len(names):
+        raise SpecError(
+            "an order is for one sweep of the cluster",
+            got=f"{sweep!r}, which {len(found)} are called or begin with",
+            hint=f"name one in full: {', '.join(entry.sweep_id for entry in found)}",
+        )
+    return [entry.sweep_id for entry in found]
+
+
+def _name(entry: SweepEntry) -> str:
+    """Return the name that the sweep, or one of its schedulers, was opened with: all but the random end of its id."""
+    return entry.sweep_id.rpartition("-")[0]
+
+
+def _whole_name(entry: SweepEntry) -> str:
+    """Return the sweep's own name: of one of several schedulers the part before its number."""
+    name = _name(entry)
+    return name if entry.part == 1.0 else name.rpartition("-")[0]
 
 
 def _answered(answer: Any, ended: Any) -> Any:

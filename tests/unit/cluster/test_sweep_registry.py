@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tileflow_cluster import sweep_registry
 from tileflow_cluster.fair_share import SweepEntry, fair_shares
-from tileflow_cluster.sweep_registry import RegistryClient, SweepRegistry
+from tileflow_cluster.sweep_registry import RegistryClient, SweepRegistry, named
+
+from tileflow.errors import SpecError
 
 GPU, OTHER = "nvidia-h200", "amd-mi300x"
 
@@ -114,3 +116,24 @@ def test_the_registry_forgets_who_is_silent(monkeypatch: pytest.MonkeyPatch) -> 
     assert [e.order for e in registry.entries()] == ["pause", ""]
     now[0] = 30.0
     assert [e.sweep_id for e in registry.enter(entry("b-1", GPU))] == ["b-1"]
+
+
+def test_an_order_is_for_one_sweep() -> None:
+    """`stop ""`, as of a variable of the shell that is not set, stopped everybody's sweeps; `stop demo` stopped
+    `demo-large` too, and a colleague's `demo`."""
+    mine, large = entry("demo-aaa111", GPU), entry("demo-large-bbb222", GPU)
+    parts = [replace(entry(f"two-{n}-{n}{n}{n}ccc", GPU), part=0.5) for n in range(2)]
+    everybody = [mine, large, *parts]
+    assert named(everybody, "demo") == named(everybody, "demo-a") == named(everybody, mine.sweep_id) == ["demo-aaa111"]
+    assert named(everybody, "demo-l") == ["demo-large-bbb222"] and named(everybody, "other") == []
+    assert named(everybody, "two") == named(everybody, "tw") == [part.sweep_id for part in parts]
+    assert named(everybody, "two-1") == [parts[1].sweep_id]
+    for several in ("", "d", "demo-"):
+        with pytest.raises(SpecError, match="one sweep of the cluster"):
+            named(everybody, several)
+    with pytest.raises(SpecError, match="one sweep of the cluster"):
+        named([mine], "")
+    with pytest.raises(SpecError, match="demo-aaa111, demo-fff999"):
+        named([mine, entry("demo-fff999", GPU)], "demo")
+    with pytest.raises(SpecError, match="one sweep of the cluster"):
+        named([*parts, replace(parts[0], sweep_id="two-0-ddd444")], "two")
