@@ -458,24 +458,26 @@ def _write_tables(
     for item in sorted(built, key=lambda item: spec.MODES.index(item.mode)):
         code.setdefault(item.study, []).extend(item.binaries)
     made = tables.build_tables(folded, tasks, won, lambda key: code.get(key, ()), portable)
+    binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     outputs.tables.mkdir(exist_ok=True)
     names = Counter(table.kernel.ref for table in made)
     for table in made:
         version = f"-{table.kernel.semantic_hash[:16]}" if names[table.kernel.ref] > 1 else ""
-        path = outputs.table(table.kernel.ref, version)
-        _write_table(table, path)
-    binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
+        _write_table(table, outputs.table(table.kernel.ref, version), keep_code=not binaries)
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
 
 
-def _write_table(table: Table, path: Path) -> None:
+def _write_table(table: Table, path: Path, *, keep_code: bool) -> None:
     """Write a table in place of the sweep's earlier one. One that is damaged is kept beside it: the journal has all
-    that it said, and whoever loads it is told to export it again."""
+    that it said, and whoever loads it is told to export it again. ``keep_code``: nothing was built, so that the earlier
+    table's machine code and defaults, which no journal has, and the bundle beside it stay as they are."""
     replaces = None
     if path.exists():
         try:
-            replaces = load_table(path).table_id
+            earlier = load_table(path)
+            replaces = earlier.table_id
+            table = tables.with_code_of(table, earlier) if keep_code else table
         except TableError as error:
             aside = path.with_name(f"{path.name}.damaged")
             path.rename(aside)

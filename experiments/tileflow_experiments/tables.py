@@ -162,6 +162,31 @@ def build_tables(
     ]
 
 
+def with_code_of(table: Table, earlier: Table) -> Table:
+    """Return ``table`` with the machine code that the same rows of ``earlier`` name, and with its defaults that take
+    any size: both are built once, at the end of a sweep, and an export builds nothing."""
+    if earlier.kernel.semantic_hash != table.kernel.semantic_hash:
+        return table
+    rows = {(e.device, e.problem.key, e.config, e.toolchain): e.launches for e in earlier.entries}
+    members = {(f.arch, f.problem, f.config): f.launches for f in earlier.portfolio}
+    entries = [
+        replace(e, launches=e.launches or rows.get((e.device, e.problem.key, e.config, e.toolchain), ()))
+        for e in table.entries
+    ]
+    portfolio = [
+        replace(f, launches=f.launches or members.get((f.arch, f.problem, f.config), ())) for f in table.portfolio
+    ]
+    defaults = {**earlier.defaults, **table.defaults}
+    devices = {name: earlier.devices[name] for name in defaults if name in earlier.devices}
+    return replace(
+        table,
+        entries=tuple(entries),
+        portfolio=tuple(portfolio),
+        defaults=defaults,
+        devices={**devices, **table.devices},
+    )
+
+
 def _table(
     folded: Folded,
     right: dict[StudyKey, list[TrialRecord]],

@@ -13,6 +13,7 @@ from tileflow_cluster.protocol import Mode
 from tileflow_experiments import closing, sweep
 from tileflow_experiments.cli_table import merge_tables
 from tileflow_experiments.records import StudyKey
+from tileflow_experiments.tables import with_code_of
 from tileflow_experiments.tuning_task import TuningTask
 
 from tileflow.errors import SpecError
@@ -78,6 +79,33 @@ def test_a_damaged_table_is_made_anew_from_the_journal(tmp_path: Path, caplog: p
     assert load_table(path).entries
     assert path.with_name(f"{path.name}.damaged").read_bytes() == whole[: len(whole) // 2]
     assert "is made anew" in caplog.text
+
+
+def test_an_export_of_a_finished_sweep_keeps_what_only_its_end_built(tmp_path: Path) -> None:
+    """Its tables lost the rows that take any size, and the rows their machine code, which the bundle still has."""
+    sweep.run(sweep_spec(device_classes=[GPU]), tmp_path, quick_tools())
+    path = tmp_path / "tables/fakes-kernel.json"
+    whole = load_table(path)
+    assert whole.defaults and all(row.launches for row in whole.entries)
+    for _ in range(2):
+        sweep.export(tmp_path, fakes.prepare)
+        again = load_table(path)
+        assert (again.entries, again.portfolio, again.defaults) == (whole.entries, whole.portfolio, whole.defaults)
+        assert again.devices == whole.devices
+    assert {row.launches for row in load_bundle(tmp_path / "bundle").tables[0].entries} == {
+        row.launches for row in again.entries
+    }
+
+
+def test_code_of_another_version_or_config_is_not_taken_over(tmp_path: Path) -> None:
+    sweep.run(sweep_spec(device_classes=[GPU]), tmp_path, quick_tools())
+    built = load_table(tmp_path / "tables/fakes-kernel.json")
+    bare = replace(built, entries=tuple(replace(row, launches=()) for row in built.entries), defaults={})
+    assert with_code_of(bare, built) == built
+    other = replace(bare, kernel=KernelId.of(KERNEL, "another"))
+    assert with_code_of(other, built) == other
+    retuned = replace(bare, entries=tuple(replace(row, toolchain="triton 99") for row in bare.entries))
+    assert not any(row.launches for row in with_code_of(retuned, built).entries)
 
 
 def test_what_cannot_be_exported_is_the_last_line_and_no_error_of_the_search(tmp_path: Path) -> None:
