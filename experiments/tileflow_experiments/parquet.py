@@ -51,6 +51,10 @@ def _columns(records: Iterable[TrialRecord]) -> dict[str, list[Any]]:
     for name, holds in fields.TRIAL.items():
         if holds is fields.text:
             columns[name] = [_text(value) for value in columns[name]]
+        elif holds in (fields.number, fields.moment):  # a whole number of a journal may be one that no float is
+            columns[name] = [None if value is None else float(value) for value in columns[name]]
+        elif holds is fields.numbers:
+            columns[name] = [list(map(float, value)) for value in columns[name]]
     return columns
 
 

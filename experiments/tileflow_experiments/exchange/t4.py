@@ -77,7 +77,7 @@ def export(folded: Folded, folder: Path) -> list[Path]:
 def file_name(key: StudyKey) -> str:
     """A search's name for people, and eight digits that no other search has."""
     text = re.sub(r"[^A-Za-z0-9_.=-]+", "-", f"{key.kernel}-{key.shown}-{key.device_class}")
-    return f"{text[:LONGEST_NAME]}-{hashlib.sha256(key.id.encode()).hexdigest()[:8]}"
+    return f"{text[:LONGEST_NAME]}-{hashlib.sha256(key.id.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
 
 
 def results(records: Sequence[TrialRecord]) -> dict[str, Any]:

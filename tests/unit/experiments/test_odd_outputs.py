@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from tile_testing.fakes import experiments_fakes as fakes
 from tile_testing.fakes.experiments_fakes import GPU, KERNEL, quick_tools, sweep_spec
 from tileflow_cluster.protocol import Mode
-from tileflow_experiments import closing, sweep
+from tileflow_experiments import closing, parquet, sweep
+from tileflow_experiments import journal as journals
 from tileflow_experiments.cli_table import merge_tables
+from tileflow_experiments.exchange import t4
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.tables import with_code_of
 from tileflow_experiments.tuning_task import TuningTask
@@ -132,3 +135,15 @@ def test_a_folder_that_is_a_file_is_named(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SpecError, match=f"must be written to a folder, but got {tmp_path}/file, which is none"):
         sweep.run(sweep_spec(), tmp_path / "file" / below, quick_tools())
+
+
+def test_numbers_and_texts_that_json_alone_can_hold_are_exported(tmp_path: Path) -> None:
+    """A whole number that no float is ended an export with Arrow's error, a lone surrogate one of T4 with Python's."""
+    sweep.run(sweep_spec(device_classes=[GPU]), tmp_path, quick_tools())
+    lines = journals.read(tmp_path / "journal.jsonl")
+    line = next(line for line in lines if line["kind"] == "trial" and "median_us" in line)
+    odd = line | {"p20_us": 2**63 - 1, "samples_us": [2**53 + 1, 0.5], "trial_id": "odd", "device_class": "\ud800"}
+    record = journals.read_line(json.dumps(odd).encode())[1]
+    assert record is not None
+    assert parquet.write([record], tmp_path / "odd.parquet") == 1
+    assert t4.file_name(record.study).isascii()
