@@ -36,6 +36,7 @@ Line = dict[str, Any]
 
 class Lines(list[Line]):
     """The lines of a journal as they were read. ``records``: those of trials and re-measurements as records, in order.
+    ``path``: of the file, for errors.
 
     Parsing a record takes as long as reading a line, so each is made once.
     """
@@ -43,6 +44,7 @@ class Lines(list[Line]):
     def __init__(self) -> None:
         super().__init__()
         self.records: list[TrialRecord] = []
+        self.path: str | None = None
 
     def add(self, line: Line, record: TrialRecord | None) -> None:
         """Append a line, and its record where it has one."""
@@ -165,6 +167,7 @@ class Journal(Writer):
         descriptor = _locked(path, 0)
         with _closed_on_error(descriptor):
             found = parse(path.read_bytes())
+            found.lines.path = str(path)
             header(found.lines)
             if found.damaged:
                 try:
@@ -275,6 +278,12 @@ def _closed_on_error(descriptor: int) -> Iterator[None]:
         raise
 
 
+def require_free(path: Path) -> None:
+    """Raise SpecError where another driver writes the journal, or this one could not: before workers are started, which
+    another sweep may use. Opening it says the last word."""
+    os.close(_locked(path, 0))
+
+
 def in_the_way(path: Path) -> SpecError:
     """Return the error for an existing file: a new sweep replaces none, whoever wrote it."""
     return SpecError(
@@ -350,6 +359,7 @@ def read(path: Path) -> Lines:
     except OSError as error:
         raise SpecError("a sweep's journal must be readable", got=error.strerror, where=str(path)) from None
     found = parse(content)
+    found.lines.path = str(path)
     if found.damaged:
         log.warning(
             "%d lines of %s cannot be read, or are of another sweep; `tileflow sweep resume` sets them aside",
@@ -444,20 +454,20 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 def header(lines: Iterable[Line]) -> Line:
     """Return the header line. Raises JournalError where it is missing or of a newer schema."""
+    where = lines.path if isinstance(lines, Lines) else None
     first = next(iter(lines), None)
     if first is None or first["kind"] != "header":
-        got = first["kind"] if first is not None else "no line of a journal"
-        raise JournalError(
-            "a journal must begin with its header", got=got, hint="is this a sweep's folder? Nothing was written to it"
-        )
+        got = f"a line of kind {first['kind']!r} as the first that can be read" if first is not None else "none"
+        hint = "is this a sweep's folder? Nothing was written to it"
+        raise JournalError("a journal must begin with its header", got=got, where=where, hint=hint)
     version = first.get("schema_version")
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         raise JournalError(
-            f"the journal's schema must be at most {SCHEMA_VERSION}", got=version, hint="upgrade tileflow"
+            f"the journal's schema must be at most {SCHEMA_VERSION}", got=version, where=where, hint="upgrade tileflow"
         )
     for name, holds in fields.HEADER.items():
         if name in first and not holds(first[name]):
-            raise _unsaid(f"{name}={first[name]!r}"[:200])
+            raise _unsaid(f"{name}={first[name]!r}"[:200], where)
     return first
 
 
@@ -466,14 +476,15 @@ def whole_header(lines: Iterable[Line]) -> Line:
     some."""
     found = header(lines)
     if lacking := [name for name in fields.HEADER if name not in found]:
-        raise _unsaid(f"none of {', '.join(lacking)}")
+        raise _unsaid(f"none of {', '.join(lacking)}", lines.path if isinstance(lines, Lines) else None)
     return found
 
 
-def _unsaid(got: str) -> JournalError:
+def _unsaid(got: str, where: str | None) -> JournalError:
     return JournalError(
         "a journal's header must say which sweep it is of, and when it began",
         got=got,
+        where=where,
         hint="it was changed since it was written",
     )
 

@@ -173,6 +173,7 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     :func:`run`."""
     outputs = Outputs(out)
     sweep, known = _searched(outputs.journal)
+    journals.require_free(outputs.journal)
     _require_writable(out)
     mlflow_uri = uri_of(mlflow_uri, outputs.mlflow_uri) if tools.to_mlflow else ""
     with _opened(sweep, tools) as (tasks, evaluator, seeds):

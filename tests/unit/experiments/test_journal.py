@@ -201,6 +201,17 @@ def test_every_opening_has_an_epoch(tmp_path: Path) -> None:
     assert [line["epoch"] for line in journals.events(journals.read(path), "opened")] == [1, 2, 3]
 
 
+def test_a_header_that_cannot_be_read_is_an_error_with_the_files_name(tmp_path: Path) -> None:
+    """As of an editor that put a mark before it: the error named neither the file nor the line."""
+    path = tmp_path / "journal.jsonl"
+    Journal.create(path, {"sweep_id": "s"}).close()
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    for read in (lambda: journals.fold(journals.read(path)), lambda: Journal.resume(path)):
+        with pytest.raises(JournalError, match="'event' as the first that can be read") as error:
+            read()
+        assert error.value.where == str(path)
+
+
 def test_one_driver_writes(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     first = Journal.create(path, {"sweep_id": "s"})

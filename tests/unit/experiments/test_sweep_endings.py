@@ -49,6 +49,18 @@ def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path) -> None:
     assert sum(completed(tmp_path).values()) == 40
 
 
+def test_a_folder_in_use_is_refused_before_workers_are_started(tmp_path: Path) -> None:
+    """The second driver was refused once its workers were there, half a minute of a cluster's CPUs later."""
+    sweep.run(sweep_spec(), tmp_path, tools())
+    opened = []
+    another = replace(tools(), evaluator=opened.append)
+    journal = Journal.resume(tmp_path / "journal.jsonl")
+    with pytest.raises(SpecError, match="one driver"):
+        sweep.resume(tmp_path, another)
+    journal.close()
+    assert not opened
+
+
 def test_a_second_interrupt_says_what_is_kept_and_how_to_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
