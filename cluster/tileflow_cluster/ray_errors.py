@@ -115,5 +115,5 @@ def ray_must_start(address: str | None) -> Iterator[None]:
             "Ray must start or be joined",
             got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
             where=f"address {address!r}",
-            hint="see `ray status`; is its version the same here and there?",
+            hint="see `ray status`; are its version and its token (RAY_AUTH_MODE) the same here and there?",
         ) from error

@@ -357,14 +357,21 @@ def _ray(wanted: SweepSpec) -> Evaluator:
 
 
 def _require_cluster(wanted: SweepSpec) -> None:
-    """Raise SpecError where each scheduler would start a Ray of its own with all of this machine's GPUs."""
-    if wanted.schedulers > 1 and os.environ.get("RAY_ADDRESS", "local") == "local":
+    """Raise SpecError where each scheduler would start a Ray of its own with all of this machine's GPUs, ClusterError
+    where none answers at the address that they would join: this process joins none, and would note it as their end."""
+    if wanted.schedulers == 1:
+        return
+    address = os.environ.get("RAY_ADDRESS", "local")
+    if address == "local":
         raise SpecError(
             "several schedulers must share a Ray cluster",
             got=f"{wanted.schedulers}, and no RAY_ADDRESS",
             where="schedulers",
             hint="ray start --head, then set RAY_ADDRESS",
         )
+    from tileflow_cluster.cluster_monitor import require_reachable
+
+    require_reachable(address)
 
 
 def finish(stopped: str, out: Path) -> None:

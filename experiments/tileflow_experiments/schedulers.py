@@ -16,6 +16,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -301,7 +302,8 @@ class Schedulers:
             case "lines":
                 self._journal.write(value)
             case "mark":
-                scheduler.lines.send("written")
+                with suppress(OSError):  # it has just ended, which the next message says
+                    scheduler.lines.send("written")
             case "status":
                 self._statuses[scheduler.part.number] = value
                 self._show(merged(list(self._statuses.values())))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import signal
+import socket
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +24,7 @@ from tileflow_experiments.spec import SweepSpec
 from tileflow_experiments.status import merged
 from tileflow_experiments.work import Tools
 
-from tileflow.errors import SpecError
+from tileflow.errors import ClusterError, SpecError
 from tileflow.measure.types import Outcome
 
 KERNELS = [
@@ -65,6 +68,18 @@ def test_without_a_cluster_several_schedulers_are_refused(monkeypatch: pytest.Mo
         cli.tools().evaluator(spec_of(2))
 
 
+def test_a_cluster_that_does_not_answer_is_refused_before_schedulers_are_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each scheduler failed by itself, and the sweep ended with a journal of searches that were stopped."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{nobody.getsockname()[1]}")
+    with pytest.raises(ClusterError, match="must answer at its address"):
+        cli._require_cluster(spec_of(2))
+    cli._require_cluster(spec_of(1))
+
+
 def deadly(marker: Path | None, request: TrialRequest, outcome: Outcome) -> Outcome:
     if marker is not None and request.kernel.name == "fakes:two" and request.config["x"] == 3:
         try:
@@ -104,6 +119,32 @@ def test_a_scheduler_that_is_killed_costs_no_trial(tmp_path: Path) -> None:
     assert events["scheduler_lost"] == 1 and events["opened"] == events["closed"] == 1
     tables = list((tmp_path / "several" / "tables").glob("*.json"))
     assert len(tables) == 3 and (tmp_path / "several" / "bundle").is_dir()
+
+
+def test_a_scheduler_that_dies_while_it_waits_for_its_mark_is_only_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer's BrokenPipeError ended the driver, and with it every other scheduler."""
+    ended = SimpleNamespace(exitcode=-9, join=lambda s: None, is_alive=lambda: False)
+
+    def start(self: schedulers.Schedulers, part: schedulers.SweepPart, starts: int) -> None:
+        lines, theirs = multiprocessing.Pipe()
+        if starts == 1:
+            theirs.send(("mark", None))
+        else:
+            theirs.send(("found", schedulers.SchedulerResult()))
+        theirs.close()
+        orders, told = multiprocessing.Pipe()
+        told.close()
+        self._by_lines[lines] = schedulers._Scheduler(part, ended, lines, orders, starts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(schedulers.Schedulers, "_start", start)
+    spec, tools = spec_of(2), Tools(functools.partial(evaluator, None), fakes.prepare, to_mlflow=False)
+    journal = journals.Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    assert schedulers.Schedulers(spec, schedulers.dealt(spec), journal, tools).run().stopping == ""
+    journal.close()
+    lost = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "scheduler_lost"))
+    assert [line["scheduler"] for line in lost] == [0, 1]
 
 
 @pytest.mark.slow
