@@ -93,5 +93,10 @@ def page(uri: str, experiment_id: str) -> str:
 
 
 def masked(uri: str) -> str:
-    """Return ``uri`` without a password, for messages and logs."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
+    """Return ``uri``, or a message with one, without a password, for messages and logs.
+
+    A database's may hold / and @ and may be a value of the query; what comes before the last @ is then taken for it.
+    """
+    uri = re.sub(r"(\bhttps?://[^:/@\s]*):[^@/\s]*@", r"\1:***@", uri)
+    uri = re.sub(r"((?<!http)(?<!https)://[^:/@\s]*):\S*@", r"\1:***@", uri)
+    return re.sub(r"([?&;](?:password|passwd|pwd|sslpassword)=)[^&;\s]*", r"\1***", uri, flags=re.IGNORECASE)

@@ -23,7 +23,7 @@ from tileflow_experiments import cli, mlflow_log, sweep
 from tileflow_experiments import journal as journals
 from tileflow_experiments.tracking import database, replay, state
 from tileflow_experiments.tracking.client import find_experiment
-from tileflow_experiments.tracking.store import MlflowAway, MlflowUnusable
+from tileflow_experiments.tracking.store import MlflowAway, MlflowUnusable, masked
 
 from tileflow.errors import SpecError
 from tileflow.measure.types import Outcome, Status
@@ -517,6 +517,26 @@ def test_a_new_store_comes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Killed):
         database._open(f"sqlite:///{tmp_path / 'mlflow.db'}", None)
     assert not (tmp_path / "mlflow.db").exists() and (tmp_path / "mlflow.db.new").exists()
+
+
+@pytest.mark.parametrize(
+    "uri, shown",
+    [
+        ("postgresql://u:se/cr@et@host:5432/db", "postgresql://u:***@host:5432/db"),
+        (
+            "postgresql+psycopg://host/db?user=u&password=secret&x=1",
+            "postgresql+psycopg://host/db?user=u&password=***&x=1",
+        ),
+        ("http://u:secret@host:5000/a@b", "http://u:***@host:5000/a@b"),
+        ("OperationalError: mysql://u:a/b@host/db and more", "OperationalError: mysql://u:***@host/db and more"),
+        ("postgresql://u@host:5432/db", "postgresql://u@host:5432/db"),
+        ("http://host:5000/a@b", "http://host:5000/a@b"),
+        ("sqlite:////data/a:b@c/mlflow.db", "sqlite:////data/a:b@c/mlflow.db"),
+    ],
+)
+def test_a_password_is_in_no_message_whatever_it_consists_of(uri: str, shown: str) -> None:
+    """One with a slash was written to ``mlflow-log.json``, and one in the query."""
+    assert masked(uri) == shown
 
 
 def test_a_deleted_experiment_is_named(unlogged: Path, tmp_path: Path, uri: str) -> None:
