@@ -47,6 +47,12 @@ Address = Annotated[str, typer.Option(envvar="RAY_ADDRESS", help="The Ray cluste
 Mlflow = Annotated[
     str | None, typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="sqlite in the sweep's folder")
 ]
+MlflowAgain = Annotated[
+    str | None,
+    typer.Option(
+        "--mlflow", help="MLflow's tracking URI.", show_default="where it was logged before, or sqlite in its folder"
+    ),
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -117,7 +123,7 @@ def _require_none_of_calls(spec: Path, options: dict[str, object]) -> None:
 
 
 @sweeps.command("resume")
-def resume_sweep(out: Out, mlflow: Mlflow = None) -> None:
+def resume_sweep(out: Out, mlflow: MlflowAgain = None) -> None:
     """Go on with a sweep that was stopped or killed; MLflow is brought up to date."""
     from . import sweep
 
@@ -135,7 +141,7 @@ def export_sweep(out: Out) -> None:
 
 
 @sweeps.command("log")
-def log_sweep(out: Out, mlflow: Mlflow = None) -> None:
+def log_sweep(out: Out, mlflow: MlflowAgain = None) -> None:
     """Bring MLflow up to date with a sweep's journal, finished or not. Doing it again changes nothing. Ends with 4
     where MLflow does not take all of it."""
     from . import sweep

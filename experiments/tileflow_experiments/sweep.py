@@ -115,6 +115,11 @@ class Outputs:
         """The URI of MLflow's default store, an sqlite file in the folder."""
         return f"sqlite:///{self.folder / 'mlflow.db'}"
 
+    def logged_to(self, given: str | None) -> str:
+        """Return the URI of MLflow's store: ``given``, else where the sweep was logged before. Raises SpecError."""
+        before = states.read(self.folder)
+        return uri_of(given, self.mlflow_uri, before.uri if before is not None else "")
+
     def table(self, kernel: str, version: str = "") -> Path:
         """Return the path of a kernel's table. ``version``: which one, where the sweep has several of one name."""
         return self.tables / table_file_name(f"{kernel}{version}")
@@ -175,7 +180,7 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     sweep, known = _searched(outputs.journal)
     journals.require_free(outputs.journal)
     _require_writable(out)
-    mlflow_uri = uri_of(mlflow_uri, outputs.mlflow_uri) if tools.to_mlflow else ""
+    mlflow_uri = outputs.logged_to(mlflow_uri) if tools.to_mlflow else ""
     with _opened(sweep, tools) as (tasks, evaluator, seeds):
         _require_known(tasks, known, require_unchanged)
         journal = Journal.resume(outputs.journal)
@@ -203,7 +208,7 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
     """
     outputs = Outputs(out)
     journals.header(journals.read(outputs.journal))
-    uri = uri_of(mlflow_uri, outputs.mlflow_uri)
+    uri = outputs.logged_to(mlflow_uri)
     return mlflow_log.replay(outputs.journal, uri, outputs.files(), outputs.artifacts)
 
 

@@ -20,6 +20,7 @@ ABOUT = (
     "Sweeps of tileflow: a run for each kernel, sizes and device; its trials below.",
 )
 PARENT = "mlflow.parentRunId"
+HIDDEN = "***"  # in place of a password
 
 
 class MlflowUnusable(TileflowError):
@@ -97,6 +98,6 @@ def masked(uri: str) -> str:
 
     A database's may hold / and @ and may be a value of the query; what comes before the last @ is then taken for it.
     """
-    uri = re.sub(r"(\bhttps?://[^:/@\s]*):[^@/\s]*@", r"\1:***@", uri)
-    uri = re.sub(r"((?<!http)(?<!https)://[^:/@\s]*):\S*@", r"\1:***@", uri)
-    return re.sub(r"([?&;](?:password|passwd|pwd|sslpassword)=)[^&;\s]*", r"\1***", uri, flags=re.IGNORECASE)
+    uri = re.sub(r"(\bhttps?://[^:/@\s]*):[^@/\s]*@", rf"\1:{HIDDEN}@", uri)
+    uri = re.sub(r"((?<!http)(?<!https)://[^:/@\s]*):\S*@", rf"\1:{HIDDEN}@", uri)
+    return re.sub(r"([?&;](?:password|passwd|pwd|sslpassword)=)[^&;\s]*", rf"\1{HIDDEN}", uri, flags=re.IGNORECASE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 
 from tileflow.errors import SpecError
 
-from .store import masked
+from .store import HIDDEN, masked
+
+log = logging.getLogger(__name__)
 
 MEMORY = ":memory:"
 _WHERE = "--mlflow"
@@ -16,15 +19,26 @@ _BY_NAME = ("databricks", "uc")  # what MLflow takes without a scheme
 _READ_OTHERWISE = "?%"  # an address's query begins with the one, and the other stands for a character
 
 
-def uri_of(given: str | None, own: str) -> str:
-    """Return the URI that a sweep logs to: ``given``, else ``own``, that of a file in the sweep's folder.
+def uri_of(given: str | None, own: str, before: str = "") -> str:
+    """Return the URI that a sweep logs to: ``given``, else that of ``before``, else ``own``, of a file in its folder.
 
-    Raises SpecError for one that keeps nothing, or is read as another place than it seems to be.
+    ``before``: the one that ``mlflow-log.json`` names, without a password. Raises SpecError for one that keeps nothing,
+    is read as another place than it seems to be, or needs the password again.
     """
     if given:
-        _require(given)
-        return given
-    folder = os.path.dirname(own.partition(":///")[2])
+        return _required(given)
+    file = own.partition(":///")[2]
+    if before and before != own and not _of_a_folder(before, file):
+        if HIDDEN in before:
+            raise SpecError(
+                "a sweep goes on in the MLflow that it logs to",
+                got=f"no address; it logged to {before}, whose password is kept nowhere",
+                where=_WHERE,
+                hint=f"name it again, or another: --mlflow {own}",
+            )
+        log.info("the sweep is logged to %s, as before; --mlflow names another", before)
+        return before
+    folder = os.path.dirname(file)
     if any(character in folder for character in _READ_OTHERWISE):
         raise SpecError(
             "a sweep's folder must have neither ? nor % in its path: the address of its MLflow store has it",
@@ -35,13 +49,26 @@ def uri_of(given: str | None, own: str) -> str:
     return own
 
 
-def _require(uri: str) -> None:
+def _of_a_folder(uri: str, own: str) -> bool:
+    """Whether ``uri`` is the default store of a sweep's folder, this one's or one that it was copied or moved from."""
+    file = _file(uri) if uri.startswith("sqlite") else ""
+    if os.path.basename(file) != os.path.basename(own):
+        return False
+    return os.path.exists(own) or os.path.exists(os.path.join(os.path.dirname(file), "journal.jsonl"))
+
+
+def _file(uri: str) -> str:
+    return uri.partition(":///")[2].partition("?")[0]
+
+
+def _required(uri: str) -> str:
+    """Return ``uri``, of a file by its whole path. Raises SpecError."""
     named = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri) or uri.partition(":")[0] in _BY_NAME or os.path.isabs(uri)
     if not named:
         raise SpecError("MLflow's store must be an address", got=repr(masked(uri)), where=_WHERE, hint=_HINT)
     if not uri.startswith("sqlite"):
-        return
-    file = uri.partition(":///")[2].partition("?")[0]
+        return uri
+    file = _file(uri)
     if file in ("", MEMORY):
         raise SpecError(
             "MLflow's store must be kept",
@@ -56,3 +83,4 @@ def _require(uri: str) -> None:
             where=_WHERE,
             hint="the job's own folder is a throwaway copy: four slashes, sqlite:////data/mlflow.db",
         )
+    return uri.replace(f":///{file}", f":///{os.path.abspath(file)}", 1)

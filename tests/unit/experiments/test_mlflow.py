@@ -489,6 +489,44 @@ def test_an_address_that_keeps_nothing_is_refused_before_anything_is_written(
         sweep.to_mlflow(unlogged, wanted)
 
 
+def test_a_sweep_goes_on_in_the_store_that_it_was_logged_to(
+    unlogged: Path, tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last line says that `tileflow sweep log` completes it: that made another store, in the folder, and ended
+    with 0."""
+    out = tmp_path / "out"
+    out.mkdir()
+    shutil.copy(unlogged / "journal.jsonl", out / "journal.jsonl")
+    state.LogState(uri).write(out)
+    assert call("sweep", "log", out, monkeypatch=monkeypatch) == 0
+    assert len(children(uri)) == 12 and not (out / "mlflow.db").exists()
+    found = state.read(out)
+    assert found is not None and found.complete and found.uri == uri
+    state.LogState("postgresql://u:***@host/db").write(out)
+    with pytest.raises(SpecError, match="password is kept nowhere"):
+        sweep.resume(out, tools())
+
+
+def test_a_folder_that_was_moved_keeps_its_own_store(unlogged: Path, tmp_path: Path, uri: str) -> None:
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "copied").mkdir()
+    for folder, made in (("moved", tmp_path / "gone"), ("copy", tmp_path / "copied")):
+        out = tmp_path / folder
+        out.mkdir()
+        state.LogState(sweep.Outputs(made).mlflow_uri).write(out)
+        if folder == "moved":
+            (out / "mlflow.db").touch()
+        else:
+            (made / "journal.jsonl").touch()
+        assert sweep.Outputs(out).logged_to(None) == f"sqlite:///{out / 'mlflow.db'}"
+        assert sweep.Outputs(out).logged_to(uri) == uri
+
+
+def test_a_store_is_kept_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sweep.Outputs(tmp_path).logged_to("sqlite:///all.db?timeout=9") == f"sqlite:///{tmp_path}/all.db?timeout=9"
+
+
 @pytest.mark.parametrize("name", ["what?", "100%25"])
 def test_a_folder_whose_address_reads_as_another_is_refused(tmp_path: Path, name: str) -> None:
     """The store of ``what?`` was the file ``what`` beside the folder."""
