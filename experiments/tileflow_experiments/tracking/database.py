@@ -359,12 +359,23 @@ def _is_made(path: Path, uri: str) -> bool:
         if version == [(newest,)] and set(Base.metadata.tables) <= tables:
             return True
         ours = {*Base.metadata.tables, *_OWN_ROWS}
-        kept = {t for t in tables if t not in ours and not t.startswith(_ALEMBIC_COPY)}
-        kept |= {t for t in tables & ours if _more_rows(connection, t, _OWN_ROWS.get(t, 0))}
-    if kept:
-        some = ", ".join(sorted(kept)[:_SHOWN_TABLES])
-        raise _unusable(uri, f"the schema {version[0][0] if version else 'of no MLflow'} and content in {some}")
+        others = {t for t in tables if t not in ours and not t.startswith(_ALEMBIC_COPY)}
+        kept = {t for t in tables & ours if _more_rows(connection, t, _OWN_ROWS.get(t, 0))}
+    if others and not tables & ours:
+        raise MlflowUnusable(
+            "MLflow's store must be a file of its own",
+            got=f"another program's database, with {_some(others)}",
+            where=masked(uri),
+            hint="name another file: --mlflow sqlite:////data/mlflow.db",
+        )
+    if others or kept:
+        schema = version[0][0] if version else "of no MLflow"
+        raise _unusable(uri, f"the schema {schema} and content in {_some(others | kept)}")
     return False
+
+
+def _some(tables: set[str]) -> str:
+    return ", ".join(sorted(tables)[:_SHOWN_TABLES])
 
 
 _ALEMBIC_COPY = "_alembic_tmp_"  # begins the name of a table that a migration was about to put in another's place
