@@ -212,8 +212,9 @@ def _show_journal(out: Path) -> None:
     from . import journal as journals
     from .study import leaders
 
-    folded = journals.fold(journals.read(out / "journal.jsonl"))
-    typer.echo(folded.header["sweep_id"])
+    lines = journals.read(out / "journal.jsonl")
+    typer.echo(journals.whole_header(lines)["sweep_id"])
+    folded = journals.fold(lines)
     for key, records in folded.trials.items():
         best = next(iter(leaders(records)), None)
         time_us = "no working config" if best is None else f"best {best.time_us:.2f} us"

@@ -41,7 +41,9 @@ def export_trials(
     from . import journal as journals
     from .exchange import t4
 
-    written = t4.export(journals.fold(journals.read(sweep / "journal.jsonl")), out)
+    lines = journals.read(sweep / "journal.jsonl")
+    journals.whole_header(lines)
+    written = t4.export(journals.fold(lines), out)
     for file in written:
         typer.echo(str(file))
     typer.echo(f"{len(written)} searches in {format_}")

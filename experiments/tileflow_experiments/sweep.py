@@ -207,7 +207,7 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
     Raises MlflowAway and MlflowUnusable.
     """
     outputs = Outputs(out)
-    journals.header(journals.read(outputs.journal))
+    journals.whole_header(journals.read(outputs.journal))
     uri = outputs.logged_to(mlflow_uri)
     return mlflow_log.replay(outputs.journal, uri, outputs.files(), outputs.artifacts)
 

@@ -174,6 +174,26 @@ def test_status_and_tables_of_a_sweep(
     assert "1 tables, 4 rows, 6 binaries: valid" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("field", ["sweep_id", "spec", "created_at", "tileflow"])
+@pytest.mark.parametrize("command", [("sweep", "status"), ("sweep", "log"), ("trials", "export")])
+def test_a_header_that_lacks_a_field_is_one_message(
+    out: Path,
+    field: str,
+    command: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was a KeyError of the command's."""
+    first, *rest = (out / "journal.jsonl").read_text().splitlines(keepends=True)
+    header = {name: value for name, value in json.loads(first).items() if name != field}
+    (tmp_path / "journal.jsonl").write_text("".join([json.dumps(header) + "\n", *rest]))
+    more = ("--format", "t4", "--out", tmp_path / "t4") if command[0] == "trials" else ()
+    assert call(*command, tmp_path, *more, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert f"none of {field}" in said and str(tmp_path / "journal.jsonl") in said
+
+
 def test_a_table_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "table.json"
     data = json.loads((out / "tables/fakes-kernel.json").read_text())
