@@ -7,12 +7,15 @@ all that torch holds, a hundred milliseconds for nothing, and would come again.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import get_ident
+
+from .locks import Lock
 
 _lock = Lock()
-_pauses = [0]  # under way, in all threads
+_pauses: dict[int, int] = {}  # under way, by thread
 _was_enabled = [False]  # before the first of them
 
 
@@ -20,14 +23,31 @@ _was_enabled = [False]  # before the first of them
 def paused() -> Iterator[None]:
     """No collection starts by itself inside, in any thread. The collector is left as it was found."""
     with _lock:
-        if not _pauses[0]:
+        if not _pauses:
             _was_enabled[0] = gc.isenabled()
             gc.disable()
-        _pauses[0] += 1
+        _pauses[get_ident()] = _pauses.get(get_ident(), 0) + 1
     try:
         yield
     finally:
         with _lock:
-            _pauses[0] -= 1
-            if not _pauses[0] and _was_enabled[0]:
-                gc.enable()
+            _pauses[get_ident()] -= 1
+            if not _pauses[get_ident()]:
+                _end_of(get_ident())
+
+
+def _end_of(thread: int) -> None:
+    """A thread has no pause under way any more: the last one that has lets the collector go on."""
+    del _pauses[thread]
+    if not _pauses and _was_enabled[0]:
+        gc.enable()
+
+
+def _after_fork() -> None:
+    """What the other threads paused nobody would end in the child."""
+    for thread in [thread for thread in _pauses if thread != get_ident()]:
+        _end_of(thread)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

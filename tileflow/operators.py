@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from threading import Lock
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +22,7 @@ from .frontend.identity import template_identity
 from .frontend.meaning import digest
 from .frontend.split import HostFunction
 from .lazy_dataclass import dataclass
+from .locks import Lock
 from .runtime.argtree import (
     Constant,
     Inner,

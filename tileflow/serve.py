@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -18,6 +17,7 @@ import torch
 
 from .errors import OutOfResources
 from .lazy_dataclass import dataclass
+from .locks import Lock
 from .runtime import observe
 from .runtime.argtree import bind_call, tensors
 from .runtime.bounded import BoundedCache
@@ -66,7 +66,7 @@ _built: BoundedCache[BuiltServer] = BoundedCache(MOST_BUILT)
 MOST_LAYOUTS = 8  # of tensors, for each of which variants that take any size are built
 _shapes: dict[Any, int] = {}
 _layouts: dict[Any, list[str]] = {}
-_counting = threading.Lock()
+_counting = Lock()
 on_change(_built.clear)
 
 

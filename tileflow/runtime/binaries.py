@@ -7,11 +7,11 @@ in the middle of a call nor while a graph is captured.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from ..locks import Lock
 from .abi import Binary
 from .bounded import BoundedCache
 from .metrics import register_gauge
@@ -33,14 +33,14 @@ class ModuleCache:
 
     def __init__(self) -> None:
         self._modules: weakref.WeakValueDictionary[Hashable, Module] = weakref.WeakValueDictionary()
-        self._loading: BoundedCache[threading.RLock] = BoundedCache(1 << 16)
+        self._loading: BoundedCache[Lock] = BoundedCache(1 << 16)
         self._retired: list[Callable[[], bool]] = []  # a finalizer may run anywhere: it only appends
         self.loads = 0
 
     def get_or_load(self, binary: Binary, index: int, load: Callable[[], Module]) -> Module:
         """The module of a binary's code on device ``index``; one thread loads it, others that ask meanwhile wait."""
         key = (binary.sha256, index)
-        lock = self._loading.get(key) or self._loading.put(key, threading.RLock())
+        lock = self._loading.get(key) or self._loading.put(key, Lock())
         with lock:
             found = self._modules.get(key)
             if found is None:

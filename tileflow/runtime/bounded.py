@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from ..locks import Lock
 
 V = TypeVar("V")
 
@@ -21,8 +22,8 @@ class BoundedCache(Generic[V]):
         self.limit = limit
         self.evicted = 0
         self._values: dict[Hashable, V] = {}
-        self._lock = threading.Lock()
-        self._making: dict[Hashable, threading.RLock] = {}
+        self._lock = Lock()
+        self._making: dict[Hashable, Lock] = {}
         self.get: Callable[[Hashable], V | None] = self._values.get
 
     def __len__(self) -> int:
@@ -45,7 +46,7 @@ class BoundedCache(Generic[V]):
         if found is not None:
             return found
         with self._lock:
-            lock = self._making.setdefault(key, threading.RLock())
+            lock = self._making.setdefault(key, Lock())
         with lock:
             found = self.get(key)
             if found is None:

@@ -13,11 +13,11 @@ import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
-from threading import RLock
 from typing import Any, Protocol
 
 from ..errors import CallError, OutOfResources, VariantError
 from ..lazy_dataclass import dataclass
+from ..locks import Lock
 from .argtree import Signature, leaves, nests_too_deep, tensors
 from .bounded import BoundedCache
 from .dispatch import KeyedContext, KeyedRegion, RuntimeContext
@@ -116,7 +116,8 @@ class CallCache:
         self._regions = [KeyedRegion(r.locals, r.invariants) for r in host.regions] if host.flat is not None else []
         self._names = tuple(host.signature.parameters)
         self._positional = _positions(host.signature)
-        self._lock = RLock()  # host code's settings are asked for while it is held, which may read the outside
+        # host code's settings are asked for while it is held, which may read the outside
+        self._lock = Lock(self.invalidate)
         self._token = 0
         self._outside: Outside | None = None  # once it was read
         self._passed: dict[Hashable, Any] = {}  # functions that calls passed

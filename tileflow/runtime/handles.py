@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import count
-from threading import Lock
 from typing import Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 from ..errors import CallError
+from ..locks import Lock
 
 
 class Owner(Protocol):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 from collections.abc import Callable, Collection
 from os import PathLike
 from pathlib import Path
 from typing import get_args
 
 from ..errors import CallError, TableError
+from ..locks import Lock
 from ..target import target
 from . import observe, user_tables
 from .binaries import MODULES
@@ -27,7 +27,7 @@ from .version_checks import check_validators
 
 RowKey = tuple[str, str | None, str, str]  # a kernel, a device class, a step of the lookup and a config
 
-_lock = threading.Lock()
+_lock = Lock()
 _sources: dict[str, list[LoadedTable]] = {}  # by kernel, the last loaded first
 _found: dict[tuple[Path, str], list[LoadedTable]] = {}  # of the user's folder, by it and the kernel's version
 _rejected: dict[RowKey, str] = {}

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..config import Config
 from ..errors import MissError, OutOfResources
 from ..lazy_dataclass import dataclass
+from ..locks import Lock
 from . import observe
 from .abi import Binary
 from .dispatch import RuntimeContext, unmatched
@@ -53,7 +53,7 @@ class RowServer:
         self.config, self.step, self.reason = hit.config, hit.step, hit.reason
         self._hit, self._kernel, self._binaries, self._make = hit, kernel, binaries, make
         self._made: dict[int, tuple[Launcher, ...]] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def launchers(self, region: int) -> Sequence[Launcher]:
         """The variants of a region, made when they are asked for first. Raises OutOfResources where the device has too
@@ -247,7 +247,7 @@ def refused(kernel: str, problem: Problem, device: str | None, why: str) -> Miss
 # ---- decisions ----------------------------------------------------------------------------------------------------
 
 _decided = [0]
-_decided_lock = threading.Lock()
+_decided_lock = Lock()
 
 
 def decide(kernel: str, problem: Problem, step: str, config: Config) -> None:
