@@ -324,7 +324,7 @@ def target(name: str) -> Target:
 def find(name: str) -> Target | None:
     """The target of that name, as :func:`target` gives it; None for a name that is neither in the catalogue nor made of
     figures."""
-    return CATALOGUE.get(name) or _parsed(name)
+    return (CATALOGUE.get(name) or _parsed(name)) if isinstance(name, str) else None
 
 
 def classify(found: DeviceProperties) -> Target:

@@ -38,6 +38,8 @@ from .table import MAX_BYTES, Entry, Fallback, Table, Variant, load_table, parse
 
 Check = Literal["all", "lazy"]
 
+_TRIES = 16  # of reading a bundle that writers switch and prune meanwhile
+
 SCHEMA_VERSION = 2
 MANIFEST = "bundle.json"
 SNAPSHOTS = "snapshots"
@@ -49,8 +51,9 @@ _FORMATS = {"nvidia": "cubin", "amd": "hsaco"}
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A loaded bundle. ``path``: the snapshot that it is; ``origin``: the directory that was given, whose current
-    snapshot may be another by now. ``digest``: of all its tables and binaries, so that equal digests serve alike.
+    """A loaded bundle. ``path``: the snapshot that it is, wherever links led when it was loaded; ``origin``: the
+    directory that was given, as a whole path, whose current snapshot may be another by now. ``digest``: of all its
+    tables and binaries, so that equal digests serve alike.
 
     ``code``: machine code by digest, where all was read and checked at load; else it is read when it is asked for.
     """
@@ -95,14 +98,37 @@ def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bund
     """The bundle in ``directory``: its current snapshot, or the snapshot that it is. Raises TableError.
 
     Tables' digests are checked. ``check="all"``: every binary's too, and the machine code is kept, so that the bundle
-    needs the disk no more. ``"lazy"``: a binary is read and checked each time that it is asked for.
+    needs the disk no more. ``"lazy"``: a binary is read and checked each time that it is asked for. A snapshot that a
+    writer switches away from and prunes while it is read is no error: the one that took its place is read.
     """
     if check not in get_args(Check):
         raise TableError(f"check must be one of {', '.join(get_args(Check))}", got=repr(check))
-    origin = as_path(directory, "a bundle")
-    data = _content(origin)  # once: a switch in the middle changes nothing
-    history = _history(origin, data)
-    path = snapshot_path(origin, history[0]) if history else origin
+    origin = as_path(directory, "a bundle").absolute()  # the program may go to another folder
+    tries = 0
+    while True:
+        tries += 1
+        root = _real(origin)
+        data = _content(root)  # once: a switch in the middle changes nothing
+        try:
+            return _read_bundle(origin, root, data, check)
+        except TableError:
+            if tries == _TRIES or not _has_moved_on(origin, root, data):
+                raise
+
+
+def _real(origin: Path) -> Path:
+    """Where links lead now: the rest of the bundle is read there, also where they lead elsewhere by then."""
+    return Path(os.path.realpath(origin))
+
+
+def _has_moved_on(origin: Path, root: Path, data: Any) -> bool:
+    return _real(origin) != root or _content(root) != data
+
+
+def _read_bundle(origin: Path, root: Path, data: Any, check: Check) -> Bundle:
+    """The bundle whose manifest is ``data``."""
+    history = _history(root, data)
+    path = snapshot_path(root, history[0]) if history else root
     manifest = _manifest(path, _content(path) if history else data)
     tables, ids = [], {}
     for name, table_id in sorted(manifest.items()):
@@ -150,10 +176,10 @@ def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tup
     """The tables in a table's file, a directory of tables or a bundle, and the bundle where it is one. Raises
     TableError."""
     where = as_path(path, "what is loaded")
-    if (where / MANIFEST).exists():
+    if os.path.exists(where / MANIFEST):
         bundle = load_bundle(where, check)
         return bundle.tables, bundle
-    if not where.is_dir():
+    if not os.path.isdir(where):
         return (load_table(where),), None
     tables = tuple(load_table(file) for file in sorted(where.glob("*.json")))
     if not tables:

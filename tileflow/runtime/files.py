@@ -25,6 +25,8 @@ def as_path(path: object, what: str) -> Path:
             got=f"{type(path).__name__} {path!r}"[:200],
             hint='name a file or a folder: "my_bundle"',
         )
+    if "\0" in str(path):
+        raise SpecError(f"{what} is named by a path, which holds no NUL", got=repr(str(path))[:200])
     return Path(path)
 
 

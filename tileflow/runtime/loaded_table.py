@@ -16,10 +16,12 @@ OnMiss = Literal["default", "compile", "reference", "error"]
 
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """One loaded table, indexed. ``as_device``: answer as that class would, on any machine."""
+    """One loaded table, indexed. ``origin``: the whole path that it was loaded from, empty for the user's folder;
+    ``as_device``: answer as that class would, on any machine."""
 
     table: Table
     bundle: Bundle | None
+    origin: str
     as_device: str | None
     strict: bool
     on_miss: OnMiss

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Collection
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,7 @@ from ..locks import Lock
 from ..target import target
 from . import observe, user_tables
 from .binaries import MODULES
-from .bundle import Bundle, Check, load_tables
+from .bundle import Check, load_tables
 from .files import as_path
 from .loaded_table import LoadedTable, OnMiss
 from .miss_record import clear_misses
@@ -54,37 +55,36 @@ def load(
 ) -> tuple[Table, ...]:
     """Register a table's file, a directory of tables or a bundle; later loads go first. Returns the tables.
 
-    A bundle takes the place of what was loaded from its folder before: after a switch to another snapshot, load the
-    folder again. ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place
-    of falling back. ``on_miss``: what serves a call that no row does (see :func:`set_on_miss`), for the kernels of
-    these tables. ``check``: whether each binary's digest is checked now, or when it is launched first. Raises
-    TableError for what cannot be trusted, SpecError for an unknown device class.
+    What is loaded takes the place of all that was loaded from this path before: after a bundle's switch to another
+    snapshot, and after a table was written again, load it again. ``as_device``: look up as that device class would, on
+    any machine. ``strict``: lookups raise in place of falling back. ``on_miss``: what serves a call that no row does
+    (see :func:`set_on_miss`), for the kernels of these tables. ``check``: whether each binary's digest is checked now,
+    or when it is launched first. Raises TableError for what cannot be trusted, SpecError for an unknown device class.
     """
     if as_device is not None:
         target(as_device)
     if on_miss is not None:
         _check_policy(on_miss)
-    tables, bundle = load_tables(path, check)
+    origin = os.path.abspath(as_path(path, "what is loaded"))  # the program may go to another folder
+    tables, bundle = load_tables(origin, check)
     for table in tables:
         check_validators(table)
+    same = {table.table_id for table in tables if bundle is None}
     with _lock:
+        now = {
+            kernel: [s for s in known if s.origin != origin and not (s.bundle is None and s.table.table_id in same)]
+            for kernel, known in _sources.items()
+        }
         for table in tables:
-            known = _sources.setdefault(table.kernel.ref, [])
-            known[:] = [s for s in known if not _follows(table, bundle, s)]
-            known.insert(0, LoadedTable(table, bundle, as_device, strict, on_miss or _policy[0]))
+            fresh = LoadedTable(table, bundle, origin, as_device, strict, on_miss or _policy[0])
+            now.setdefault(table.kernel.ref, []).insert(0, fresh)
+        _sources.update(now)  # in one step, also for a process that is forked meanwhile
     _changed()
     return tables
 
 
-def _follows(table: Table, bundle: Bundle | None, old: LoadedTable) -> bool:
-    """Whether a table takes the place of one that was loaded before: the same table, or what its folder holds now."""
-    if bundle is None or old.bundle is None:
-        return bundle is old.bundle and old.table.table_id == table.table_id
-    return bundle.origin.absolute() == old.bundle.origin.absolute()
-
-
 def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
-    """Forget a table, or all that were loaded from a bundle (its folder, or its digest), and free their machine code.
+    """Forget a table, or all that were loaded from a path (a bundle's also by its digest), and free their machine code.
 
     Returns the tables. Calls under way end with what they have. A CUDA graph that was captured with these kernels must
     be gone: its replay would run freed code. Raises TableError where nothing such is loaded.
@@ -110,10 +110,10 @@ def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
 def _is_from(source: LoadedTable, what: Path | Table) -> bool:
     if isinstance(what, Table):
         return source.table.table_id == what.table_id
-    if source.bundle is None:
-        return False
-    folders = (source.bundle.path, source.bundle.origin)
-    return str(what) == source.bundle.digest or what.absolute() in [folder.absolute() for folder in folders]
+    if os.path.abspath(what) == source.origin:
+        return True
+    bundle = source.bundle
+    return bundle is not None and (str(what) == bundle.digest or os.path.realpath(what) == str(bundle.path))
 
 
 def loaded() -> tuple[Table, ...]:
@@ -196,7 +196,7 @@ def of_user_folder(semantic_hash: str) -> list[LoadedTable]:
     if found is not None:
         return found
     tables = user_tables.tables_of(semantic_hash, folder)
-    made = [LoadedTable(table, None, None, False, _policy[0]) for table in tables if _is_accepted(table, folder)]
+    made = [LoadedTable(table, None, "", None, False, _policy[0]) for table in tables if _is_accepted(table, folder)]
     with _lock:
         return _found.setdefault((folder, semantic_hash), made)
 

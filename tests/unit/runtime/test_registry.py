@@ -35,6 +35,7 @@ from tileflow.runtime import (
     unload,
     write_bundle,
 )
+from tileflow.runtime import loaded as loaded_tables
 from tileflow.target import target
 
 binary, entry, problem, table = examples.binary, examples.entry, examples.problem, examples.table
@@ -332,3 +333,77 @@ def test_what_is_no_path_is_refused_in_words(place: Any) -> None:
         with pytest.raises(SpecError, match="is named by its path, a str or a pathlib") as refused:
             call()
         assert type(place).__name__ in str(refused.value.got) and refused.value.hint
+
+
+def _bundle(root: Path, *codes: str) -> None:
+    built = [binary(code.encode()) for code in codes]
+    rows = [entry(64 * i, 64, launches=launches_of([one])) for i, one in enumerate(built, 1)]
+    write_bundle([table(*rows)], built, root)
+
+
+def test_a_kernel_that_was_withdrawn_serves_no_more_once_its_bundle_is_loaded_again(tmp_path: Path) -> None:
+    _bundle(tmp_path / "b", "bad")
+    load(tmp_path / "b")
+    snapshots.withdraw(tmp_path / "b", KERNEL)
+    assert load(tmp_path / "b") == () == loaded_tables()
+    assert lookup(KERNEL, HASH, problem(64, 64), "nvidia-h200") is None
+
+
+def test_a_relative_path_is_the_place_that_it_was_when_it_was_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        _bundle(tmp_path / folder / "b", folder)
+        monkeypatch.chdir(tmp_path / folder)
+        load("b", check="lazy")
+    assert len(loaded_tables()) == 2
+    (tmp_path / "third").mkdir()
+    monkeypatch.chdir(tmp_path / "third")
+    hit = lookup(KERNEL, HASH, problem(64, 64), "nvidia-h200")
+    assert hit is not None
+    (launches,) = (hit.binaries() or {}).values()
+    assert [one.code for one in launches] == [b"other"]
+    with pytest.raises(TableError, match="must be loaded"):
+        unload("b")
+    assert len(unload(tmp_path / "one" / "b")) == 1 == len(loaded_tables())
+
+
+def test_a_link_is_read_where_it_led_when_it_was_loaded_and_anew_when_it_is_loaded_again(tmp_path: Path) -> None:
+    for name in ("v1", "v2"):
+        _bundle(tmp_path / name, name)
+    link = tmp_path / "current"
+    link.symlink_to("v1")
+    load(link, check="lazy")
+    link.unlink()
+    link.symlink_to("v2")
+
+    def code() -> bytes:
+        hit = lookup(KERNEL, HASH, problem(64, 64), "nvidia-h200")
+        assert hit is not None
+        (found,) = (hit.binaries() or {})[0]
+        return found.code
+
+    assert code() == b"v1"
+    load(link, check="lazy")
+    assert code() == b"v2" and len(loaded_tables()) == 1
+    assert len(unload(tmp_path / "v2" / "snapshots" / load_bundle(link).digest)) == 1
+
+
+def test_a_table_that_was_written_again_takes_its_own_place(tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    first, second = table(entry(64, 64), entry(128, 64)), table(entry(128, 64))
+    dump_table(first, file)
+    load(file)
+    dump_table(second, file, replaces=first.table_id)
+    load(file)
+    assert loaded_tables() == (second,)
+    load(tmp_path)  # another place: it goes first, and the same table is not looked at twice
+    assert loaded_tables() == (second,)
+    assert unload(tmp_path) == (second,)
+
+
+@pytest.mark.parametrize("device", [3, b"nvidia-h200", ["nvidia-h200"]])
+def test_what_is_no_device_class_is_refused_in_words(device: Any, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="a device class must be in the catalogue"):
+        load(tmp_path, as_device=device)
