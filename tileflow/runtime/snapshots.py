@@ -36,6 +36,7 @@ from .table import Fallback, Table, domain_of, table_file_name, table_text, vali
 
 _LOCK = ".lock"
 _DIGEST = re.compile("[0-9a-f]{64}")
+_LEFT = re.compile(r"\.[0-9a-f]{64}\.(new|old)")
 _log = logging.getLogger("tileflow.runtime")
 
 
@@ -289,8 +290,9 @@ def _write_snapshot(root: Path, tables: Iterable[Table], code: Mapping[str, byte
     folder = root / SNAPSHOTS / digest
     if folder.exists() and _is_whole(folder, digest):
         return digest
-    for left in folder.parent.glob(".*"):  # by a writer that died
-        shutil.rmtree(left)
+    for left in folder.parent.glob(".*.*"):  # by a writer that died
+        if _LEFT.fullmatch(left.name):  # and not what a desktop or a network's file system puts into folders
+            shutil.rmtree(left)
     fresh, damaged = folder.with_name(f".{digest}.new"), folder.with_name(f".{digest}.old")
     for part in ("tables", "binaries"):
         (fresh / part).mkdir(parents=True)
@@ -386,8 +388,7 @@ def _require_place(root: Path, is_new: bool) -> None:
         history_of(root)
     elif root.exists() and not (root.is_dir() and {p.name for p in root.iterdir()} <= known):
         raise TableError("a bundle's directory must be new, empty or a bundle", got=str(root))
-    else:
-        require_folder(root)
+    require_folder(root)
 
 
 def _sync(folder: Path) -> None:

@@ -424,9 +424,12 @@ def dump_table(table: Table, path: str | os.PathLike[str], *, replaces: str | No
 
 def dump_tables(tables: Mapping[FilePath, tuple[Table, str | None]]) -> None:
     """Write each table to its file as :func:`dump_table` does; none of them where it would refuse one. A table comes
-    with what it replaces."""
+    with what it replaces. A link stays, and the file that it leads to is written."""
     for table, _ in tables.values():
         validate(table)
+    given, tables = tables, {FilePath(os.path.realpath(path)): written for path, written in tables.items()}
+    if len(tables) < len(given):
+        raise TableError("each table must have a file of its own", got=", ".join(map(str, given))[:200])
     with ExitStack() as held:
         for path in sorted(tables):  # in one order: no two writers wait for each other
             held.enter_context(_locked(path))

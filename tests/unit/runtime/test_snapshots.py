@@ -188,6 +188,50 @@ def test_a_reader_keeps_to_what_it_began_with(tmp_path: Path, monkeypatch: pytes
     assert code_of(load_bundle(tmp_path / "b")) == b"new"
 
 
+def test_a_snapshot_that_is_pruned_while_it_is_read_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "b", b"first")
+    overtaken = [b"second", b"third"]
+    read = bundles.read_inside
+
+    def overtaking(root: Any, *names: str, most: int) -> bytes:
+        if names[0] == "binaries" and overtaken:
+            with monkeypatch.context() as patch:
+                patch.setattr(bundles, "read_inside", read)
+                write(tmp_path / "b", overtaken.pop(0), keep=1)
+        return read(root, *names, most=most)
+
+    monkeypatch.setattr(bundles, "read_inside", overtaking)
+    assert code_of(load_bundle(tmp_path / "b")) == b"third"
+    shutil.rmtree(load_bundle(tmp_path / "b").path / "binaries")
+    with pytest.raises(TableError, match="every binary"):  # nothing took its place
+        load_bundle(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", [".DS_Store", ".nfs000000000001", ".fseventsd"])
+def test_what_others_leave_among_snapshots_is_left_alone(name: str, tmp_path: Path) -> None:
+    first = write(tmp_path / "b", b"first")
+    (first.path.parent / name).write_text("not ours")
+    dead = first.path.parent / f".{first.digest}.new"
+    dead.mkdir()
+    write(tmp_path / "b", b"second", keep=1)
+    assert (first.path.parent / name).read_text() == "not ours" and not dead.exists()
+
+
+def test_a_bundle_that_may_not_be_changed_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "b", b"first")
+    write(tmp_path / "b", b"second")
+    monkeypatch.setattr("tileflow.runtime.files.os.access", lambda path, mode: False)  # root may write everywhere
+    for change in (
+        lambda: switch(tmp_path / "b"),
+        lambda: prune(tmp_path / "b", 1),
+        lambda: write(tmp_path / "b", b"3"),
+    ):
+        with pytest.raises(SpecError, match="a folder that this process may change"):
+            change()
+
+
 def test_of_writers_at_once_none_is_lost(tmp_path: Path) -> None:
     write_bundle([], [], tmp_path)
     tables = [Table.of(KernelId.of(f"kernels:k{n}", examples.HASH), ()) for n in range(6)]

@@ -36,7 +36,7 @@ from tileflow.runtime import (
     requirements_of,
     table_text,
 )
-from tileflow.runtime.table import ORIGINS
+from tileflow.runtime.table import ORIGINS, dump_tables
 from tileflow.target import CATALOGUE
 
 entry, problem, table = examples.entry, examples.problem, examples.table
@@ -349,3 +349,16 @@ def test_requirements_leave_device_and_sizes_open() -> None:
     assert only.check.symbols() == {"x.shape.1", "target.smem_per_block"}
     assert only.check.evaluate({"x.shape.1": 64, "target.smem_per_block": 16384}) == 1
     assert only.check.evaluate({"x.shape.1": 65, "target.smem_per_block": 16384}) == 0
+
+
+def test_a_link_to_a_table_stays_and_its_file_is_written(tmp_path: Path) -> None:
+    file, link = tmp_path / "shared" / "t.json", tmp_path / "t.json"
+    file.parent.mkdir()
+    first, second = table(entry(64, 64)), table(entry(128, 64))
+    dump_table(first, file)
+    link.symlink_to(file)
+    dump_table(second, link, replaces=first.table_id)
+    assert link.is_symlink() and load_table(file) == second
+    with pytest.raises(TableError, match="a file of its own"):
+        dump_tables({file: (second, second.table_id), link: (first, second.table_id)})
+    assert load_table(file) == second
