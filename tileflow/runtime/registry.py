@@ -26,7 +26,8 @@ from .miss_record import clear_misses
 from .table import Entry, Fallback, Table
 from .version_checks import check_validators
 
-RowKey = tuple[str, str | None, str, str]  # a kernel, a device class, a step of the lookup and a config
+# a kernel, a device class, a step of the lookup, and the row: its table, its problem and its config
+RowKey = tuple[str, str | None, str, str, str, str]
 
 _lock = Lock()
 _sources: dict[str, list[LoadedTable]] = {}  # by kernel, the last loaded first

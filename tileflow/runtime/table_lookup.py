@@ -147,7 +147,16 @@ def hits(kernel: str, semantic_hash: str, problem: Problem, device: str | None =
 
 def reject(hit: Hit, kernel: str, reason: str) -> None:
     """Remember that ``hit``'s row ran out of resources on its device, so that lookups pass it over."""
-    registry.note_rejection((kernel, hit.device, hit.step, hit.config.key), reason)
+    registry.note_rejection(_row_key(kernel, hit.device, hit.step, hit.table, hit.row), reason)
+
+
+def _row_key(
+    kernel: str, device: str | None, step: Step, table: Table | None, row: Entry | Fallback
+) -> registry.RowKey:
+    """What tells rows apart. One config needs more of a device for one problem than for another, whose row lies a whole
+    dimension in one piece, and machine code that was built again may need less."""
+    problem = "" if row.problem is None else row.problem.key
+    return kernel, device, step, "" if table is None else table.table_id, problem, row.config.key
 
 
 # ---- the steps ---------------------------------------------------------------------------------------------------
@@ -256,7 +265,8 @@ def _portfolio(source: LoadedTable, problem: Problem, device: str, same_arch: bo
 def _refusal(candidate: _Candidate, kernel: str, problem: Problem) -> tuple[str, str] | None:
     """(what to count, why) where a candidate must not be used."""
     row = candidate.row
-    reason = registry.rejection((kernel, candidate.device, candidate.step, row.config.key))
+    table = None if candidate.source is None else candidate.source.table
+    reason = registry.rejection(_row_key(kernel, candidate.device, candidate.step, table, row))
     if reason is not None:
         return "out_of_resources", f"{candidate.reason} ran out of resources: {reason}"
     if candidate.step == "exact" and isinstance(row, Entry) and row.origin == "measured":

@@ -403,6 +403,16 @@ def test_a_table_that_was_written_again_takes_its_own_place(tmp_path: Path) -> N
     assert unload(tmp_path) == (second,)
 
 
+def test_a_row_that_ran_out_of_resources_takes_no_other_row_of_its_config_with_it(loaded: Callable[..., Find]) -> None:
+    find = loaded(table(entry(64, 64), entry(65536, 64)))
+    large = find(65536, 64)
+    assert large is not None and large.step == "exact"
+    reject(large, KERNEL, "too much shared memory")
+    other = find(64, 64)
+    assert other is not None and (other.step, other.row.config) == ("exact", large.row.config)
+    assert (again := find(65536, 64)) is None or again.row is not large.row
+
+
 @pytest.mark.parametrize("device", [3, b"nvidia-h200", ["nvidia-h200"]])
 def test_what_is_no_device_class_is_refused_in_words(device: Any, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="a device class must be in the catalogue"):
