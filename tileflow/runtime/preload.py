@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..errors import CallError
 from .abi import Binary
 from .launch import Launcher, lazy_launcher
 from .problem import Problem
@@ -38,30 +39,45 @@ def launcher_maker(kernel: Kernel, device: Any) -> Callable[[Binary], Launcher]:
 def warmup(kernel: Kernel, problems: Iterable[Problem | Sequence[Any]], device: Any = "cuda") -> int:
     """Load the machine code that calls of ``problems`` run, so that their first calls cost a lookup and a guard.
 
-    A problem is a call's arguments (meta tensors will do) or a :class:`Problem`. For each, the binaries of the first
-    row that has some for it are loaded, and those of the bundle's default. Returns the number of binaries that are
-    loaded now. Nothing is compiled, and nothing is launched: a call that no loaded row serves is left to ``on_miss``.
-    Raises OutOfResources and LaunchError as a launch does.
+    A problem is a call's arguments, in a tuple or a list (meta tensors will do), or a :class:`Problem`. For each, the
+    binaries of the first row that has some for it are loaded, and those of the bundle's default. Returns the number of
+    binaries that are loaded now. Nothing is compiled, and nothing is launched: a call that no loaded row serves is left
+    to ``on_miss``. Raises CallError where torch reaches no such GPU, OutOfResources and LaunchError as a launch does.
     """
     import torch
 
     from .describe import device_class
 
-    place = torch.device(device)
+    live = device_class(device)
+    place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if place.index is None:
         place = torch.device(place.type, torch.accelerator.current_device_index())
-    live = device_class(place)
     loaded: set[str] = set()
     for problem in problems:
-        known = problem if isinstance(problem, Problem) else kernel.describe(*problem)
+        known = _described(kernel, problem)
+        has_row = False
         rows = servers_of_rows(
             kernel.name, kernel.semantic_hash, known, live, launcher_maker(kernel, place), (place, kernel.cache.number)
         )
         for hit, server in rows:
-            if server is None or (loaded and hit.step not in ("exact", "default")):
+            if server is None or (has_row and hit.step not in ("exact", "default")):
                 continue
+            has_row = True
             for launch in hit.row.launches:
                 for launcher in server.launchers(launch.region):
                     launcher.load()  # type: ignore[attr-defined]
                 loaded |= {v.sha256 for v in launch.variants if v.sha256 is not None}
     return len(loaded)
+
+
+def _described(kernel: Kernel, problem: Problem | Sequence[Any]) -> Problem:
+    if isinstance(problem, Problem):
+        return problem
+    if not isinstance(problem, (tuple, list)):
+        raise CallError(
+            "a problem to warm up is a call's arguments in a tuple, or a Problem",
+            got=type(problem).__name__,
+            where=kernel.name,
+            hint="runtime.warmup(kernel, [(x, weight), (other_x, weight)])",
+        )
+    return kernel.describe(*problem)

@@ -20,7 +20,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow import runtime
 from tileflow.config import Config
-from tileflow.errors import MissError, VariantError
+from tileflow.errors import CallError, MissError, VariantError
 from tileflow.expr import TRUE, Expr
 from tileflow.runtime import (
     launches_of,
@@ -389,6 +389,33 @@ def test_warming_up_loads_what_calls_will_launch(
     found = runtime.warmup(increased, [(torch.empty(64, device="meta"),), increased.describe(torch.zeros(100))])
     assert found == 2
     assert sorted(driver.loads) == [b"anything", b"fixed"] and driver.launched == []
+
+
+def test_every_problem_that_is_warmed_up_has_its_own_first_row(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tileflow.runtime.describe.device_class", lambda device: DEVICE)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    small, large = binary("small"), binary("large")
+    rows = [row(increased, (torch.zeros(64),), [small]), row(increased, (torch.zeros(4096),), [large])]
+    load(tmp_path / "b", increased, rows, [small, large])
+    near = [(torch.empty(size, device="meta"),) for size in (80, 4000)]  # neither is a row's own problem
+    assert runtime.warmup(increased, near) == 2
+    assert sorted(driver.loads) == [b"large", b"small"]
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", 0, "cpu", torch.device("cpu")])
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")
+def test_without_a_gpu_nothing_is_warmed_up(device: Any) -> None:
+    with pytest.raises(CallError, match="a device class is asked of a GPU"):
+        runtime.warmup(increased, [(torch.zeros(4),)], device)
+
+
+def test_a_problem_to_warm_up_is_a_call_s_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tileflow.runtime.describe.device_class", lambda device: DEVICE)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    with pytest.raises(CallError, match=r"arguments in a tuple, or a Problem.* got Tensor"):
+        runtime.warmup(increased, (torch.zeros(4),))
 
 
 def test_a_copy_of_a_bundle_is_another_one(driver: Driver, tmp_path: Path) -> None:
