@@ -54,6 +54,12 @@ def saved_operators(program: torch.export.ExportedProgram) -> dict[str, str]:
     Raises CallError for a kernel that another process cannot import, and for one whose arguments are more than tensors,
     numbers, strings, dtypes and tuples, lists and dictionaries of them.
     """
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise CallError(
+            "operators are saved of what torch.export.export returned",
+            got=type(program).__name__,
+            hint="pass the program itself, not its module()",
+        )
     known = defined()
     names = sorted({*_called(program.graph_module)})
     if missing := [name for name in names if name not in known]:
@@ -69,9 +75,9 @@ def load_operators(file: str | os.PathLike[str] | Mapping[str, str]) -> tuple[st
     """Register the operators that a saved program calls, and import the modules of their kernels; their names.
 
     ``file``: the program's file, one with the text of :func:`saved_operators`, or what that returned. Raises CallError
-    where a kernel is not what it was when the program was exported, or is not here.
+    where a kernel is not what it was when the program was exported, or is not here, and where there is no such file.
     """
-    text = file[FILE] if isinstance(file, Mapping) else _text_in(Path(file))
+    text = _given(file)
     try:
         found = json.loads(text)
         declarations = found["operators"]
@@ -111,6 +117,27 @@ class _Again:
         found, call = self._own.find(self._operator.template, leaves)
         is_same = found.shown == self._operator.shown
         return (call if is_same else define(self._opaque))(*leaves)
+
+
+def _given(file: object) -> str:
+    """The text of what :func:`load_operators` was given. Raises CallError where it has none."""
+    if isinstance(file, Mapping) and FILE in file:
+        return str(file[FILE])
+    if not isinstance(file, (str, os.PathLike)):
+        raise CallError(
+            "operators are loaded from a path, or from what tileflow.saved_operators returned",
+            got=f"{type(file).__name__} without {FILE}" if isinstance(file, Mapping) else type(file).__name__,
+            hint="write a program that is in memory to a file, or keep what saved_operators returned beside it",
+        )
+    try:
+        return _text_in(Path(file))
+    except (OSError, UnicodeDecodeError, zipfile.BadZipFile) as error:
+        raise CallError(
+            "a file of operators must be readable",
+            got=f"{type(error).__name__}: {error}",
+            where=str(file),
+            hint="name the program's file, or one with the text of tileflow.saved_operators",
+        ) from error
 
 
 def _text_in(path: Path) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,28 @@ def test_a_file_that_says_nothing_of_kernels(program: torch.export.ExportedProgr
     (tmp_path / "other.json").write_text('{"version": 9, "operators": []}')
     with pytest.raises(CallError, match="version 1"):
         tileflow.load_operators(tmp_path / "other.json")
+
+
+@pytest.mark.parametrize("given", [None, 3, b"model.pt2", io.BytesIO(), {}, {"other.json": "{}"}])
+def test_what_is_no_file_of_operators_is_refused_in_words(given: Any) -> None:
+    with pytest.raises(CallError, match="loaded from a path, or from what"):
+        tileflow.load_operators(given)
+
+
+def test_a_file_of_operators_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    binary, cut = tmp_path / "binary", tmp_path / "cut.pt2"
+    binary.write_bytes(b"\xff\xfe")
+    with zipfile.ZipFile(cut, "w") as archive:
+        archive.writestr(f"cut/extra/{FILE}", b"\xff\xfe")
+    for file in (tmp_path / "none.pt2", tmp_path, binary, cut):
+        with pytest.raises(CallError, match=f"(?s)must be readable.*at {file}"):
+            tileflow.load_operators(file)
+
+
+def test_operators_are_saved_of_programs_alone(program: torch.export.ExportedProgram) -> None:
+    for given in (None, program.module()):
+        with pytest.raises(CallError, match=r"what torch\.export\.export returned"):
+            tileflow.saved_operators(given)
 
 
 def test_kernels_that_no_other_process_finds() -> None:

@@ -81,6 +81,7 @@ def apply(
     for most.
     Raises CallError for a model that has no such module, and for one that it was applied to already.
     """
+    _require_module(model)
     if patched := [name for name, module in model.named_modules() if _STATE in module.__dict__]:
         part = f"its part {patched[0]}" if patched[0] else "it"
         raise CallError(
@@ -121,6 +122,7 @@ def apply(
 def unapply(model: torch.nn.Module) -> None:
     """Put back what :func:`apply` changed, but for what was replaced since. Raises CallError where there is nothing to
     put back, and where the class of a module was made out of the one that it has of ``apply``."""
+    _require_module(model)
     patch = model.__dict__.get(_STATE)
     if patch is None:
         raise CallError(
@@ -138,6 +140,16 @@ def unapply(model: torch.nn.Module) -> None:
     patch.undo()
     put_back(model)  # a shallow copy of the one that apply was called with
     delattr(model, _STATE)
+
+
+def _require_module(model: object) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise CallError(
+            "a model is a module that is loaded",
+            got=f"{type(model).__name__} {model!r}"[:100],
+            where=_WHERE,
+            hint="model = AutoModelForCausalLM.from_pretrained(...), then apply(model)",
+        )
 
 
 class _Patch:

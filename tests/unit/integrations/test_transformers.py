@@ -518,3 +518,10 @@ def test_a_training_step_is_one_graph() -> None:
     loss.backward()
     torch.testing.assert_close(loss.detach(), wanted, rtol=1e-4, atol=1e-6)
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("given", [None, "meta-llama/Llama-3", {}])
+def test_what_is_no_model_is_refused_in_words(given: Any) -> None:
+    for change in (apply, unapply):
+        with pytest.raises(CallError, match="a model is a module that is loaded"):
+            change(given)
