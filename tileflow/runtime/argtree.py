@@ -451,7 +451,9 @@ def bound_call(
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise CallError(
-            f"{name} must be called as {signature}", got=str(error), hint="arguments go by position or by these names"
+            f"{name} must be called as {signature}",
+            got=str(error).removeprefix("got "),
+            hint="arguments go by position or by these names",
         ) from None
     bound.apply_defaults()
     return bound

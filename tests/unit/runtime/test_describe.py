@@ -82,8 +82,10 @@ def test_defaults_are_part_of_a_problem_and_scalars_that_are_parameters_are_not_
 
 
 def test_calls_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(CallError, match="must be called as"):
+    with pytest.raises(CallError, match=r"must be called as.* but got missing a required argument"):
         described()
+    with pytest.raises(CallError, match=r"must be called as.* but got an unexpected keyword argument"):
+        described(torch.zeros(1), nothing=1)
     with pytest.raises(CallError, match=r"y\.key:a of type object"):
         described(torch.zeros(1), {"a": object()})
     with pytest.raises(CallError, match=r"y\.item:1 of type object"):
