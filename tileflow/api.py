@@ -32,7 +32,7 @@ from .runtime.call_cache import MISS, MOST_STATES, CallCache, Direct
 from .runtime.describe import check_memory, describe, device_class
 from .runtime.dispatch import Shapes, bind
 from .runtime.environment import INTERPRET, switch, triton_interprets
-from .runtime.handles import register
+from .runtime.handles import importable_name, register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
 from .runtime.recorded import RECORDED, arguments
@@ -133,16 +133,7 @@ class Kernel:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        try:
-            load_kernel(self.name)
-        except SpecError as error:
-            raise SpecError(
-                "a kernel is pickled by its name, by which other processes import it",
-                got=f"{error.constraint}: {error.got}",
-                where=self.name,
-                hint="define it at the top of a module, under its own name",
-            ) from error
-        return load_kernel, (self.name,)
+        return load_kernel, (importable_name(self, load_kernel),)
 
     def by_value(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """What makes the kernel again, of what arguments, in a process that cannot import it. ``inputs`` stays here."""

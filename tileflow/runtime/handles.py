@@ -1,12 +1,14 @@
-"""Names by which a graph that a compiler traced finds a kernel again, also in a process that loads the graph."""
+"""Names by which a graph that a compiler traced, or a pickle, finds a kernel again, also in a process that loads it."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 from weakref import WeakSet, WeakValueDictionary
 
-from ..errors import CallError
+from ..errors import CallError, SpecError
 from ..locks import Lock
 
 
@@ -59,3 +61,34 @@ def registered(handle: str) -> Owner:
             hint="import the module that defines it, unchanged since, or compile the function anew",
         )
     return found
+
+
+def importable_name(owner: Owner, load: Callable[[str], Owner]) -> str:
+    """The name by which other processes import ``owner``, ``module:qualname``: its own where ``load`` finds it there,
+    else that of a module which holds it, as a standalone package does. Raises SpecError where there is none: what
+    another module has under its name by now is another kernel."""
+    try:
+        found = load(owner.name)
+    except SpecError as error:
+        refused, why = error, f"{error.constraint}: {error.got}"
+    else:
+        if found is owner or found.identity == owner.identity:
+            return owner.name
+        refused, why = None, "another kernel has this name there"
+    elsewhere = _name_elsewhere(owner)
+    if elsewhere is not None:
+        return elsewhere
+    raise SpecError(
+        "a kernel is pickled by its name, by which other processes import it",
+        got=why,
+        where=owner.name,
+        hint="define it at the top of a module, under its own name",
+    ) from refused
+
+
+def _name_elsewhere(owner: Owner) -> str | None:
+    name = owner.name.partition(":")[2]
+    for module, its in list(sys.modules.items()):
+        if module != "__main__" and getattr(its, "__dict__", {}).get(name) is owner:
+            return f"{module}:{name}"
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,20 @@ def test_a_package_s_functions_are_those_at_home(tmp_path: Path) -> None:
     assert len(runtime.loaded()) == 2, "the bundle inside is loaded"
     text = next((tmp_path / "pack").glob("_kernels_*.py")).read_text()
     assert "TABLE" not in text and "reference" not in text and 'LOWEST = float("-inf")' in text
+
+
+def test_a_package_s_function_is_pickled_by_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was pickled by its name at home: where that could be imported, another process called what stands there."""
+    write_package(tmp_path / "pickled_pack", [f"{home.__name__}:acted"], copied_bundle)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    acted = importlib.import_module("pickled_pack").acted
+    at_home = pickle.dumps(home.acted)
+    monkeypatch.setattr(home, "acted", home.fallen_back)  # the module at home was edited since
+    assert pickle.loads(pickle.dumps(acted)) is acted and b"pickled_pack" in pickle.dumps(acted)
+    assert pickle.loads(at_home) is home.fallen_back
+    monkeypatch.delitem(sys.modules, "pickled_pack")
+    with pytest.raises(SpecError, match=r"pickled by its name.* another kernel has this name there"):
+        pickle.dumps(acted)
 
 
 def test_a_kernel_in_a_block_is_written_at_the_margin(tmp_path: Path) -> None:
