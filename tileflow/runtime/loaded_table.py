@@ -17,14 +17,14 @@ OnMiss = Literal["default", "compile", "reference", "error"]
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
     """One loaded table, indexed. ``origin``: the whole path that it was loaded from, empty for the user's folder;
-    ``as_device``: answer as that class would, on any machine."""
+    ``as_device``: answer as that class would, on any machine; ``on_miss``: None where the load named none."""
 
     table: Table
     bundle: Bundle | None
     origin: str
     as_device: str | None
     strict: bool
-    on_miss: OnMiss
+    on_miss: OnMiss | None
     servers: dict[Any, Any] = field(default_factory=dict)  # what serves by each row, made once
     by_key: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
     by_categories: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)

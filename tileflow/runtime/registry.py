@@ -77,7 +77,7 @@ def load(
             for kernel, known in _sources.items()
         }
         for table in tables:
-            fresh = LoadedTable(table, bundle, origin, as_device, strict, on_miss or _policy[0])
+            fresh = LoadedTable(table, bundle, origin, as_device, strict, on_miss)
             now.setdefault(table.kernel.ref, []).insert(0, fresh)
         _sources.update(now)  # in one step, also for a process that is forked meanwhile
     _changed()
@@ -124,7 +124,7 @@ def loaded() -> tuple[Table, ...]:
 
 
 def set_on_miss(policy: OnMiss) -> None:
-    """Set what serves a call that no tuned row does, where :func:`load` was not told otherwise.
+    """Set what serves a call that no tuned row does, where :func:`load` was not told otherwise, before or after it.
 
     ``default``: the bundle's own default for any shape; without one a compiler, and without that the reference.
     ``compile``: the call's own default config is compiled. ``reference``: the author's torch reference, or
@@ -136,10 +136,10 @@ def set_on_miss(policy: OnMiss) -> None:
 
 
 def on_miss(kernel: str) -> OnMiss:
-    """The policy for ``kernel``: that of the table which was loaded last, or the general one."""
+    """The policy for ``kernel``: what the last load of its tables that named one named, else the general one."""
     with _lock:
-        known = _sources.get(kernel)
-        return known[0].on_miss if known else _policy[0]
+        told = (source.on_miss for source in _sources.get(kernel, ()))
+        return next(filter(None, told), _policy[0])
 
 
 def _check_policy(policy: str) -> None:
@@ -197,7 +197,7 @@ def of_user_folder(semantic_hash: str) -> list[LoadedTable]:
     if found is not None:
         return found
     tables = user_tables.tables_of(semantic_hash, folder)
-    made = [LoadedTable(table, None, "", None, False, _policy[0]) for table in tables if _is_accepted(table, folder)]
+    made = [LoadedTable(table, None, "", None, False, None) for table in tables if _is_accepted(table, folder)]
     with _lock:
         return _found.setdefault((folder, semantic_hash), made)
 

@@ -32,12 +32,12 @@ def user_folder() -> Path | None:
     SpecError for the home of a user that there is not."""
     given = os.environ.get(VARIABLE)
     if given is not None:
-        return _expanded(given) if given else None
+        return _expanded(given).absolute() if given else None
     data = os.environ.get("XDG_DATA_HOME")
     home = os.environ.get("HOME")
     if not data and not home:
         return None
-    return Path(data or f"{home}/.local/share") / "tileflow" / "tables"
+    return Path(data or f"{home}/.local/share").absolute() / "tileflow" / "tables"
 
 
 def _expanded(given: str) -> Path:

@@ -29,7 +29,9 @@ from tileflow.runtime import (
     load_bundle,
     load_table,
     lookup,
+    on_miss,
     reject,
+    set_on_miss,
     snapshots,
     stats,
     unload,
@@ -388,6 +390,23 @@ def test_a_link_is_read_where_it_led_when_it_was_loaded_and_anew_when_it_is_load
     load(link, check="lazy")
     assert code() == b"v2" and len(loaded_tables()) == 1
     assert len(unload(tmp_path / "v2" / "snapshots" / load_bundle(link).digest)) == 1
+
+
+def test_what_misses_do_is_set_before_or_after_tables_are_loaded(tmp_path: Path) -> None:
+    """What was set after a load did nothing for its kernels."""
+    dump_table(table(entry(64, 64)), tmp_path / "a.json")
+    load(tmp_path / "a.json")
+    assert on_miss(KERNEL) == "default"
+    set_on_miss("error")
+    assert on_miss(KERNEL) == "error"
+    load(tmp_path / "a.json", on_miss="reference")
+    set_on_miss("compile")
+    assert (on_miss(KERNEL), on_miss("other:kernel")) == ("reference", "compile")
+    _bundle(tmp_path / "b", "code")
+    load(tmp_path / "b")  # and does not say
+    assert on_miss(KERNEL) == "reference"
+    unload(tmp_path / "a.json")
+    assert on_miss(KERNEL) == "compile"
 
 
 def test_a_table_that_was_written_again_takes_its_own_place(tmp_path: Path) -> None:
