@@ -13,6 +13,7 @@ import tileflow.language as tfl
 from tileflow import runtime
 from tileflow.api import load_kernel
 from tileflow.errors import CallError
+from tileflow.frontend import operations  # noqa: F401  fills METHODS
 from tileflow.frontend.meaning import may_multiply, serialise
 from tileflow.frontend.torch_registry import METHODS
 from tileflow.runtime.call_cache import CallCache
