@@ -18,6 +18,7 @@ from .engine import Engine, Request
 LOOPBACK = "127.0.0.1"
 MOST_BYTES = 1 << 20
 MOST_S = 600.0
+SILENT_S = 30.0  # of a client amid its request
 _FIELDS = {"prompt", "most_tokens", "k", "p", "seed"}
 
 
@@ -65,6 +66,13 @@ def show_engine(engine: Engine) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     engine: Engine
+    timeout = SILENT_S
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except ConnectionError:
+            self.close_connection = True  # the client has gone
 
     def do_GET(self) -> None:
         if self.path != "/metrics":
@@ -88,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _request(self) -> Request:
         length = int(self.headers.get("Content-Length", 0))
-        if length > MOST_BYTES:
+        if not 0 <= length <= MOST_BYTES:  # below 0 the body would be read until the client goes
             raise ValueError(f"a request must have at most {MOST_BYTES} bytes")
         data: Any = json.loads(self.rfile.read(length))
         if not isinstance(data, dict) or not {"prompt", "most_tokens"} <= data.keys() <= _FIELDS:

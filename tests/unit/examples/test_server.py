@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -142,6 +144,27 @@ def test_the_server_answers_and_counts(server: Server, model: Decoder) -> None:
         text = answer.read().decode()
         assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
     assert "serve_tokens_total 4\n" in text and "serve_free_pages 15\n" in text and text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("length", [b"-1", b"x", b"9999999999"])
+def test_a_length_that_is_none_is_refused_at_once(server: Server, length: bytes) -> None:
+    """The server read on until the client went."""
+    host, port = server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        client.sendall(b"POST /generate HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n{")
+        assert client.makefile("rb").readline().startswith(b"HTTP/1.0 400")
+
+
+def test_a_client_that_goes_leaves_no_traceback(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    host, port = server.address.removeprefix("http://").split(":")
+    for _ in range(3):
+        client = socket.create_connection((host, int(port)), timeout=20)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, not an end
+        client.sendall(b'POST /generate HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"prompt"')
+        client.close()
+    with urllib.request.urlopen(f"{server.address}/metrics", timeout=20) as page:
+        assert page.status == 200
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_step_that_fails_ends_its_requests_and_not_the_server(server: Server) -> None:
