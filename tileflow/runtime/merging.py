@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from enum import Enum
 
 from ..errors import TableError
 from ..lazy_dataclass import dataclass
-from .table import Entry, Fallback, Table, Validator
+from .table import DeviceInfo, Entry, Fallback, Table, Validator
 
 
 def merge(ours: Table, theirs: Table) -> Table:
@@ -25,7 +26,12 @@ def merge(ours: Table, theirs: Table) -> Table:
         )
     for name in ours.devices.keys() & theirs.devices.keys():
         if ours.devices[name] != theirs.devices[name]:
-            raise TableError("tables must agree about a device to be merged", got=name)
+            raise TableError(
+                "tables must agree about a device to be merged",
+                got=_difference(ours.devices[name], theirs.devices[name]),
+                where=f"devices.{name}",
+                hint="one of them was made on another card: load both, the better one last, or withdraw its rows",
+            )
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in (*ours.entries, *theirs.entries):
         groups.setdefault((entry.device, entry.problem.key), []).append(entry)
@@ -46,6 +52,12 @@ def merge(ours: Table, theirs: Table) -> Table:
         created_by=ours.created_by,
         parent_table_id=ours.table_id,
     )
+
+
+def _difference(one: DeviceInfo, other: DeviceInfo) -> str:
+    """The fields in which two differ, with both values."""
+    pairs = ((f.name, getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    return ", ".join(f"{name} {mine!r} and {its!r}" for name, mine, its in pairs if mine != its)
 
 
 def _all_defaults(ours: Table, theirs: Table) -> dict[str, tuple[Fallback, ...]]:

@@ -97,12 +97,12 @@ def switch(directory: str | os.PathLike[str], digest: str | None = None) -> Bund
         if digest is None:
             found = [s for s in known if not s.is_current and s.digest in history_of(root)][:1]
         else:
-            found = [s for s in known if s.digest.startswith(digest)]
+            found = [s for s in known if digest and s.digest.startswith(digest)]
         if len(found) != 1:
             raise TableError(
                 "a bundle must hold exactly one such snapshot to switch to",
                 where=str(root),
-                got=f"{len(found)} for {digest or 'the one before'}",
+                got=f"{len(found)} for {'the one before' if digest is None else repr(digest)}",
                 hint=f"it has {', '.join(s.digest[:12] for s in known)}",
             )
         (snapshot,) = found
@@ -375,6 +375,8 @@ def _writing(root: Path, keep: int | None = None, *, is_new: bool = False) -> It
 
 
 def _require_keep(keep: int | None) -> None:
+    if keep is not None and type(keep) is not int:
+        raise TableError("a bundle must keep a whole number of snapshots", got=f"keep={keep!r}", hint="keep=3, say")
     if keep is not None and keep < 1:
         raise TableError("a bundle must keep its current snapshot", got=f"keep={keep}", hint="keep=1 leaves it alone")
 

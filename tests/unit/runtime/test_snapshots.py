@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -129,11 +130,11 @@ def test_switching_to_what_is_not_there_or_damaged_changes_nothing(tmp_path: Pat
     only = write(tmp_path / "b", b"1")
     with pytest.raises(TableError, match="exactly one such snapshot"):
         switch(tmp_path / "b")
-    with pytest.raises(TableError, match=f"but got 0 for beef(.|\n)*{only.digest[:12]}"):
+    with pytest.raises(TableError, match=f"but got 0 for 'beef'(.|\n)*{only.digest[:12]}"):
         switch(tmp_path / "b", "beef")
-    second = write(tmp_path / "b", b"2")
-    with pytest.raises(TableError, match="but got 2 for"):
+    with pytest.raises(TableError, match="but got 0 for ''"):  # a script's variable that is not set
         switch(tmp_path / "b", "")
+    second = write(tmp_path / "b", b"2")
     next((only.path / "binaries").iterdir()).write_bytes(b"evil")
     with pytest.raises(TableError, match="digest that is its name"):
         switch(tmp_path / "b")
@@ -141,6 +142,13 @@ def test_switching_to_what_is_not_there_or_damaged_changes_nothing(tmp_path: Pat
     with pytest.raises(TableError, match="readable manifest"):
         switch(tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_beginning_of_several_digests_is_refused(tmp_path: Path) -> None:
+    begins = Counter(write(tmp_path / "b", bytes([number])).digest[0] for number in range(17))
+    several = next(digit for digit, number in begins.items() if number > 1)  # of 16 digits, one at least
+    with pytest.raises(TableError, match=f"but got {begins[several]} for '{several}'"):
+        switch(tmp_path / "b", several)
 
 
 def test_a_snapshot_that_was_copied_in_can_be_switched_to(tmp_path: Path) -> None:
@@ -347,6 +355,8 @@ def test_a_bad_count_of_snapshots_is_refused_before_anything_changes(tmp_path: P
     for writer in writers:
         with pytest.raises(TableError, match="keep its current snapshot"):
             writer()
+    with pytest.raises(TableError, match="a whole number of snapshots"):
+        prune(root, "1")  # type: ignore[arg-type]
     assert load_bundle(root) == first and sorted(root.rglob("*")) == before and not (tmp_path / "new").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -362,3 +363,11 @@ def test_a_link_to_a_table_stays_and_its_file_is_written(tmp_path: Path) -> None
     with pytest.raises(TableError, match="a file of its own"):
         dump_tables({file: (second, second.table_id), link: (first, second.table_id)})
     assert load_table(file) == second
+
+
+def test_tables_that_describe_a_device_in_two_ways_say_what_differs() -> None:
+    one = table(entry(64, 64))
+    device = replace(one.devices["nvidia-h200"], mem_gb=96, display_name="other")
+    said = r"(?s)mem_gb \d+ and 96.*devices\.nvidia-h200.*made on another card"
+    with pytest.raises(TableError, match=said):
+        merge(one, replace(one, devices={"nvidia-h200": device}))
