@@ -181,7 +181,9 @@ def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tup
         return bundle.tables, bundle
     if not os.path.isdir(where):
         return (load_table(where),), None
-    tables = tuple(load_table(file) for file in sorted(where.glob("*.json")))
+    # hidden ones are other programs': a desktop writes ._NAME beside each file that it copies
+    files = [file for file in sorted(where.glob("*.json")) if not file.name.startswith(".")]
+    tables = tuple(load_table(file) for file in files)
     if not tables:
         raise TableError(
             "a directory of tables must hold *.json files or a bundle",

@@ -392,6 +392,12 @@ def test_a_link_is_read_where_it_led_when_it_was_loaded_and_anew_when_it_is_load
     assert len(unload(tmp_path / "v2" / "snapshots" / load_bundle(link).digest)) == 1
 
 
+def test_hidden_files_in_a_folder_of_tables_are_not_its_tables(tmp_path: Path) -> None:
+    dump_table(table(entry(64, 64)), tmp_path / "t.json")
+    (tmp_path / "._t.json").write_bytes(b"\x00\x05\x16\x07")
+    assert len(load(tmp_path)) == 1
+
+
 def test_what_misses_do_is_set_before_or_after_tables_are_loaded(tmp_path: Path) -> None:
     """What was set after a load did nothing for its kernels."""
     dump_table(table(entry(64, 64)), tmp_path / "a.json")
