@@ -67,6 +67,7 @@ def importable_name(owner: Owner, load: Callable[[str], Owner]) -> str:
     """The name by which other processes import ``owner``, ``module:qualname``: its own where ``load`` finds it there,
     else that of a module which holds it, as a standalone package does. Raises SpecError where there is none: what
     another module has under its name by now is another kernel."""
+    refused: SpecError | None = None
     try:
         found = load(owner.name)
     except SpecError as error:
@@ -74,7 +75,7 @@ def importable_name(owner: Owner, load: Callable[[str], Owner]) -> str:
     else:
         if found is owner or found.identity == owner.identity:
             return owner.name
-        refused, why = None, "another kernel has this name there"
+        why = "another kernel has this name there"
     elsewhere = _name_elsewhere(owner)
     if elsewhere is not None:
         return elsewhere
