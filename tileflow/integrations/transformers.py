@@ -233,6 +233,9 @@ def _form_of_norm(module: torch.nn.Module) -> Norm | None:
 
 def _norm(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> torch.Tensor:
     weight: torch.Tensor = self.weight  # type: ignore[assignment]
+    if weight.shape != hidden_states.shape[-1:]:  # it broadcasts, say a weight for each head
+        found: torch.Tensor = original(self).own(self, hidden_states)
+        return found
     if form.promotes:
         hidden_states = hidden_states.to(torch.promote_types(hidden_states.dtype, weight.dtype))
     return rms_norm(hidden_states, weight, _epsilon(self), offset=form.offset)
@@ -295,7 +298,23 @@ def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torc
 def _turned(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return rope(q, k, cos, sin, head_dim=unsqueeze_dim)
+    if _turns(q, k, cos, sin, unsqueeze_dim):
+        return rope(q, k, cos, sin, head_dim=unsqueeze_dim)
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    found: tuple[torch.Tensor, torch.Tensor] = apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
+    return found
+
+
+def _turns(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int) -> bool:
+    """Whether the kernel serves what the library's function takes, which broadcasts angles of any shape: those of
+    pictures have one for each patch, and no batch."""
+    if unsqueeze_dim not in (1, 2) or not q.ndim == k.ndim == 4 or cos.shape != sin.shape or cos.ndim != 3:
+        return False
+    batch, tokens, size = q.size(0), q.size(3 - unsqueeze_dim), q.size(3)
+    is_even = size % 2 == 0 and k.size(3) == size == cos.size(2)
+    fits = k.size(0) == batch and k.size(3 - unsqueeze_dim) == tokens == cos.size(1) and cos.size(0) in (1, batch)
+    return is_even and fits and not (cos.requires_grad or sin.requires_grad)
 
 
 def _replace_rotary(patch: _Patch) -> None:

@@ -525,3 +525,53 @@ def test_what_is_no_model_is_refused_in_words(given: Any) -> None:
     for change in (apply, unapply):
         with pytest.raises(CallError, match="a model is a module that is loaded"):
             change(given)
+
+
+def test_a_model_of_pictures_turns_its_patches_as_the_library_does() -> None:
+    """Its angles have no batch, and its call was refused in the middle of the model."""
+    config = transformers.PixtralVisionConfig(
+        hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, image_size=32, patch_size=8
+    )
+    model = transformers.PixtralVisionModel(config).eval()
+    pictures, sizes = torch.randn(1, 3, 32, 32), torch.tensor([[32, 32]])
+    wanted = model(pictures, image_sizes=sizes).last_hidden_state
+    assert apply(model).replaced["rotary"] == 1
+    torch.testing.assert_close(model(pictures, image_sizes=sizes).last_hidden_state, wanted)
+
+
+@pytest.mark.parametrize(
+    ("heads", "angles", "unsqueeze_dim"),
+    [
+        ((2, 4, 3, 8), (2, 3, 8), 1),
+        ((2, 3, 4, 8), (2, 3, 8), 2),
+        ((2, 3, 4, 8), (1, 3, 8), 2),
+        ((2, 3, 4, 8), (2, 3, 8), -2),
+        ((2, 4, 3, 8), (2, 3, 8), -3),
+        ((2, 4, 3, 8), (1, 1, 8), 1),
+        ((2, 4, 3, 8), (3, 8), 0),
+        ((4, 3, 8), (3, 8), 0),
+        ((1, 4, 3, 8), (4, 3, 8), 0),
+    ],
+)
+def test_queries_are_turned_as_the_library_turns_them(
+    heads: tuple[int, ...], angles: tuple[int, ...], unsqueeze_dim: int
+) -> None:
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    q, k = torch.randn(heads), torch.randn(heads)
+    half = torch.randn(*angles[:-1], angles[-1] // 2)
+    cos = torch.cat((half, half), dim=-1)
+    args = q, k, cos, cos * 0.5
+    wanted = apply_rotary_pos_emb(*args, unsqueeze_dim=unsqueeze_dim)
+    torch.testing.assert_close(module._turned(*args, unsqueeze_dim), wanted)
+
+
+def test_a_norm_whose_weight_broadcasts_stays_the_library_s() -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    norm = LlamaRMSNorm((2, 8))
+    torch.nn.init.normal_(norm.weight)
+    whole, x = torch.nn.Sequential(norm), torch.randn(3, 2, 8)
+    wanted = whole(x)
+    assert apply(whole).replaced == {"norm": 1}
+    torch.testing.assert_close(whole(x), wanted)
