@@ -13,7 +13,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
-from .rows import as_rows, require_rows, require_shape, wider_first
+from .rows import as_rows, require_rows, require_shape, size_of_rows, wider_first
 
 EPS = 1e-5
 
@@ -208,16 +208,17 @@ class LayerNorm(torch.nn.Module):
 
     def __init__(
         self,
-        size: int,
+        size: int | tuple[int] | list[int],
         eps: float = EPS,
         *,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        width = size_of_rows("LayerNorm", size)
         self.eps = eps
-        self.weight = torch.nn.Parameter(torch.ones(size, device=device, dtype=dtype))
-        self.bias = torch.nn.Parameter(torch.zeros(size, device=device, dtype=dtype))
+        self.weight = torch.nn.Parameter(torch.ones(width, device=device, dtype=dtype))
+        self.bias = torch.nn.Parameter(torch.zeros(width, device=device, dtype=dtype))
 
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None

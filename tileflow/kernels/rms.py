@@ -12,7 +12,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
-from .rows import as_rows, require_rows, require_shape, wider_first
+from .rows import as_rows, require_rows, require_shape, size_of_rows, wider_first
 
 EPS = 1e-6
 
@@ -193,7 +193,7 @@ class RMSNorm(torch.nn.Module):
 
     def __init__(
         self,
-        size: int,
+        size: int | tuple[int] | list[int],
         eps: float = EPS,
         *,
         offset: float = 0.0,
@@ -201,8 +201,9 @@ class RMSNorm(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        width = size_of_rows("RMSNorm", size)
         self.eps, self.offset = eps, offset
-        self.weight = torch.nn.Parameter(torch.full((size,), 1.0 - offset, device=device, dtype=dtype))
+        self.weight = torch.nn.Parameter(torch.full((width,), 1.0 - offset, device=device, dtype=dtype))
 
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None

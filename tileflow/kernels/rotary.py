@@ -15,7 +15,7 @@ import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
-from .rows import require_inside, require_rows, require_shape
+from .rows import is_size, require_inside, require_rows, require_shape
 
 LAYOUTS = ("half", "interleaved")
 BASE = 10_000.0
@@ -204,6 +204,12 @@ class RotaryEmbedding(torch.nn.Module):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
+        if layout not in LAYOUTS or not is_size(size) or size % 2:
+            raise CallError(
+                "rope turns pairs of a head's elements, half or interleaved",
+                got=f"{size!r} elements, layout={layout!r}",
+                where="tileflow.kernels.RotaryEmbedding",
+            )
         self.layout = layout
         frequencies = base ** (-torch.arange(0, size, 2, device=device) / size)
         angles = torch.arange(length, device=device)[:, None] * frequencies

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
+from typing import TypeGuard
 
 import torch
 
@@ -26,6 +28,25 @@ def require_rows(function: str, **tensors: torch.Tensor) -> None:
                 got=f"{x.dtype} of {tuple(x.shape)}" if isinstance(x, torch.Tensor) else repr(x),
                 where=f"tileflow.kernels.{function}",
             )
+
+
+def is_size(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number from 0 up, numpy's among them."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+
+
+def size_of_rows(module: str, size: object) -> int:
+    """What a norm is made with as an int: a tuple or a list of one, as torch's norms take, is its item. Raises
+    CallError for anything else."""
+    (one,) = size if isinstance(size, (tuple, list)) and len(size) == 1 else (size,)
+    if not is_size(one):
+        raise CallError(
+            "a norm is over the last dimension, and made with its size",
+            got=repr(size),
+            where=f"tileflow.kernels.{module}",
+            hint=f"{module}(4096); x.flatten(-2) makes one dimension of two",
+        )
+    return int(one)
 
 
 def require_shape(function: str, name: str, x: torch.Tensor | None, shape: Sequence[int], why: str) -> None:

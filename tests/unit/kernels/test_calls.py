@@ -228,3 +228,23 @@ def test_checkpoints_make_the_saved_tensors_once(name: str, create_graph: bool) 
     out = checkpoint(FUNCTIONS[name], x, use_reentrant=False)
     (found,) = torch.autograd.grad(out.sum(), x, create_graph=create_graph)
     torch.testing.assert_close(found, wanted)
+
+
+def test_norms_are_made_as_torch_s_are() -> None:
+    x = torch.randn(2, 8)
+    for size in (8, (8,), [8], torch.Size([8])):
+        torch.testing.assert_close(ours.RMSNorm(size)(x), torch.nn.functional.rms_norm(x, (8,), eps=1e-6))
+        torch.testing.assert_close(ours.LayerNorm(size)(x), torch.nn.functional.layer_norm(x, (8,)))
+
+
+@pytest.mark.parametrize("size", ["8", (2, 4), (), -1, 8.0, True, None])
+def test_a_norm_s_size_is_that_of_a_row(size: Any) -> None:
+    for module in (ours.RMSNorm, ours.LayerNorm):
+        with pytest.raises(CallError, match=r"(?s)a norm is over the last dimension.*tileflow\.kernels\."):
+            module(size)
+
+
+@pytest.mark.parametrize(("size", "layout"), [(7, "half"), (8, "both"), ("8", "half"), (-2, "half")])
+def test_angles_are_of_pairs_of_elements(size: Any, layout: str) -> None:
+    with pytest.raises(CallError, match="rope turns pairs of a head's elements"):
+        ours.RotaryEmbedding(size, length=4, layout=layout)
