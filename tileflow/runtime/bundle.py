@@ -33,7 +33,7 @@ from ..lazy_dataclass import dataclass
 from ..target import vendor_of
 from .abi import Binary
 from .codec import parse_json
-from .files import as_path, read_inside
+from .files import as_path, read_inside, real_path
 from .table import MAX_BYTES, Entry, Fallback, Table, Variant, load_table, parse_table
 
 Check = Literal["all", "lazy"]
@@ -107,7 +107,7 @@ def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bund
     tries = 0
     while True:
         tries += 1
-        root = _real(origin)
+        root = real_path(origin)  # the rest is read there, also where links lead elsewhere by then
         data = _content(root)  # once: a switch in the middle changes nothing
         try:
             return _read_bundle(origin, root, data, check)
@@ -116,13 +116,8 @@ def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bund
                 raise
 
 
-def _real(origin: Path) -> Path:
-    """Where links lead now: the rest of the bundle is read there, also where they lead elsewhere by then."""
-    return Path(os.path.realpath(origin))
-
-
 def _has_moved_on(origin: Path, root: Path, data: Any) -> bool:
-    return _real(origin) != root or _content(root) != data
+    return real_path(origin) != root or _content(root) != data
 
 
 def _read_bundle(origin: Path, root: Path, data: Any, check: Check) -> Bundle:

@@ -25,9 +25,15 @@ def as_path(path: object, what: str) -> Path:
             got=f"{type(path).__name__} {path!r}"[:200],
             hint='name a file or a folder: "my_bundle"',
         )
-    if "\0" in str(path):
-        raise SpecError(f"{what} is named by a path, which holds no NUL", got=repr(str(path))[:200])
     return Path(path)
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Where links lead now; the path itself where it is none of a file: who reads it says so."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:  # a NUL in its name
+        return Path(path)
 
 
 def read_file(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:

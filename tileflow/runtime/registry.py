@@ -20,7 +20,7 @@ from ..target import target
 from . import observe, user_tables
 from .binaries import MODULES
 from .bundle import Check, load_tables
-from .files import as_path
+from .files import as_path, real_path
 from .loaded_table import LoadedTable, OnMiss
 from .miss_record import clear_misses
 from .table import Entry, Fallback, Table
@@ -114,7 +114,7 @@ def _is_from(source: LoadedTable, what: Path | Table) -> bool:
     if os.path.abspath(what) == source.origin:
         return True
     bundle = source.bundle
-    return bundle is not None and (str(what) == bundle.digest or os.path.realpath(what) == str(bundle.path))
+    return bundle is not None and (str(what) == bundle.digest or real_path(what) == bundle.path)
 
 
 def loaded() -> tuple[Table, ...]:

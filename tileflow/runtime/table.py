@@ -26,7 +26,7 @@ from ..lazy_dataclass import dataclass
 from ..target import DeviceProperties, Target, described, find
 from .abi import Binary, LaunchAbi, Resources
 from .codec import Items, Text, decode, encode, parse_json
-from .files import as_path, read_file
+from .files import as_path, read_file, real_path
 from .limits import Region, check_grid, check_symbols
 from .problem import Problem, TensorSpec
 
@@ -427,7 +427,7 @@ def dump_tables(tables: Mapping[FilePath, tuple[Table, str | None]]) -> None:
     with what it replaces. A link stays, and the file that it leads to is written."""
     for table, _ in tables.values():
         validate(table)
-    given, tables = tables, {FilePath(os.path.realpath(path)): written for path, written in tables.items()}
+    given, tables = tables, {real_path(path): written for path, written in tables.items()}
     if len(tables) < len(given):
         raise TableError("each table must have a file of its own", got=", ".join(map(str, given))[:200])
     with ExitStack() as held:
