@@ -7,6 +7,7 @@ import torch
 from tile_testing.kernels import path_of
 from tile_testing.runs.interpreted import load_module
 
+from tileflow.ir.attributes import LoopAttrs
 from tileflow.ir.graph import KernelIR, walk
 from tileflow.ir.kinds import OpKind
 from tileflow.target import target
@@ -30,8 +31,8 @@ def region(name: str) -> KernelIR:
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_turn_reduces_what_is_only_carried(name: str) -> None:
-    """On the code before, each turn of each of these loops did."""
-    loops = [op for op in region(name).walk() if op.kind is OpKind.FOR]
+    """On the code before, each turn of each of these loops did. A loop over rows has such loops inside."""
+    loops = [op for op in region(name).walk() if op.kind is OpKind.FOR and LoopAttrs.of(op).tile != "r"]
     reduced = [op for loop in loops for op in walk(loop.regions[0]) if op.kind is OpKind.REDUCE]
     assert bool(reduced) == (name in ("read_between", "short_integers"))
 

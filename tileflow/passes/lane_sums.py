@@ -3,15 +3,20 @@
 ``total += x[t].sum()`` in a loop over ``t`` has the warps of a program meet in each turn. Lanes that each hold a part
 of the sum need not, as in the loops that the compiler makes (:mod:`folds`), for one more tile in registers. A loop with
 products stays as it is: its registers are the matrix units'.
+
+A loop without turns leaves what it carries as it is. So do its neutral lanes, unless something is made of their
+reduction: the largest of no bytes, 0, is more than -1, and a sum of nothing over a count of 0 is NaN. Then a loop that
+may have no turn keeps what was carried by a choice behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isfinite
 
-from ..expr import is_knob
-from ..ir.attributes import AxisAttrs, LoopAttrs, PointwiseAttrs, ReduceAttrs, WhereMaskAttrs
+from ..expr import Expr, is_knob
+from ..ir.attributes import AxisAttrs, LoopAttrs, PointwiseAttrs, ReduceAttrs, SizeAttrs, WhereMaskAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, Tile, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
@@ -154,6 +159,25 @@ def _is_as_exact(chain: list[Op], carried: str) -> bool:
     return fn in ("max", "min") and all(is_float(t) or itemsize(t) >= itemsize(dtype) for t in later)
 
 
+def _is_neutral(term: _Term) -> bool:
+    """Whether what a term makes of neutral lanes leaves what it is put to unchanged."""
+    *chain, put = term.ops
+    dtypes = {op.output.type.dtype for op in chain} | {PointwiseAttrs.of(put).operand}
+    if term.fn == "sum":
+        return all(map(_keeps_zero, chain))
+    # an infinity is one in every float that has infinities; the last of the integers of a width is none of wider ones
+    wide_floats = all(is_float(t) and itemsize(t) > 1 for t in dtypes)
+    return wide_floats or dtypes == {term.reduction.values[0].type.dtype}
+
+
+def _keeps_zero(op: Op) -> bool:
+    """Whether an op makes a zero of a zero: a product with an infinity and a quotient by zero are NaN."""
+    if op.kind is not OpKind.POINTWISE or not is_float(PointwiseAttrs.of(op).operand):
+        return True
+    numbers = [float(n) for n in op.inputs if not isinstance(n, Value)]
+    return len(numbers) == 1 and isfinite(numbers[0]) and (numbers[0] != 0 or function_of(op) == "mul")
+
+
 class _Carrier:
     """Loops rewritten one by one. ``counts``: how often each value is read. ``names``: what values are called."""
 
@@ -204,6 +228,26 @@ class _Rewritten:
             self._end(ops, outputs.get(place, entries[place]), found, self._loop.outputs[place])
         return ops
 
+    def _may_be_empty(self) -> bool:
+        """Whether the loop may have no turn."""
+        begin, end = self._tile.begin, self._tile.end
+        if isinstance(begin, Value) or isinstance(end, Value):
+            return True
+        length = (end - begin).constant
+        return length is None or length <= 0
+
+    def _has_turns(self, at: Ops) -> Value:
+        """Whether the loop has a turn, as a value of the kernel."""
+        given = (self._tile.begin, self._tile.end)
+        is_long = any(isinstance(bound, Value) and bound.type.dtype == "int64" for bound in given)
+        dtype = "int64" if is_long else self._tile.index_dtype
+        return at.test("lt", *(self._bound(at, bound, dtype) for bound in given))
+
+    def _bound(self, at: Ops, bound: Expr | Value, dtype: str) -> Value:
+        if isinstance(bound, Value):
+            return bound if bound.type.dtype == dtype else at.emit(OpKind.CAST, (bound,), TileType(dtype))
+        return at.emit(OpKind.SIZE, (), TileType(dtype), SizeAttrs(bound))
+
     def _ends(self, place: int) -> bool:
         """Whether what is carried is whole behind the loop only."""
         return any(t.place == place for t in self._terms)
@@ -252,16 +296,22 @@ class _Rewritten:
 
     def _end(self, ops: list[Op], value: Operand, terms: list[tuple[_Term, Value]], output: Value) -> None:
         """What was carried, with the lanes' reductions put to it one by one."""
+        is_kept = self._may_be_empty() and not all(_is_neutral(term) for term, _ in terms)
+        before = value
         for number, (term, total) in enumerate(terms, 1):
             at = Ops(self._fresh, ops, term.reduction)
             if self._counted(term) is not None:
                 total = at.emit(OpKind.CAST, (total,), replace(total.type, dtype="int64"))
             renamed: dict[Value, Operand] = {term.reduction.values[0]: total, term.rest: value}
             for op in term.ops:
-                is_last = op is term.put and number == len(terms)
+                is_last = op is term.put and number == len(terms) and not is_kept
                 again = output if is_last else self._other(op.output)
                 ops.append(op.with_(inputs=tuple(rename(v, renamed) for v in op.inputs), outputs=(again,)))
                 renamed[op.output] = value = again
+        if is_kept:
+            at = Ops(self._fresh, ops, terms[-1][0].put)
+            at.compute("where", self._has_turns(at), value, before, like=output)
+            ops[-1] = ops[-1].with_(outputs=(output,))
 
     def _other(self, value: Value) -> Value:
         """A value in the place of one that a turn had; one op reads it."""

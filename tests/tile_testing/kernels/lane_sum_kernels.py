@@ -150,3 +150,69 @@ def rows_of_lengths(x, lengths):
             total = total + x[r, t].sum(1)
         out[r] = total
     return out
+
+
+OFFSETS = torch.tensor([0, 4, 4, 20])
+SHORT = torch.randint(0, 200, (6, 20), generator=torch.Generator().manual_seed(2), dtype=torch.uint8)
+MINUS_ONE = torch.full((6,), -1, dtype=torch.int32)
+
+
+@CASES.case(X[0, :20], OFFSETS, wanted=lambda x, _: torch.stack([x[:4].mean(), x.new_zeros(()), x[4:].mean()]), t=8)
+@tileflow.kernel
+def means_of_segments(x, offsets):
+    """A segment without elements: its sum over its length would be NaN."""
+    out = torch.empty(offsets.size(0) - 1, device=x.device)
+    for i in tfl.grid(offsets.size(0) - 1):
+        total, length = 0.0, offsets[i + 1] - offsets[i]
+        for t in tfl.tile(offsets[i], offsets[i + 1]):
+            total += x[t].sum() / length
+        out[i] = total
+    return out
+
+
+@CASES.case(
+    SHORT,
+    OFFSETS,
+    wanted=lambda x, _: torch.stack([x[:, :4].amax(1).int(), MINUS_ONE, x[:, 4:].amax(1).int()]),
+    r=4,
+    t=8,
+)
+@tileflow.kernel
+def extrema_of_segments(x, offsets):
+    """A segment without elements: the least byte is more than what the extremum begins with."""
+    out = torch.empty(offsets.size(0) - 1, x.size(0), dtype=torch.int32, device=x.device)
+    for i in tfl.grid(offsets.size(0) - 1):
+        for r in tfl.tile(x.size(0)):
+            most = tfl.full([r], -1, dtype=torch.int32)
+            for t in tfl.tile(offsets[i], offsets[i + 1]):
+                most = torch.maximum(most, x[r, t].amax(1).int())
+            out[i, r] = most
+    return out
+
+
+@CASES.case(BITS, OFFSETS, wanted=lambda *_: torch.tensor([[0], [6], [0]], dtype=torch.int32).expand(3, 5), r=2, t=8)
+@tileflow.kernel
+def bits_of_segments(x, offsets):
+    """A segment without elements: that all are so is 1, which is not all bits."""
+    out = torch.empty(offsets.size(0) - 1, x.size(0), dtype=torch.int32, device=x.device)
+    for i in tfl.grid(offsets.size(0) - 1):
+        for r in tfl.tile(x.size(0)):
+            bits = tfl.full([r], 6, dtype=torch.int32)
+            for t in tfl.tile(offsets[i], offsets[i + 1]):
+                bits = bits & (x[r, t] > -9).all(1).int()
+            out[i, r] = bits
+    return out
+
+
+@CASES.case(X, 300, torch.zeros(1), wanted=lambda x, *_: torch.stack([0 * x[:, 0], 0 * x[:, 0] - 1e30]), r=2, t=64)
+@tileflow.kernel
+def no_turn_of_a_size(x, begin, divisor):
+    """The loop's bounds are numbers of the call."""
+    out = torch.empty(2, x.size(0), device=x.device)
+    for r in tfl.tile(x.size(0)):
+        total, most, by = tfl.zeros([r]), tfl.full([r], -1e30), divisor[0]
+        for t in tfl.tile(begin, x.size(1)):
+            total += x[r, t].sum(1) / by
+            most = torch.maximum(most, x[r, t].to(torch.int32).amax(1))
+        out[0, r], out[1, r] = total, most
+    return out
