@@ -77,6 +77,19 @@ def cat_of_three(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(rand(13, 5), wanted=lambda x: torch.cat([torch.cat([x, -x, x], 1) + 1, torch.hstack([x, x])], 1), tile=4)
+@tileflow.kernel
+def cat_of_odd_sizes(x: torch.Tensor) -> torch.Tensor:
+    """Parts whose registers are padded, of a size that each launch brings along in dynamic mode."""
+    n = x.size(1)
+    out = torch.empty(x.size(0), 5 * n, dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        out[tile, : 3 * n] = torch.cat([row, -row, row], dim=1) + 1
+        out[tile, 3 * n :] = torch.hstack([row, row])
+    return out
+
+
 @case(rand(3, 13), rand(3, 13, seed=2), wanted=lambda x, y: torch.exp(torch.cat([x, y], 1)).sum(1) * 1.0, tile_n=4)
 @tileflow.kernel
 def cat_of_tiles(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -68,7 +68,7 @@ def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
     values = [value_of(t, x) for x in _sequence(t, tensors)]
     axis = axis_of(t, dim, len(values[0].dims))
     sizes = [known(t, v.dims[axis].extent) if len(v.dims) == len(values[0].dims) else None for v in values]
-    if len(set(sizes)) == 1 and (len(values) == 1 or _is_joined(values[0].dims[axis], len(values))):
+    if len(set(sizes)) == 1 and (len(values) == 1 or _is_joined(t, values[0].dims[axis], len(values))):
         return _cat_alike(t, values, axis)
     if any(s is None or s.constant is None or v.dims[axis].tile for s, v in zip(sizes, values, strict=True)):
         raise ShapeError(
@@ -115,9 +115,9 @@ def _with_dimensions(t: Tracer, tensors: Any) -> list[TileValue]:
     return [x if x.ndim else unsqueeze(t, x, 0) for x in tiles]
 
 
-def _is_joined(d: Dim, count: int) -> bool:
+def _is_joined(t: Tracer, d: Dim, count: int) -> bool:
     """Whether registers are joined: no lanes are padded, or none between two parts."""
-    size = d.extent.constant
+    size = known(t, d.extent).constant
     return size is None or (fills_registers(size) and (d.tile is None or fills_registers(count)))
 
 
