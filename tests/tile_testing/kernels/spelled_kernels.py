@@ -99,6 +99,27 @@ def searches_of_equal_elements(n: torch.Tensor) -> torch.Tensor:
     return out
 
 
+NAN_LAST = torch.tensor([-2.0, -1.0, 0.0, 0.5, 3.0, 4.0, float("inf"), float("nan")])
+ODD_ONES = torch.tensor([[float("nan"), float("inf"), float("-inf"), 0.0, 0.5, 9.0, -0.0]]).repeat(5, 1)
+
+
+def _among_nan(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    few = v[[0, 1, 2, 3, 4, 7]]  # what is beyond all of these comes behind NaN
+    return torch.searchsorted(v, x) + 100 * torch.bucketize(x, v, right=True) + 10_000 * torch.searchsorted(few, x)
+
+
+@case(ODD_ONES, NAN_LAST, wanted=_among_nan, tile=4)
+@tileflow.kernel
+def searches_among_nan(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=torch.int64, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        row, r = v[:], x[tile, :]
+        few = torch.cat([row[:5], row[7:]])
+        both = torch.searchsorted(row, r) + 100 * torch.bucketize(r, row, right=True)
+        out[tile, :] = both + 10_000 * torch.searchsorted(few, r)
+    return out
+
+
 @case(X, wanted=lambda x: torch.searchsorted(x.sort(1)[0], x.flip(1)), tile=4)
 @tileflow.kernel
 def searches_of_each_row_in_its_own(x: torch.Tensor) -> torch.Tensor:

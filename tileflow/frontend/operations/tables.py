@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ShapeError, TraceError
+from ...ir.types import is_float
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TensorRef, TileValue
@@ -54,10 +55,13 @@ def searchsorted(
             hint="a row for all: table[:]",
         )
     element, row = _pairs(t, input, table)
-    # what is not so counts too: torch sorts NaN to the end
     after = t.pointwise("gt" if right or side == "right" else "ge", row, element)
-    before = t.cast(t.pointwise("logical_not", after), "int32")
-    return t.cast(reduce(t, "sum", before, -1, False, "int32"), "int32" if out_int32 else "int64")
+    before = t.pointwise("logical_not", after)
+    if is_float(table.value.type.dtype):
+        # torch sorts NaN to the end, where an element comes that nothing is after; no other element is beyond them
+        is_last = t.pointwise("logical_not", reduce(t, "any", after, -1, True))
+        before = t.pointwise("logical_and", before, t.pointwise("logical_or", t.pointwise("eq", row, row), is_last))
+    return t.cast(reduce(t, "sum", t.cast(before, "int32"), -1, False, "int32"), "int32" if out_int32 else "int64")
 
 
 @register_torch("bucketize")
