@@ -30,7 +30,7 @@ from .alignment import opposite
 from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
-from .eager_indexing import DeviceInt, IndexedElements, TileLike, is_size, is_traced, lanes_by
+from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
@@ -276,8 +276,8 @@ def counting(start: Any, stop: Any, step: Any, dtype: torch.dtype | None) -> tor
         dtype = torch.float32 if any(isinstance(x, float) for x in (start, stop, step)) else torch.int32
     here = current("arange")
     made = torch.arange(_number(start), _number(stop), _number(step), dtype=dtype, device=here.device)
-    tiles = (tile for loop in here.loops for tile in loop if tile.begin is start and tile.end is stop)
-    lanes = next((tile.lanes for tile in tiles), None) if isinstance(step, int) and step == 1 else None
+    between = tile_between(start, stop) if isinstance(step, int) and step == 1 else None
+    lanes = between[0].lanes if between is not None and not between[1] else None
     if lanes is None and not isinstance(stop, EagerTile):
         length = stop if isinstance(start, int) and start == 0 else stop - start
         lanes = lanes_by(length if isinstance(step, int) and step == 1 else -(-length // step))
@@ -427,7 +427,7 @@ def jagged_tiles(lengths: torch.Tensor, block_size: int | None) -> Iterator[Eage
             hint="load one length for each lane: lengths[tile]",
         )
     for (tile,) in tiles([0], [DeviceInt(lengths.max())], [block_size]):
-        jagged = replace(tile, lanes=Lanes(tile.begin, parent, lengths))
+        jagged = _with_ends(replace(tile, lanes=Lanes(tile.begin, parent, lengths)))
         current("jagged_tile").loops[-1] = (jagged,)
         yield jagged
 
@@ -437,7 +437,15 @@ def _tile(first: int, limit: int, block: int, number: int, count: int, device: t
     length, begin = limit - first, first + number * block
     end = DeviceInt.of_loop(min(begin + block, limit), length)
     places = DeviceInt.of_loop(begin, length), end, DeviceInt(block), DeviceInt.of_loop(number, length)
-    return EagerTile(*places, DeviceInt(count), device, limit, Lanes(begin))
+    return _with_ends(EagerTile(*places, DeviceInt(count), device, limit, Lanes(begin)))
+
+
+def _with_ends(tile: EagerTile) -> EagerTile:
+    """A tile of a loop whose begin and end know it."""
+    for place, is_last in ((tile.begin, False), (tile.end, True)):
+        assert isinstance(place, DeviceInt)
+        place.end_of = TileEnd(tile, is_last, 0)
+    return tile
 
 
 def _product(axes: list[list[EagerTile]]) -> Iterator[tuple[EagerTile, ...]]:

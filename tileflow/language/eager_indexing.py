@@ -8,7 +8,7 @@ and by ints that are computed from them. Slices between plain ints are clipped, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -54,11 +54,20 @@ def _as_tensor(value: Any) -> Any:
     return torch.tensor(bool(value)) if isinstance(value, DeviceBool) else value
 
 
+class TileEnd(NamedTuple):
+    """Where a tile begins, or ends (``is_last``), and how far behind that."""
+
+    tile: TileLike
+    is_last: bool
+    shift: int
+
+
 class DeviceInt(int):
     """An int that a kernel computes, or a block size: slices that it bounds are as long as they say."""
 
     lanes: Lanes | None = None  # of dimensions of this length, once there are any
     is_lone: bool = False  # whether it comes of tiles of loops over one element alone, and so broadcasts to nothing
+    end_of: TileEnd | None = None  # of what a tile begins or ends at, which a slice between the two is
 
     @classmethod
     def of_loop(cls, value: int, length: int) -> DeviceInt:
@@ -66,6 +75,9 @@ class DeviceInt(int):
         found = cls(value)
         found.is_lone = length == 1
         return found
+
+
+_SHIFTS = ("__add__", "__radd__", "__sub__")
 
 
 def _operator(name: str) -> Any:
@@ -77,6 +89,8 @@ def _operator(name: str) -> Any:
             return value
         found = DeviceInt(value)
         found.is_lone = self.is_lone and all(o.is_lone for o in others if isinstance(o, DeviceInt))
+        if self.end_of is not None and name in _SHIFTS:
+            found.end_of = self.end_of._replace(shift=self.end_of.shift + value - self)
         return found
 
     return apply
@@ -122,6 +136,14 @@ def lanes_by(size: Any) -> Lanes | None:
     return size.lanes
 
 
+def tile_between(start: Any, stop: Any) -> tuple[TileLike, int] | None:
+    """The tile that ``tile.begin + shift`` to ``tile.end + shift`` is, and the shift; None where no tile is it."""
+    first, last = (bound.end_of if isinstance(bound, DeviceInt) else None for bound in (start, stop))
+    if first is None or last is None or first.tile is not last.tile or first.shift != last.shift:
+        return None
+    return (first.tile, first.shift) if last.is_last and not first.is_last else None
+
+
 class TileLike:
     """What an index takes as a tile: its lanes ``begin`` to ``end``, which ``block_size`` would be at most."""
 
@@ -131,6 +153,10 @@ class TileLike:
     block_size: int
     limit: int
     lanes: Lanes
+
+    def __add__(self, offset: int) -> TileLike:
+        """The same tile, shifted."""
+        raise NotImplementedError
 
 
 @dataclass(slots=True)
@@ -320,6 +346,10 @@ class IndexedElements:
     def _slice(self, item: slice, size: int) -> _Along:
         if item.step is not None and item.step < 1:
             raise TraceError("a slice in device code has a step of 1 or more", got=item.step)
+        between = tile_between(item.start, item.stop) if item.step in (None, 1) else None
+        if between is not None:
+            tile, shift = between
+            return self._item(tile + shift if shift else tile, size)
         if item.step in (None, 1) and any(
             isinstance(end, (DeviceInt, torch.Tensor)) for end in (item.start, item.stop)
         ):

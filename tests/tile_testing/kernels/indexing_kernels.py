@@ -359,6 +359,34 @@ def jagged_extrema(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 @case(rand(5, 9), torch.tensor([3, 0, 9, 5, 1]), tile_b=2, tile_j=4,
+      wanted=lambda x, n: torch.where(torch.arange(9) < n[:, None], x, 0).sum(1)
+      + torch.where(torch.arange(1, 9) <= n[:, None], x[:, 1:], 0).sum(1))  # fmt: skip
+@tileflow.kernel
+def jagged_slices(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """A slice from where a jagged tile begins to where it ends is that tile, shifted too."""
+    out = torch.empty(x.size(0), device=x.device)
+    for tile_b in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile_b])
+        for tile_j in tfl.jagged_tile(lengths[tile_b]):
+            total += x[tile_b, tile_j.begin : tile_j.end].sum(1)
+            total += x[tile_b, tile_j.begin + 1 : tile_j.end + 1].sum(1)
+        out[tile_b] = total
+    return out
+
+
+@case(rand(8, 8), rand(8), tile_m=4, tile_n=4, wanted=lambda x, y: x + x.roll(1, 0) * (torch.arange(8) > 0)[:, None]
+      + y[:, None])  # fmt: skip
+@tileflow.kernel
+def slices_between_the_ends_of_tiles(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """They are the tiles, so that a number for each row goes to the rows."""
+    out = torch.empty_like(x)
+    for tile_m, tile_n in tfl.tile(x.shape):
+        before = x[tile_m.begin - 1 : tile_m.end - 1, tile_n]
+        out[tile_m, tile_n] = x[tile_m.begin : tile_m.end, tile_n.begin : tile_n.end] + before + y[tile_m]
+    return out
+
+
+@case(rand(5, 9), torch.tensor([3, 0, 9, 5, 1]), tile_b=2, tile_j=4,
       wanted=lambda x, n: torch.where(torch.arange(9) < n[:, None], x * 2, -1.0))  # fmt: skip
 @tileflow.kernel
 def jagged_store(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
