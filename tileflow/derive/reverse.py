@@ -64,6 +64,9 @@ class RegionReverse:
         self.peaks = peaks(self.ir)
         stopped = {value for value, call in calls.items() if call.stops}
         self.active = active(self.ir, wanted, self.peaks.constant | stopped)
+        # a peak of the same text through which gradients flow has a name of its own: softmax(x) * amax(x)
+        own = self.peaks.constant | self.peaks.rescaled.keys()
+        speller.apart = {**dict.fromkeys(own, "peak"), **speller.apart}
         self.values: dict[str, Value] = {}
         self.unavailable: dict[str, Op] = {}  # names that stand for what a loop carries, and the loops
         self.scopes: list[Scope] = []

@@ -220,6 +220,8 @@ def _pointwise(op: Op, given: list[Move]) -> Move:
         return _sum(fn, op, given)
     if fn in ("mul", "div"):
         return _product(fn, op, given)
+    if len(given) != 1:  # a power, a remainder, what masks have in common: no rule says how these move
+        raise _Unknown
     (move,) = given
     rules = {
         "exp": Move(times=move.plus),

@@ -110,6 +110,29 @@ def statistics(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return lse, logs, variance, length
 
 
+@example(lambda x: (x.softmax(1) * x.amax(1, keepdim=True), x.logsumexp(1) + x.amax(1).sin()), (4, 6))
+def peaks_that_are_read_too(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A peak that is subtracted for range alone, and the same one with a gradient of its own."""
+    out, lse = torch.empty_like(x), x.new_empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        out[tile, :] = torch.softmax(row, 1) * row.amax(1, keepdim=True)
+        lse[tile] = torch.logsumexp(row, 1) + torch.sin(row.amax(1))
+    return out, lse
+
+
+@example(lambda x: (x.exp() ** x.amax(1, keepdim=True), x.fmod(1.5 + x.amax(1, keepdim=True).abs())), (4, 6))
+def functions_of_a_peak(x: Tensor) -> tuple[Tensor, Tensor]:
+    """No rule says how a power or a remainder moves when a peak does."""
+    powers, rests = torch.empty_like(x), torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        peak = row.amax(1, keepdim=True)
+        powers[tile, :] = torch.exp(row) ** peak
+        rests[tile, :] = torch.fmod(row, 1.5 + peak.abs())
+    return powers, rests
+
+
 @example(lambda x: x.masked_fill(torch.ones(5, 5).triu(1).bool(), float("-inf")).softmax(1), (5, 5))
 def causal_softmax(x: Tensor) -> Tensor:
     out = torch.empty_like(x)
