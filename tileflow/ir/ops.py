@@ -50,7 +50,8 @@ POINTWISE: dict[str, Pointwise] = {
     "remainder_by_power": Pointwise("_remainder_by_power({0}, {1})", torch.remainder, flops=5),
     "fmod": Pointwise("_fmod({0}, {1})", torch.fmod, integer="{0} % {1}", flops=8),
     "pow": Pointwise("_power({0}, {1})", torch.pow, flops=14, float_only=True),
-    "neg": Pointwise("-{0}", torch.neg),
+    # Triton subtracts from 0, which makes 0.0 of 0.0
+    "neg": Pointwise("{0} * -1.0", torch.neg, integer="-{0}"),
     "abs": Pointwise("tl.abs({0})", torch.abs),
     "reciprocal": Pointwise("1.0 / {0}", torch.reciprocal, flops=4, float_only=True),
     "minimum": Pointwise("tl.minimum({0}, {1}" + _NAN, torch.minimum, integer="tl.minimum({0}, {1})"),

@@ -41,7 +41,7 @@ def rope_bwd_0(
     c = v0.to(tl.float32)
     v1 = tl.load(sin_ptr + tile_s_idx[:, None] * 64 + tl.arange(0, 64)[None, :])
     v2 = v1.to(tl.float32)
-    s_ = -v2
+    s_ = v2 * -1.0
     # for tile_h in tfl.tile(x.size(1)):
     for tile_h_begin in tl.range(0, 4, BLOCK_TILE_H, num_stages=3):
         tile_h_idx = tile_h_begin + tl.arange(0, BLOCK_TILE_H)

@@ -69,6 +69,23 @@ def names_deleted_in_branches(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return out
 
 
+# ---- signs, bits and conditions -----------------------------------------------------------------
+
+SIGNS = torch.tensor([[0.0, -0.0, 2.0, -2.0, float("inf")]]).repeat(5, 1)
+
+
+@case(SIGNS, wanted=lambda x: torch.stack([torch.signbit(-x) * 1.0, 1 / -x, torch.atan2(-x, x - 1)], 1), tile=4)
+@tileflow.kernel
+def signs_of_negative_zeros(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), 3, x.size(1), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        r = x[tile, :]
+        out[tile, 0, :] = torch.signbit(-r) * 1.0
+        out[tile, 1, :] = 1 / -r
+        out[tile, 2, :] = torch.atan2(torch.neg(r), r - 1)
+    return out
+
+
 # ---- tables that are searched -------------------------------------------------------------------
 
 
