@@ -86,6 +86,16 @@ def signs_of_negative_zeros(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(X, wanted=lambda x: (x > 0).view(torch.uint8) + 2 * (x > 1).view(torch.int8).view(torch.bool), tile=4)
+@tileflow.kernel
+def bools_as_bytes(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=torch.int64, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        positive, more = x[tile, :] > 0, x[tile, :] > 1
+        out[tile, :] = positive.view(torch.uint8) + 2 * more.view(torch.int8).view(torch.bool)
+    return out
+
+
 # ---- tables that are searched -------------------------------------------------------------------
 
 

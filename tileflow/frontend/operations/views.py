@@ -9,7 +9,7 @@ import torch
 from ...errors import ShapeError, TraceError
 from ...ir.attributes import AxisAttrs, PermuteAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import ONE, Dim, TileType, itemsize
+from ...ir.types import ONE, Dim, TileType, Value, itemsize
 from ..promotion import dtype_name
 from ..torch_registry import register_torch
 from ..trace import Tracer
@@ -142,6 +142,17 @@ def broadcast_tensors(t: Tracer, *tiles: Any) -> tuple[TileValue, ...]:
     return tuple(t.expand(t.wrap(v), dims) for v in values)
 
 
+def _as_bits(t: Tracer, value: Value, dtype: str) -> TileValue:
+    """The same bits as another dtype of the same width. Of a bool registers hold one bit, memory a byte."""
+    if value.type.dtype == dtype:
+        return t.wrap(value)
+    if value.type.dtype == "bool":
+        value = t.cast(t.wrap(value), "uint8").value
+    if dtype == "bool":
+        return t.pointwise("ne", _as_bits(t, value, "uint8"), 0)
+    return t.wrap(value) if value.type.dtype == dtype else t.emit(OpKind.BITCAST, (value,), TileType(dtype, value.dims))
+
+
 @register_torch("view")
 def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> TileValue:
     """Other dimensions, or another dtype of the same width."""
@@ -155,7 +166,7 @@ def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> Ti
                 got=f"{value.type.dtype} as {dtype_name(sizes[0])}",
                 hint="convert by .to(dtype)",
             )
-        return t.emit(OpKind.BITCAST, (value,), TileType(dtype_name(sizes[0]), value.dims))
+        return _as_bits(t, value, dtype_name(sizes[0]))
     return reshape(t, x, *sizes)
 
 
