@@ -241,6 +241,7 @@ def interpreting() -> bool:
 def mend_interpreter() -> None:  # noqa: C901
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
     give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types;
+    make masks of comparisons of scalars;
     let it reduce and scan whole slices at a time, where a function of the kernel's own combines them; and have it parse
     a source while no other thread parses.
     """
@@ -330,9 +331,22 @@ def mend_interpreter() -> None:  # noqa: C901
     builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
     builder.create_atomic_rmw = atomic_rmw
     interpreter._patch_lang_tensor = patch_tensor
+    _make_masks(interpreter, tl.int1)
     _parse_alone(interpreter.FunctionRewriter)
-    interpreter.ReduceOps.generic_reduce = reduce_slices
-    interpreter.ScanOps.generic_scan = scan_slices
+    interpreter.ReduceOps.generic_reduce, interpreter.ScanOps.generic_scan = reduce_slices, scan_slices
+
+
+def _make_masks(interpreter: Any, int1: Any) -> None:
+    """Have the interpreter make a mask of what compares scalars. That keeps their type there, so that a tile of floats
+    was made of it, which no mask goes with."""
+    create_splat = interpreter.InterpreterBuilder.create_splat
+
+    def splat(self: Any, type_: Any, given: Any) -> Any:
+        if given.data.dtype != bool:
+            return create_splat(self, type_, given)
+        return interpreter.TensorHandle(interpreter.np.full(type_.shape, given.data), int1)
+
+    interpreter.InterpreterBuilder.create_splat = splat
 
 
 def _parse_alone(rewriter: Any) -> None:

@@ -96,6 +96,16 @@ def bools_as_bytes(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(X, V, wanted=lambda x, v: ((v[0] > 9) | (x > 0)) & ~((v[1] == v[1] + 1) ^ (x > 1)), tile=4)
+@tileflow.kernel
+def conditions_of_scalars_and_tiles(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=torch.bool, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        r = x[tile, :]
+        out[tile, :] = ((v[0] > 9) | (r > 0)) & ~((v[1] == v[1] + 1) ^ (r > 1))
+    return out
+
+
 # ---- tables that are searched -------------------------------------------------------------------
 
 
