@@ -105,11 +105,12 @@ class CallCache:
 
     ``plain``, ``named``: forms of calls without and with keywords, tried in turn by a warm call; ``by_value``: the
     names of arguments whose ints tell calls apart; ``number``: of the kernel in this process and what it reads besides
-    its arguments, which no other one ever has.
+    its arguments, which no other one ever has; ``forgotten``: how often all keys were.
     """
 
     def __init__(self, owner: Owner) -> None:
         self.number = next(_numbers)
+        self.forgotten = 0
         self._owner = owner
         host = owner.host
         self._run = host.flat or host.run
@@ -192,7 +193,7 @@ class CallCache:
         self._use([form for form in self.forms if form.watch(now.unchanged)])
         self._outside = now  # last: other threads take what they find from here on
 
-    def _watch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def watch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What the functions of a call read is part of the outside from now on."""
         new = {key: code for key, code in passed_code((*args, *kwargs.values())) if key not in self._passed}
         if not new:
@@ -270,6 +271,7 @@ class CallCache:
         """Forget all keys. No call is warm any more, and running calls are not remembered."""
         with self._lock:
             self._token += 1
+            self.forgotten += 1
             self._use(())
             self._others = {}
             self._entries = BoundedCache(MOST_KEYS)
@@ -280,7 +282,7 @@ class CallCache:
         plain = plain_call(args, kwargs)
         if plain is not None:
             return self.run(*plain)
-        self._watch(args, kwargs)
+        self.watch(args, kwargs)
         token, last = self._token, None
         for attempt in self._owner.plan(args, kwargs):
             if isinstance(attempt, Direct):
@@ -316,7 +318,7 @@ class CallCache:
     def remember(self, args: tuple[Any, ...], context: RuntimeContext) -> None:
         """Calls with positional arguments like these run with ``context`` until tables change."""
         self.refresh()
-        self._watch(args, {})
+        self.watch(args, {})
         self._keep(self._token, self.key(args, {}), args, {}, self._keyed(context))
 
     def _keep(self, token: int, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], context: Any) -> None:

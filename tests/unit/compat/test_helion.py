@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import random
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -426,3 +428,21 @@ def _reads_what_a_loop_made(x: torch.Tensor) -> torch.Tensor:
     for tile in hl.tile(x.size(0)):
         found = x[tile]
     return found
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        out[tile] = x[tile] * 2
+    return out
+
+
+def test_a_call_keeps_none_of_its_tensors_alive() -> None:
+    """As plain Python each kind of call kept the first one's."""
+    for options in ({}, {"config": helion.Config(block_sizes=[4])}, {"ref_mode": helion.RefMode.EAGER}):
+        kernel, given = helion.kernel(doubled, **options), torch.zeros(5)
+        alive = weakref.ref(given)
+        kernel(given)
+        del given
+        gc.collect()
+        assert alive() is None, options

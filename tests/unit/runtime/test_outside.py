@@ -223,7 +223,7 @@ def test_functions_that_calls_pass_are_followed_up_to_a_limit(monkeypatch: pytes
     for number in range(MOST_PASSED + 2):
         scope: dict[str, Any] = {"NUMBER": 1, "__name__": __name__}
         exec(text.format(number), scope)
-        cache._watch((torch.zeros(1), scope["f"]), {})
+        cache.watch((torch.zeros(1), scope["f"]), {})
     assert len(cache._passed) == 2
     assert cache._outside is not None
     assert cache._outside.holds()

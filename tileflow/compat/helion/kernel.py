@@ -6,7 +6,6 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +15,8 @@ from ...build import compat
 from ...errors import CallError, ConfigError, VariantError
 from ...interpreting import interpreting
 from ...runtime.argtree import tensors
+from ...runtime.bounded import BoundedCache
+from ...runtime.call_cache import MOST_KEYS
 from ...runtime.describe import device_class
 from ...runtime.keys import call_key
 from ...runtime.recording import recorders
@@ -107,7 +108,8 @@ class Kernel:
         self.__tileflow_kernel__ = Traced(fn, self.settings)
         self.signature = self.__tileflow_kernel__.host.signature
         self.name = fn.__name__
-        self._runs: dict[Any, Callable[..., Any]] = {}
+        self._runs: BoundedCache[Callable[..., Any]] = BoundedCache(MOST_KEYS)
+        self._forgotten = 0
         functools.update_wrapper(self, fn)
         self.__code__, self.__globals__ = fn.__code__, fn.__globals__  # torch.library reads these of a function
         self.__defaults__, self.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
@@ -130,11 +132,18 @@ class Kernel:
         return self._prepared(args, kwargs)(*args, **kwargs)
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
-        """What a call like this one goes to, made at the first."""
-        key = self.__tileflow_kernel__.cache.key(args, kwargs)
+        """What a call like this one goes to, made at the first, and anew where the kernel reads something else now."""
+        cache = self.__tileflow_kernel__.cache
+        cache.refresh()
+        if self._forgotten != cache.forgotten:  # with it went what passed functions are watched for
+            self._forgotten = cache.forgotten
+            self._runs.clear()
+        key = cache.number, cache.key(args, kwargs)
         run = self._runs.get(key)
         if run is None:
-            run = self._runs[key] = self._prepare(self.normalize_args(*args, **kwargs))
+            cache.watch(args, kwargs)
+            run = self._prepare(self.normalize_args(*args, **kwargs))
+            self._runs.replace(key, run)
         return run
 
     def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
@@ -182,6 +191,8 @@ class BoundKernel:
         self.device = _device_of(args)
         self._args = args
         self._traced = kernel.__tileflow_kernel__
+        self._made: dict[str, Any] = {}  # of what the kernel reads besides its arguments, which has this number
+        self._number = -1
         self._config = kernel.configs[0] if kernel.configs else self._picked()
         if len(kernel.configs) > 1:
             notes.once(
@@ -195,25 +206,31 @@ class BoundKernel:
         picker = None if make is None else make(self, self._args)
         return None if picker is None or isinstance(picker, Search) else _config(picker.autotune())
 
-    @cached_property
+    @property
     def lowered(self) -> Lowered:
         """The kernel lowered for the device of the arguments; for an H200 where they are on a CPU."""
         name = device_class(self.device) if self.device.type == "cuda" else ANY_TARGET
-        return self._traced.lower(self._args, target(name))
+        made: Lowered = self._kept("lowered", lambda: self._traced.lower(self._args, target(name)))
+        return made
 
-    @cached_property
-    def _run(self) -> Callable[..., Any]:
-        return self.runner(None)
+    def _kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """What was made before, while the kernel reads the same besides its arguments; else what ``make`` gives."""
+        cache = self._traced.cache
+        cache.watch(self._args, {})
+        cache.refresh()
+        if self._number != cache.number:
+            self._made, self._number = {}, cache.number
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
 
     def runner(self, without_config: Callable[..., Any] | None) -> Callable[..., Any]:
         """The callable that serves calls. ``without_config``: serves where no config was named, in place of the default
         one."""
         if self.settings.prints:
             print(self.to_triton_code(), file=sys.stderr)
-        if self.settings.eager:
-            return self.run_eagerly
-        if self._is_plain:
-            return self.run_eagerly
+        if self.settings.eager or self._is_plain:
+            return self._eagerly()
         if without_config is None or self._config is not None:
             return self.compile_config()
         return torch.no_grad()(without_config) if self._needs_no_grad else without_config
@@ -235,12 +252,12 @@ class BoundKernel:
 
     def __call__(self, *args: Any) -> Any:
         """Run the kernel for arguments like the ones that it was bound to."""
-        return self._run(*self.kernel.normalize_args(*args))
+        return self._kept("run", lambda: self.runner(None))(*self.kernel.normalize_args(*args))
 
     def set_config(self, config: Config | Mapping[str, Any]) -> None:
         """Take ``config`` for the calls from now on."""
         self._config = _config(config)
-        self.__dict__.pop("_run", None)
+        self._made.pop("run", None)
 
     def ensure_config_exists(self, args: Sequence[Any]) -> None:
         """Take the default config where none was named."""
@@ -281,8 +298,12 @@ class BoundKernel:
 
     def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
         """The user's function as plain Python over real tiles, of the config's sizes where one is given."""
+        return self._eagerly()(*args, **kwargs)
+
+    def _eagerly(self) -> Callable[..., Any]:
+        """The same as a callable, which does not keep the example's memory alive as this object does."""
         chosen = self._native(None).to_dict() if self._config is not None else None
-        return self._traced.run_eagerly(*args, config=chosen, **kwargs)
+        return functools.partial(self._traced.run_eagerly, config=chosen)
 
     def autotune(self, args: Sequence[Any], *, force: bool = True, **options: Any) -> Config:
         """The fastest of the decorator's configs on this GPU; where it names fewer than two, a sweep by
