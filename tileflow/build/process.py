@@ -33,8 +33,14 @@ _REAP_LIMIT_S = 10.0
 _LOOK_S = 0.2
 _STDERR_TAIL = 2000
 
-# PR_SET_PDEATHSIG fires when the *thread* that forked ends, not its process; this one lives as long as the process.
-_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tileflow-spawn")
+
+def _thread_that_spawns() -> ThreadPoolExecutor:
+    """PR_SET_PDEATHSIG fires when the *thread* that forked ends, not its process; this one lives as long as the
+    process."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="tileflow-spawn")
+
+
+_spawner = _thread_that_spawns()
 
 # Where this process has one, children come from it: see :func:`.forkserver.children_from`.
 server: ForkServer | None = None
@@ -256,7 +262,7 @@ class Child:
 
 def _fresh(descriptor: int, output: IO[bytes], variables: Mapping[str, str], warm: tuple[str, ...]) -> Started:
     """An interpreter that serves the pipe at ``descriptor``."""
-    return _SPAWNER.submit(
+    return _spawner.submit(
         subprocess.Popen,
         [sys.executable, "-m", "tileflow.build.serve", str(descriptor), str(os.getpid()), *warm],
         env=variables,
@@ -266,3 +272,13 @@ def _fresh(descriptor: int, output: IO[bytes], variables: Mapping[str, str], war
         pass_fds=(descriptor,),
         start_new_session=True,
     ).result()
+
+
+def _after_fork() -> None:
+    """Spawn from a thread of this process: that of the parent is not here, and nothing that it is given would begin."""
+    global _spawner
+    _spawner = _thread_that_spawns()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

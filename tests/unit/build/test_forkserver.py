@@ -107,6 +107,22 @@ def test_a_fork_of_its_process_leaves_it_alone(server: ForkServer) -> None:
     child.kill()
 
 
+def test_a_fork_of_its_process_has_children_of_its_own(server: ForkServer) -> None:
+    """It waited for ever: what starts children was a thread of the process that it was forked from."""
+    Child(fresh=True).kill()  # such a thread is there
+    fork = os.fork()
+    if fork == 0:
+        answer = Child().call("os:getppid", (), limit_s=60.0)
+        os._exit(0 if isinstance(answer, Done) and answer.value == os.getpid() else 1)
+    until = time.monotonic() + 60.0
+    while (ended := os.waitpid(fork, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+        time.sleep(0.02)
+    if ended == (0, 0):
+        os.kill(fork, signal.SIGKILL)
+        ended = os.waitpid(fork, 0)
+    assert os.waitstatus_to_exitcode(ended[1]) == 0
+
+
 @pytest.mark.parametrize("how", ["kill", "exit"])
 def test_all_end_with_the_process_that_has_the_server(how: str) -> None:
     script = (
