@@ -123,12 +123,14 @@ class ReusableDevice(Protocol):
 
 
 class LocalPool:
-    """The workers of one process, for use by one thread. ``forks``: their children come from a fork server."""
+    """The workers of one process, for use by one thread at a time; any may begin. ``forks``: their children come from a
+    fork server."""
 
     def __init__(self, *, forks: bool = True) -> None:
         self._forks = forks
         self._owner = os.getpid()
         self._server: ForkServer | None = None
+        self._beginning = threading.Lock()
         self._warm: threading.Thread | None = None
         self._devices: dict[tuple[Stages, str, str], LocalWorker[Device]] = {}
         self._numbers = itertools.count()
@@ -136,10 +138,11 @@ class LocalPool:
 
     def begin(self) -> None:
         """Start the fork server and what takes longest, and return at once."""
-        if self._forks and (self._server is None or not self._server.alive):
-            self._server = ForkServer(warm=WARM)
-            children_from(self._server)
-            self._warm, self._first = None, 0
+        with self._beginning:
+            if self._forks and (self._server is None or not self._server.alive):
+                self._server = ForkServer(warm=WARM)
+                children_from(self._server)
+                self._warm, self._first = None, 0
 
     def warm_compilers(self) -> None:
         """Let the server import what compilers need, once the children that need none of it have started."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import secrets
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,6 +59,9 @@ CHECKS_SHARE = 0.25  # of the budget, for interpreting random configs after a mo
 
 log = logging.getLogger("tileflow")
 
+# of the searches of this process: each has its workers, its GPUs and what its libraries log to itself
+_turn = threading.Lock()
+
 
 def tune_calls(
     calls: Iterable[tuple[Any, ...]],
@@ -71,7 +76,7 @@ def tune_calls(
     tools: Tools | None = None,
 ) -> list[Entry | None]:
     """Tune the calls as :func:`tileflow.tune` does. ``tools``: what trials run on; workers of this machine where
-    None."""
+    None. Threads take turns."""
     wanted = _wanted(calls)
     if not wanted:
         return []
@@ -85,9 +90,10 @@ def tune_calls(
     studies = {call.study(device): call for call in wanted}
     kernels = tuple(KernelSpec(key.kernel, (cast("Any", key.problem),)) for key in studies)
     place = Path(tables) if tables is not None else user_folder()
-    spec = replace(spec, kernels=kernels, seeds=_seeds(wanted, place))
     outputs.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_turn)
+        spec = replace(spec, kernels=kernels, seeds=_seeds(wanted, place))
         shared = {
             key: stack.enter_context(SharedCall(c.kernel, c.args, c.device, by_value)) for key, c in studies.items()
         }
@@ -371,3 +377,13 @@ def _of_drawn_values(call: _Call, drawn: Sequence[str], trials: Sequence[TrialRe
         f"{call.kernel.__name__}: trials had other values of {', '.join(drawn)} than yours, drawn from theirs since "
         "they take more than 64 MiB; where results need values that belong together: tune(..., by_value=True)"
     ]
+
+
+def _after_fork() -> None:
+    """Let a fork search: the thread whose turn it was is not here."""
+    global _turn
+    _turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

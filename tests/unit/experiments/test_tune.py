@@ -7,7 +7,9 @@ import logging
 import re
 import runpy
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,6 +136,28 @@ def test_several_calls_at_once_also_of_kernels_of_one_name(capsys: pytest.Captur
     assert rows[0] is rows[3]
     assert len(capsys.readouterr().out.splitlines()) == 1 + 4 + 2
     assert found(two, x) and found(two, y) and found(three, x) and not found(three, y)
+
+
+def test_threads_take_turns_and_leave_logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gave back the other's handlers: what the process logged afterwards went to a file that was closed."""
+    names, running, seen, search = ("tileflow", "mlflow"), [], [], sweep.run
+
+    def run(spec: Any, folder: Path, tools: Tools) -> str:
+        running.append(folder)
+        seen.append(len(running))
+        time.sleep(0.3 * len(seen))  # the first to begin is the first to end
+        try:
+            return search(spec, folder, tools)
+        finally:
+            running.remove(folder)
+
+    monkeypatch.setattr(sweep, "run", run)
+    before = [(log.handlers, log.propagate) for log in map(logging.getLogger, names)]
+    kernels = [scaling(float(factor)) for factor in range(2, 5)]
+    with ThreadPoolExecutor(len(kernels)) as threads:
+        rows = list(threads.map(lambda kernel: kernel.tune(torch.randn(64, 128), **QUICK), kernels))
+    assert all(rows) and seen == [1] * len(kernels)
+    assert [(log.handlers, log.propagate) for log in map(logging.getLogger, names)] == before
 
 
 def test_rows_of_several_searches_stand_side_by_side(tmp_path: Path) -> None:
