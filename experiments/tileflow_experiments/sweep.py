@@ -58,6 +58,7 @@ from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
 
+STOPS = (signal.SIGINT, signal.SIGTERM)
 MLFLOW_FINISH_S = 120.0
 # Ray's `job stop` kills three seconds after its SIGTERM.
 MLFLOW_STOP_S = 0.5
@@ -557,16 +558,19 @@ def _require_writable(folder: Path) -> None:
 
 @contextmanager
 def _stopped_by_signals(runner: _Stoppable) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Does nothing outside a main thread."""
+    """Let Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Does nothing outside a main thread, nor for a
+    signal that the process ignores, or whose handler is not Python's and could not be given back."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
         runner.stop(signal.Signals(number).name)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if signal.SIGINT in before:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [n for n in STOPS if signal.getsignal(n) not in (None, signal.SIG_IGN)]
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
     finally:

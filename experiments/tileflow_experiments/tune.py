@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import secrets
+import signal
 import sys
 import tempfile
 import threading
@@ -76,7 +77,7 @@ def tune_calls(
     tools: Tools | None = None,
 ) -> list[Entry | None]:
     """Tune the calls as :func:`tileflow.tune` does. ``tools``: what trials run on; workers of this machine where
-    None. Threads take turns."""
+    None. Threads take turns. A signal that stopped the search is raised anew at its end."""
     wanted = _wanted(calls)
     if not wanted:
         return []
@@ -111,7 +112,18 @@ def tune_calls(
     found = [_row_of(call, device, rows) for call in wanted]
     drawn = {key: call.drawn for key, call in shared.items()}
     print(_closing_table(wanted, found, kept, device, outputs, stopped, drawn), flush=True)
+    _pass_on(stopped)
     return found
+
+
+def _pass_on(stopped: str) -> None:
+    """Let a signal that stopped the search reach the program, once the rows are kept: whoever asked meant all of it.
+
+    Raises KeyboardInterrupt after a Ctrl-C, unless the program's own handler does something else.
+    """
+    for number in sweep.STOPS:
+        if stopped.partition(";")[0] == number.name:
+            signal.raise_signal(number)
 
 
 # ---- what is asked --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import inspect
 import logging
 import re
 import runpy
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -158,6 +159,46 @@ def test_threads_take_turns_and_leave_logging_as_it_was(monkeypatch: pytest.Monk
         rows = list(threads.map(lambda kernel: kernel.tune(torch.randn(64, 128), **QUICK), kernels))
     assert all(rows) and seen == [1] * len(kernels)
     assert [(log.handlers, log.propagate) for log in map(logging.getLogger, names)] == before
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, ConnectionError)])
+def test_a_signal_ends_the_search_and_then_reaches_the_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals, raised: type[Exception]
+) -> None:
+    """The search took it for itself: the next search of a loop began, and a process that was asked to end went on."""
+
+    def compile(self: Compiler, request: TrialRequest) -> Any:
+        signal.raise_signal(number)
+        return pipeline.compile_stage(request)
+
+    def ended(number: int, frame: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(Compiler, "compile", compile)
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        with pytest.raises(raised):
+            scaling(2.0).tune(torch.randn(64, 128), **QUICK)
+        assert signal.getsignal(signal.SIGTERM) is ended
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert f"stopped before its end: {number.name}" in capsys.readouterr().out, "what was found is kept and said"
+
+
+def test_a_signal_that_the_process_ignores_stops_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ctrl-C is where a shell without job control started it in the background."""
+
+    def compile(self: Compiler, request: TrialRequest) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return pipeline.compile_stage(request)
+
+    monkeypatch.setattr(Compiler, "compile", compile)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert scaling(2.0).tune(torch.randn(64, 128), **QUICK)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_rows_of_several_searches_stand_side_by_side(tmp_path: Path) -> None:
