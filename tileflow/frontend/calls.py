@@ -57,6 +57,13 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return _HIGHER[function](control, *args)
     if _is_builtin(function) and function in FACTORIES:  # nor for those of what it makes
         return t.run(FACTORIES[function], function.__name__, args, kwargs)
+    if _is_builtin(function) and function in _OF_SCOPES:
+        raise TraceError(
+            "device code names what it reads, so that a change of it is seen",
+            got=f"{function.__name__}()",
+            where=t.location(),
+            hint="write the name itself, or keep what is looked up in a dictionary of your own",
+        )
     if _is_builtin(function) and function in TABLE and any(map(_has_tile, args)):
         return t.torch_call(function, args, kwargs)  # torch itself takes no tiles for sizes
     if function in _OF_ITEMS and len(args) == 1 and isinstance(args[0], GeneratorType):
@@ -117,6 +124,7 @@ def _reduce(control: Control, function: Any, items: Any, *initial: Any) -> Any:
     return functools.reduce(lambda a, b: call(control, function, (a, b), {}), items, *initial)
 
 
+_OF_SCOPES = frozenset({globals, eval, exec})
 _OF_ITEMS = (all, any, max, min)  # what they are given by a generator may be traced
 _HIGHER: dict[Any, Callable[..., Any]] = {map: _map, functools.reduce: _reduce}
 

@@ -10,6 +10,7 @@ import builtins
 import enum
 import functools
 import hashlib
+import inspect
 import re
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from tileflow.errors import KernelError
 from tileflow.frontend.ast_fields import FIELDS
 from tileflow.frontend.liveness import free_names
 from tileflow.frontend.source import FunctionSource, function_source, location, lookup
+from tileflow.runtime.asked_names import among, in_trees, read_by_syntax
 from tileflow.runtime.libraries import is_library
 
 
@@ -112,7 +114,7 @@ class _Writer:
             fn = self.waiting.pop(0)
             self.source = function_source(fn)
             tree = self.source.tree
-            self.asked = frozenset(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+            self.asked = in_trees(ast.walk(tree))
             tree.args.defaults, tree.args.kw_defaults = [], []  # their values count
             defaults = [self.value(v) for v in fn.__defaults__ or ()]
             defaults += [f"{name}={self.value(v)}" for name, v in sorted((fn.__kwdefaults__ or {}).items())]
@@ -186,7 +188,8 @@ class _Writer:
                 return f"(name {_qualified(v)})"
             case _ if v is UNBOUND:
                 return "(unbound)"
-        inner = getattr(v, "__wrapped__", None) or getattr(v, "fn", None)  # our kernels, caches; Triton's functions
+        # our kernels, caches; Triton's functions. A user's __getattr__ may raise anything
+        inner = inspect.getattr_static(v, "__wrapped__", None) or inspect.getattr_static(v, "fn", None)
         if isinstance(inner, types.FunctionType):
             self.is_whole &= is_library(type(v).__module__)
             return self.value(inner)
@@ -235,7 +238,7 @@ class _Writer:
         if is_library(kind.__module__):
             return {}
         asked = _asked_of(_members(kind), self.asked)
-        own = {n: x for n, x in held.items() if n in asked}
+        own = {n: held[n] for n in among(asked, held)}
         own = {n: x for n, x in own.items() if isinstance(x, (*_BAKED, *(_NUMBERS if n.startswith("_") else ())))}
         return self.of_class(kind) | own | inside
 
@@ -328,12 +331,13 @@ def _members(kind: type) -> dict[str, object]:
 
 def _asked_of(members: dict[str, object], asked: frozenset[str]) -> frozenset[str]:
     """The attributes that are asked for of an object with these members: by whoever holds it, and by its methods."""
-    known, asked = frozenset[str](), asked | {"__call__", "forward"}
+    known, asked = frozenset[str](), asked | {"__call__", "forward"} | among(asked, members)
+    asked |= read_by_syntax(n for n, held in members.items() if isinstance(held, _FUNCTION))
     while known != asked:
         known = asked
         methods = [held for name, held in members.items() if name in known and isinstance(held, _FUNCTION)]
         for tree in filter(None, map(_tree_of, methods)):
-            asked |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            asked |= in_trees(ast.walk(tree))
     return asked
 
 

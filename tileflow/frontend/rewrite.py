@@ -51,7 +51,7 @@ from ..parsing import module_tree
 N = TypeVar("N", bound=ast.AST)
 
 TRACER = "__tf__"
-LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir"})
+LEFT_ALONE = frozenset({"super", "locals", "vars", "dir"})
 # of torch: sizes may be tiles, which torch itself refuses
 _TAKE_TILES = frozenset(
     {"reshape", "broadcast_to", "unflatten", "arange", "empty", "full", "ones", "rand", "randn", "zeros"}

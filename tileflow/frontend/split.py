@@ -39,6 +39,7 @@ from tileflow.frontend.source import (
 )
 from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
+from tileflow.runtime.asked_names import in_trees
 from tileflow.runtime.key_invariants import DeviceReads, KeyInvariants
 
 from ..parsing import expression_tree, module_tree
@@ -284,11 +285,11 @@ class _Cutter:
         loops = [region.loop for region in regions]
         names = {c.name for region in regions for c in region.captures if c.kind != "local"}
         device = {node for loop in loops for statement in loop.body for node in ast.walk(statement)}
-        asked = {node.attr for node in device if isinstance(node, ast.Attribute)}
+        asked = frozenset[str]().union(*(in_trees(ast.walk(loop)) for loop in loops))
         host = [node for statement in self.body for node in ast.walk(statement) if node not in device]
         called = {node.func for node in host if isinstance(node, ast.Call)}
         read = {node.id for node in host if isinstance(node, ast.Name) and node not in called}
-        return DeviceReads(frozenset(names), frozenset(asked), frozenset(read - self.local))
+        return DeviceReads(frozenset(names), asked, frozenset(read - self.local))
 
     def passed(self, loops: Iterable[ast.For]) -> Names:
         """The parameters that host code binds to nothing else."""

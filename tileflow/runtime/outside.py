@@ -22,7 +22,8 @@ from typing import Any
 import torch
 
 from ..lazy_dataclass import dataclass
-from .argtree import FunctionShell, RecordShell, open_shell
+from .argtree import FunctionShell, RecordShell, is_traced, open_shell
+from .asked_names import among, in_code, read_by_syntax
 from .key_invariants import DeviceReads
 from .libraries import is_library
 from .objects import HOOKS, REGISTERED, ObjectShell
@@ -91,13 +92,12 @@ def _reads(code: CodeType) -> _Reads:
     while todo:
         inner = todo.pop()
         todo += [const for const in inner.co_consts if isinstance(const, CodeType)]
+        attributes |= in_code(inner)
         for instruction in dis.get_instructions(inner):
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 globals_.add(instruction.argval)
             elif instruction.opname in ("LOAD_DEREF", "LOAD_CLASSDEREF"):
                 cells.add(instruction.argval)
-            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                attributes.add(instruction.argval)
     return _Reads(tuple(sorted(globals_)), tuple(sorted(cells & {*code.co_freevars})), frozenset(attributes))
 
 
@@ -107,7 +107,7 @@ class _Walk:
     def __init__(self) -> None:
         self.tests: list[str] = []
         self.parts: list[Hashable] = []
-        self.namespace: dict[str, Any] = {"same": _same, "holds": _holds, "FAILS": _FAILS}
+        self.namespace: dict[str, Any] = {"same": _same, "holds": _holds, "number": _number, "FAILS": _FAILS}
         self._names: dict[int, str] = {}
         self._seen: dict[Any, int] = {}
         self._level = 0
@@ -227,7 +227,17 @@ class _Walk:
         """A value without parts."""
         kind: Any = type(value)
         if isinstance(value, torch.Tensor):
-            if numbers and value.ndim == 0:  # device code of a helper reads what it holds
+            if (
+                numbers
+                and value.ndim == 0
+                and (value.device.type == "cpu" or value.is_inference())
+                and not is_traced(value)
+            ):
+                # device code of a helper reads what it holds; torch counts no writes through numpy, nor in inference
+                number = _number(value)
+                self.parts.append((kind, number))
+                self.tests.append(f"type({text}) is {self._known(kind)} and number({text}) == {self._known(number)}")
+            elif numbers and value.ndim == 0:
                 self.parts.append((kind, id(value), value._version))
                 self.tests.append(f"{text} is {self._known(value)} and {text}._version == {value._version}")
             else:
@@ -295,7 +305,7 @@ class _Walk:
         if is_library(module.__name__):
             return
         held = vars(module)
-        for attribute in sorted(attributes & held.keys()):
+        for attribute in sorted(attributes & held.keys()):  # not among any: a module has too many
             self.parts.append(attribute)
             self._value(f"{self._known(held)}[{attribute!r}]", held[attribute], True, attributes)
 
@@ -304,7 +314,8 @@ class _Walk:
         self.parts.append(id(kind))
         if is_library(kind.__module__) or kind.__module__ == "builtins":
             return attributes
-        wanted, done = attributes | _CALLED, frozenset[str]()
+        named = frozenset(n for owner in kind.__mro__ if not is_library(owner.__module__) for n in vars(owner))
+        wanted, done = attributes | _CALLED | read_by_syntax(named) | among(attributes, named), frozenset[str]()
         while wanted != done:
             done = wanted
             for attribute in sorted(wanted):
@@ -346,6 +357,7 @@ class _Walk:
             asked = self._class(self._known(kind), kind, attributes)
             asked |= frozenset(_OF_MODULES if isinstance(value, torch.nn.Module) else ())
             self.tests.append(f"{name}.__class__ is {self._known(kind)}")
+            asked |= among(asked, named)
         of_properties = _asked_by_properties(kind, frozenset(asked))
         for attribute in sorted(asked):
             if isinstance(held, dict) and attribute in held:
@@ -411,6 +423,11 @@ def _asked_by_properties(kind: type, attributes: frozenset[str]) -> frozenset[st
 def _same(a: Any, b: Any) -> bool:
     """Whether two plain values are one to a trace; 0.0 and -0.0 are not."""
     return type(a) is type(b) and repr(a) == repr(b)
+
+
+def _number(tensor: torch.Tensor) -> tuple[torch.dtype, str]:
+    """What a tensor without dimensions holds on the CPU, so that NaN is NaN and -0.0 is not 0.0."""
+    return tensor.dtype, repr(tensor.item())
 
 
 def _holds(array: Any, held: tuple[Any, ...]) -> bool:
