@@ -155,6 +155,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, Kernel):
             return (load_kernel, (value.name,)) if is_importable(value) else value.by_value()
+        own = getattr(value, "__tileflow_kernel__", None)  # a kernel of another dialect
+        if isinstance(own, Kernel) and not isinstance(value, type):
+            return value.__reduce__() if is_importable(own) else value.by_value()
         if isinstance(value, FunctionType) and not is_library(value.__module__):
             self._files.setdefault(value.__code__.co_filename, value.__globals__)
         return super().reducer_override(value)
@@ -321,6 +324,13 @@ class LoadedCall:
                 "what a tuned kernel imports must import in other processes too",
                 where=self._header.name,
                 got=f"{type(error).__name__}: {error}",
+            ) from error
+        except TypeError as error:  # of a class whose objects are made of other arguments than they hold
+            raise SpecError(
+                "what a tuned kernel and its arguments hold must be made again in other processes",
+                where=self._header.name,
+                got=f"{type(error).__name__}: {error}",
+                hint="a __reduce__ says of what an object is made",
             ) from error
         if device != self._device:
             self._kernel, self._device = kernel, device

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import importlib
 import logging
+import pickle
 import random
 import subprocess
 import sys
@@ -446,3 +448,75 @@ def test_a_call_keeps_none_of_its_tensors_alive() -> None:
         del given
         gc.collect()
         assert alive() is None, options
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [autotuner.PowerOfTwoFragment(1, 8), autotuner.IntegerFragment(1, 5, 3), autotuner.EnumFragment("ab"),
+     autotuner.BooleanFragment()],
+)  # fmt: skip
+def test_fragments_are_copied_and_pickled(fragment: autotuner.ConfigSpecFragment) -> None:
+    """A kernel of a script that named one in a global could not be tuned: it travels by value."""
+    for made in (pickle.loads(pickle.dumps(fragment)), copy.deepcopy(fragment), copy.copy(fragment)):
+        assert made == fragment and type(made) is type(fragment)
+
+
+def test_a_kernel_is_pickled_by_its_name_and_copied_as_itself() -> None:
+    kernel = compat_kernels.matmul
+    assert pickle.loads(pickle.dumps(kernel)) is kernel and copy.copy(kernel) is kernel
+    with pytest.raises(errors.SpecError, match="at the top of a module"):
+        pickle.dumps(helion.kernel(doubled_in_a_function()))
+
+
+def doubled_in_a_function() -> Any:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in hl.tile(x.size()):
+            out[tile] = x[tile] * 2
+        return out
+
+    return inner
+
+
+def test_a_kernel_that_no_module_has_travels_by_value() -> None:
+    kernel, x = helion.kernel(doubled_in_a_function(), config=helion.Config(block_sizes=[4])), torch.randn(5)
+    made, arguments = kernel.by_value()
+    again = made(*arguments)
+    assert again.configs == kernel.configs and torch.equal(again(x), x * 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"settings": {"static_shapes": False}}, {"ref_mode": "eager"}, {"autotuner_fn": 3}, {"autotune_baseline_fn": "f"}],
+)
+def test_a_setting_of_another_kind_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(errors.ConfigError, match=f"{next(iter(wrong))} (are|is) a"):
+        helion.kernel(doubled, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"maxnreg": "a"}, {"maxnreg": -3}, {"num_sm_multiplier": "x"}])
+def test_a_count_of_another_kind_is_refused(matmul: Lowered, wrong: dict[str, Any]) -> None:
+    with pytest.raises(errors.ConfigError, match=f"{next(iter(wrong))} is an int of 1 or more"):
+        to_native({"pid_type": "persistent_blocked", **wrong}, matmul)
+
+
+@pytest.mark.parametrize("bounds", [("a", 2), (8, 2), (1.0, 2)])
+@pytest.mark.parametrize("kind", [autotuner.PowerOfTwoFragment, autotuner.IntegerFragment])
+def test_bounds_that_are_none_are_refused(kind: Any, bounds: Any) -> None:
+    with pytest.raises(errors.ConfigError, match="two ints, the lower one first"):
+        kind(*bounds)
+
+
+def test_arguments_that_the_kernel_does_not_take_are_refused_with_its_name() -> None:
+    kernel, x = helion.kernel(doubled), torch.randn(5)
+    for wrong in (lambda: kernel(), lambda: kernel(x, x), lambda: kernel.bind(()), lambda: kernel.bind((x, x))):
+        with pytest.raises(errors.CallError, match="doubled must be called as"):
+            wrong()
+    with pytest.raises(errors.CallError, match="bound to a tuple"):
+        kernel.bind(x)  # type: ignore[arg-type]
+
+
+def test_several_configs_are_timed_on_a_gpu_alone() -> None:
+    kernel = helion.kernel(doubled, configs=[helion.Config(block_sizes=[size]) for size in (4, 8)])
+    with pytest.raises(errors.CallError, match="timed on a GPU"):
+        kernel.autotune((torch.randn(5),), device_class="nvidia-h200")

@@ -17,9 +17,26 @@ from .timing import milliseconds
 class ConfigSpecFragment(tuple[Any, ...]):
     """Choices of a tunable."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and other processes have the same choices, whatever made them."""
+        return _again, (type(self), tuple(self))
+
     def default(self) -> Any:
         """The first choice."""
         return self[0]
+
+
+def _again(kind: type[ConfigSpecFragment], choices: tuple[Any, ...]) -> ConfigSpecFragment:
+    return tuple.__new__(kind, choices)
+
+
+def _require_bounds(kind: str, low: Any, high: Any) -> None:
+    if type(low) is not int or type(high) is not int or low > high:
+        raise ConfigError(
+            f"the bounds of a {kind} are two ints, the lower one first",
+            got=f"{low!r}, {high!r}",
+            hint=f"{kind}(1, 8)",
+        )
 
 
 def _from(choices: Iterable[Any], default: Any) -> list[Any]:
@@ -35,6 +52,7 @@ class PowerOfTwoFragment(ConfigSpecFragment):
 
     def __new__(cls, low: int, high: int, default_val: int | None = None) -> PowerOfTwoFragment:
         """Raises ConfigError where a bound is no power of two. ``default_val``: the first choice, else ``low``."""
+        _require_bounds(cls.__name__, low, high)
         for bound in (low, high):
             if bound < 1 or bound & (bound - 1):
                 raise ConfigError("the bounds of a PowerOfTwoFragment are powers of two", got=bound)
@@ -47,6 +65,7 @@ class IntegerFragment(ConfigSpecFragment):
 
     def __new__(cls, low: int, high: int, default_val: int | None = None) -> IntegerFragment:
         """``default_val``: the first choice, else ``low``."""
+        _require_bounds(cls.__name__, low, high)
         return super().__new__(cls, _from(range(low, high + 1), low if default_val is None else default_val))
 
 
@@ -54,7 +73,10 @@ class EnumFragment(ConfigSpecFragment):
     """Any of ``choices``."""
 
     def __new__(cls, choices: Iterable[Any]) -> EnumFragment:
-        """The first of ``choices`` is the default."""
+        """The first of ``choices`` is the default. Raises ConfigError where there is none."""
+        choices = tuple(choices)
+        if not choices:
+            raise ConfigError("an EnumFragment has a choice", got="none", hint="EnumFragment(['a', 'b'])")
         return super().__new__(cls, choices)
 
     @property

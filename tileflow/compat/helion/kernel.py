@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -114,9 +116,21 @@ class Kernel:
         self.__code__, self.__globals__ = fn.__code__, fn.__globals__  # torch.library reads these of a function
         self.__defaults__, self.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
 
+    def __copy__(self) -> Kernel:
+        return self  # as with functions: what holds one is copied
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
         """Return the kernel itself: a copied module holds the same one, as with functions."""
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A kernel is pickled by its name. Raises SpecError where other processes cannot import it."""
+        _, (name,) = self.__tileflow_kernel__.__reduce__()
+        return _named, (name,)
+
+    def by_value(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
+        """What makes the kernel again, of what arguments, in a process that cannot import it."""
+        return Kernel, (self.fn, self.configs, self.settings, self.key)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel under the config of this kind of call; what it reads may make the call begin once again."""
@@ -150,13 +164,19 @@ class Kernel:
         return self.bind(args).runner(self.__tileflow_kernel__)
 
     def normalize_args(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The positional arguments of a call, defaults filled in."""
-        bound = self.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.args
+        """The positional arguments of a call, defaults filled in. Raises CallError where the kernel does not take
+        them."""
+        return self.__tileflow_kernel__.positional_args(args, kwargs)
 
     def bind(self, args: Sequence[Any]) -> BoundKernel:
-        """The kernel for arguments like these."""
+        """The kernel for arguments like these. Raises CallError where they are no tuple or list, as one tensor."""
+        if not isinstance(args, (tuple, list)):
+            raise CallError(
+                "a kernel is bound to a tuple of its arguments",
+                got=f"a {type(args).__name__}",
+                where=self.__tileflow_kernel__.name,
+                hint=f"{self.name}.bind((x,))",
+            )
         return BoundKernel(self, self.normalize_args(*args))
 
     def autotune(self, args: Sequence[Any], *, force: bool = True, **options: Any) -> Config:
@@ -310,7 +330,7 @@ class BoundKernel:
         :func:`tileflow.tune`, whose ``options`` they are. Raises CallError without a GPU, but where ``device_class=``
         names one for the cost model, and where no config works.
         """
-        if self.device.type != "cuda" and "device_class" not in options:
+        if self.device.type != "cuda" and ("device_class" not in options or len(self.kernel.configs) > 1):
             raise CallError(
                 "configs are timed on a GPU",
                 got=f"arguments on {self.device}",
@@ -343,6 +363,12 @@ class BoundKernel:
 
         chosen = self._config if config is None else config
         return self.lowered.default if chosen is None else to_native(_config(chosen), self.lowered)
+
+
+def _named(ref: str) -> Any:
+    """The dialect's kernel at ``module:qualname``."""
+    module, _, qualname = ref.partition(":")
+    return operator.attrgetter(qualname)(importlib.import_module(module))
 
 
 def _device_of(args: Sequence[Any]) -> torch.device:
@@ -380,6 +406,10 @@ def kernel(
     """
     if config is not None and configs is not None:
         raise ConfigError("a kernel takes config or configs, not both", got="both")
+    if settings is not None and not isinstance(settings, Settings):
+        raise ConfigError(
+            "settings are a Settings", got=f"a {type(settings).__name__}", hint="helion.Settings(static_shapes=False)"
+        )
     if settings is not None and options:
         raise ConfigError("settings are given as one object or by name, not both", got=sorted(options))
     chosen = [_config(c) for c in ([config] if config is not None else configs or ())]

@@ -80,6 +80,7 @@ class Settings:
                     hint=f"it has {', '.join(sorted((*MEANT, *UNUSED)))} and autotune_*",
                 )
         self.values: dict[str, Any] = {**MEANT, **UNUSED, **merged}
+        self._require()
         if self.precision not in PRECISIONS:
             known = [*PRECISIONS, *ALIASES]
             raise ConfigError(f"dot_precision is one of {known}", got=repr(self.precision))
@@ -123,6 +124,16 @@ class Settings:
         """Whether the generated source is printed: ``print_output_code``, else ``HELION_PRINT_OUTPUT_CODE=1``."""
         given = self.values["print_output_code"]
         return bool(given) if given is not None else _is_set("HELION_PRINT_OUTPUT_CODE")
+
+    def _require(self) -> None:
+        """Raise ConfigError for a value of another kind than its setting's: it would change nothing, without a word."""
+        given = self.values["ref_mode"]
+        if given is not None and not isinstance(given, RefMode):
+            raise ConfigError("ref_mode is a RefMode", got=repr(given), hint="helion.RefMode.EAGER")
+        for name in ("autotuner_fn", "autotune_baseline_fn"):
+            given = self.values.get(name)
+            if given is not None and not callable(given):
+                raise ConfigError(f"{name} is a function", got=repr(given), hint=f"{name}=my_function")
 
     @contextmanager
     def tracing(self) -> Iterator[None]:

@@ -53,7 +53,7 @@ def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
     wanted |= _accesses(given, sites, lowered.space)
     wanted |= dict.fromkeys(sites.warps, _warps(given.get("num_warps", SCALARS["num_warps"])))
     wanted |= dict.fromkeys(sites.stages, _count("num_stages", given.get("num_stages", SCALARS["num_stages"])))
-    wanted |= _of_each_launch(lowered, MAXNREG, int(given.get("maxnreg") or 0))
+    wanted |= _of_each_launch(lowered, MAXNREG, _count("maxnreg", given["maxnreg"]) if given.get("maxnreg") else 0)
     wanted |= {TUNABLE.symbol_of(name): given[name] for name in sites.tunables if name in given}
     chosen = lowered.space.adapt(wanted)
     for name in (*sites.blocks, *sites.reductions, *(TUNABLE.symbol_of(t) for t in sites.tunables)):
@@ -183,7 +183,7 @@ def _grid(given: Mapping[str, Any], sites: Sites, space: native.ConfigSpace) -> 
     kind = given.get("pid_type", SCALARS["pid_type"])
     if kind not in PROGRAM_IDS:
         raise ConfigError(f"pid_type is one of {list(PROGRAM_IDS)}", got=repr(kind))
-    each = int(given.get("num_sm_multiplier", SCALARS["num_sm_multiplier"]))
+    each = _count("num_sm_multiplier", given.get("num_sm_multiplier", SCALARS["num_sm_multiplier"]))
     groups = [int(g) for g in _by_launch("l2_groupings", given, sites.groups, [1] * len(sites.groups))]
     plain = [list(range(1 + str(space.knob(name).default).count(","))) for name in sites.orders]
     orders = _by_launch("loop_orders", given, sites.orders, plain)
