@@ -216,7 +216,7 @@ class Kernel:
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
             return self._operators(*args, **kwargs)  # what the operator runs is interpreted, when it runs
         self.refuse_grad(tensors((*args, *kwargs.values())))
-        if _device_of(args, kwargs).type == "meta":  # there are no values to look at
+        if self._device(args, kwargs).type == "meta":  # there are no values to look at
             return self.host.run(Shapes(), *args, **kwargs)
         return self.run_eagerly(*args, config=interpreted_config.get(), **kwargs)
 
@@ -226,11 +226,20 @@ class Kernel:
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
             return iter((Direct(self._operators, _Uncounted()),))
         self.refuse_grad(tensors((*args, *kwargs.values())))
-        device = _device_of(args, kwargs)
+        device = self._device(args, kwargs)
         if switch(INTERPRET) and device.type != "meta":
             return iter((Direct(self.run_eagerly, _Uncounted()),))
         live = device_class(device) if device.type == "cuda" else None
         return plan(self, Call(args, kwargs, self.describe(*args, **kwargs), device, live))
+
+    def _device(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+        """The device of a call. Raises CallError for none and for several, first for what no kernel takes: tensors may
+        be in there, and not be found."""
+        try:
+            return _device_of(args, kwargs)
+        except CallError:
+            self.describe(*args, **kwargs)
+            raise
 
     def changes_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether host code writes into its arguments, asked of a call on the meta device. True where none can be."""

@@ -17,7 +17,7 @@ from ..ir.attributes import ScalarAttrs
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.types import TileType
-from ..runtime.argtree import FunctionShell, open_shell, tensors
+from ..runtime.argtree import FunctionShell, SequenceShell, open_shell, tensors
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.paths import digest_of, is_spelled, key_step
 from .calls import is_user
@@ -87,7 +87,7 @@ class Capturer:
                 return HostList(items, path, self.t)
             if isinstance(value, torch.Size):  # holds Python ints only
                 return tuple(items)
-            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+            return SequenceShell(type(value), len(items)).make(items)
         if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
         if isinstance(value, dict):

@@ -10,9 +10,10 @@ templates of operators, tensors, effects and copies on the meta device are all w
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, is_dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from types import CellType, FunctionType, MethodType
 from typing import Any, Protocol
 
@@ -58,18 +59,27 @@ class SequenceShell:
 
     def make(self, parts: Sequence[Any]) -> Any:
         """The same kind of sequence of other items; a ``torch.Size`` becomes a tuple."""
-        if hasattr(self.type, "_fields"):
-            return self.type(*parts)
-        # a torch.Size holds ints only; what stands for them may be something else
-        return tuple(parts) if self.type is torch.Size else self.type(parts)
+        kind: Any = self.type
+        if kind in (tuple, list) or hasattr(kind, "n_sequence_fields"):  # the last are torch's named results
+            return kind(parts)
+        if kind is torch.Size:  # it holds ints only; what stands for them may be something else
+            return tuple(parts)
+        if issubclass(kind, tuple):
+            return tuple.__new__(kind, parts)
+        made = _constructed(kind, list(parts))
+        if made is None or not _are(list(made), parts):
+            made = list.__new__(kind)
+            list.extend(made, parts)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
 class MappingShell:
-    """A dictionary with these keys, in order."""
+    """A dictionary with these keys, in order. ``factory``: what a ``defaultdict`` gives for others."""
 
     type: type
     keys: tuple[Hashable, ...]
+    factory: Any = None
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -78,13 +88,36 @@ class MappingShell:
 
     def make(self, parts: Sequence[Any]) -> Any:
         """The same kind of dictionary with other values."""
-        made: dict[Any, Any] = dict(zip(self.keys, parts, strict=True))
-        return made if self.type is dict else self.type(made)
+        held: dict[Any, Any] = dict(zip(self.keys, parts, strict=True))
+        if self.type is dict:
+            return held
+        made = None if issubclass(self.type, defaultdict) else _constructed(self.type, held)
+        if made is None or not _are(list(dict.values(made)), parts):
+            base = next(base for base in (OrderedDict, defaultdict, dict) if issubclass(self.type, base))
+            made = base.__new__(self.type)
+            if isinstance(made, defaultdict):
+                made.default_factory = self.factory
+            for key, value in held.items():
+                base.__setitem__(made, key, value)
+        return made
+
+
+def _constructed(kind: Any, given: Any) -> Any:
+    """What a user's class makes of the builtin container that it derives from; None where its constructor takes
+    something else, whatever that raises."""
+    try:
+        return kind(given)
+    except Exception:
+        return None
+
+
+def _are(items: Sequence[Any], parts: Sequence[Any]) -> bool:
+    return len(items) == len(parts) and all(item is part for item, part in zip(items, parts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class RecordShell:
-    """A dataclass's instance with these fields."""
+    """A dataclass's instance with these fields, those that have a value."""
 
     type: type
     names: tuple[str, ...]
@@ -188,12 +221,21 @@ def _open_sequence(value: Any) -> tuple[Shell, tuple[Any, ...]]:
 
 
 def _open_mapping(value: Any) -> tuple[Shell, tuple[Any, ...]]:
-    return MappingShell(type(value), tuple(value)), tuple(value.values())
+    factory = value.default_factory if isinstance(value, defaultdict) else None
+    return MappingShell(type(value), tuple(value), factory), tuple(value.values())
 
 
 def _open_record(value: Any) -> tuple[Shell, tuple[Any, ...]]:
-    names = tuple(f.name for f in fields(value))
+    own = tuple(f.name for f in fields(value))
+    if any(name not in own and not _is_cached(value, name) for name in getattr(value, "__dict__", ())):
+        return _open_object(value)  # its constructor, or somebody later, gave it further attributes
+    names = tuple(name for name in own if hasattr(value, name))
     return RecordShell(type(value), names), tuple(getattr(value, name) for name in names)
+
+
+def _is_cached(value: Any, name: str) -> bool:
+    """Whether the attribute is what a property of the class computed, which a copy computes again."""
+    return isinstance(getattr(type(value), name, None), cached_property)
 
 
 def _open_object(value: Any) -> tuple[Shell, tuple[Any, ...]]:

@@ -9,6 +9,7 @@ and what is spent beside those (a loop, a call for each argument, nested tuples 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import fields
 from itertools import takewhile
 from typing import Any
 
@@ -233,8 +234,9 @@ class _FormWriter:
                 reads = [f"{name}[{i}]" for i in range(shell.count)]
             case MappingShell() if all(type(key) in (int, str) for key in shell.keys):
                 self.tests.append(f"list({name}) == {self._known([*shell.keys])}")
+                self.tests += [f"{name}.default_factory is {self._known(shell.factory)}"] if shell.factory else []
                 reads = [f"{name}[{key!r}]" for key in shell.keys]
-            case RecordShell():
+            case RecordShell() if len(shell.names) == len(fields(shell.type)):  # no other may have more values
                 reads = [f"{name}.{field}" for field in shell.names]
             case ObjectShell():
                 found = fast_reads(shell, name, self._known)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -432,3 +433,96 @@ def test_numbers_in_defaults_are_guarded_or_read_at_each_launch(mode: str) -> No
     (region,) = maps.lower((torch.zeros(4), functions[0]), H200, mode).regions
     assert "then.default:factor" in {s for guard in region.guards for s in guard.symbols()}
     assert [s.path for s in region.scalars] == ["then.default:offset"]
+
+
+# ---- containers whose constructors take something else -------------------------------------------------------------
+
+
+class Doubled(NamedTuple("Doubled", [("y", Any), ("factor", float)])):
+    def __new__(cls, y: Any) -> Any:
+        return super().__new__(cls, y, 1.5)
+
+
+class Two(tuple[Any, ...]):
+    def __new__(cls, y: Any, factor: float) -> Any:
+        return super().__new__(cls, (y, factor))
+
+
+class TwoInAList(list[Any]):
+    def __init__(self, y: Any, factor: float) -> None:
+        super().__init__([y, factor])
+
+
+class ByWords(dict[str, Any]):
+    def __init__(self, **words: Any) -> None:
+        super().__init__(**words)
+
+
+class ItsOwnDictionary(dict[str, Any]):
+    """Its items are its attributes, by a constructor that takes a dictionary."""
+
+    def __init__(self, *args: Any, **words: Any) -> None:
+        super().__init__(*args, **words)
+        self.__dict__ = self
+
+
+@dataclass
+class Later:
+    """It has an attribute that is no field, and a field without a value."""
+
+    y: Any
+    unset: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.factor = 1.5
+
+
+CONTAINERS: dict[str, Callable[[Tensor], Any]] = {
+    "a named tuple": Doubled,
+    "a tuple": lambda y: Two(y, 1.5),
+    "a list": lambda y: TwoInAList(y, 1.5),
+    "a dictionary": lambda y: ByWords(y=y, factor=1.5),
+    "a default dictionary": lambda y: defaultdict(int, y=y, factor=1.5),
+    "an ordered dictionary": lambda y: OrderedDict(factor=1.5, y=y),
+    "a dictionary of its own": lambda y: ItsOwnDictionary(y=y, factor=1.5),
+    "a record": Later,
+    "a result of torch": lambda y: torch.max(y[None].expand(2, -1), 0),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_container_is_made_again_whatever_its_constructor_takes(name: str) -> None:
+    """A call with one was a TypeError or an AttributeError of its class, once it was lowered."""
+    given, y = CONTAINERS[name](torch.zeros(3)), torch.ones(3)
+    made = replace(given, lambda leaf: y if isinstance(leaf, Tensor) else leaf)
+    assert type(made) is type(given)
+    assert [*map(type, leaves_of_one(made))] == [*map(type, leaves_of_one(given))]
+    assert any(leaf is y for leaf in leaves_of_one(made))
+    if isinstance(given, dict):
+        assert [*made] == [*given] and getattr(made, "default_factory", None) is getattr(given, "default_factory", None)
+    if hasattr(given, "factor"):
+        assert made.factor == 1.5
+
+
+def leaves_of_one(value: Any) -> list[Any]:
+    return [leaf for _, leaf in walk(value, ())]
+
+
+@tileflow.kernel
+def by_get(x: Tensor, get: Any) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] + get["y"][tile] * get["factor"]
+    return out
+
+
+@pytest.mark.parametrize("name", ["a dictionary", "a default dictionary", "an ordered dictionary"])
+def test_such_a_dictionary_is_lowered(name: str) -> None:
+    assert by_get.triton_source(torch.empty(3, device="meta"), CONTAINERS[name](torch.empty(3, device="meta")))
+
+
+def test_a_container_that_no_kernel_takes_is_named_before_its_tensors_are_missed() -> None:
+    """It said that there was no tensor."""
+    for held in (UserDict(y=torch.ones(3)), deque([torch.ones(3)])):
+        with pytest.raises(CallError, match=f"got get of type {type(held).__name__}"):
+            by_get(None, held)
