@@ -20,7 +20,7 @@ from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
 from ..ir.overlap import with_pairs
-from ..ir.races import race
+from ..ir.races import folded, race
 from ..language.knobs import check_choices, limits
 from ..parsing import module_tree
 from ..runtime.argtree import bound_call, replace
@@ -431,6 +431,15 @@ class _RegionTrace:
         return with_pairs(ir, self.given)
 
     def _no_race(self, ir: KernelIR) -> None:
+        if (several := folded(ir)) is not None:
+            op, dim = several
+            path = getattr(op.attrs, "tensor", "")
+            raise CallError(
+                "a tensor that a kernel stores into has memory for each of its elements",
+                got=f"{path}, whose dimension {dim} has a stride of 0",
+                where=op.loc,
+                hint="pass a tensor of its own in place of what expand made, or add to it by tfl.atomic_add",
+            )
         found = race(ir)
         if found is not None:
             op, tile = found

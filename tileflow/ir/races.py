@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..expr import Expr
 from .attributes import AccessAttrs, Attrs, StoreAttrs
-from .graph import Block, KernelIR, Op, Operand, Tile, TileIndex
+from .graph import Block, ExprIndex, KernelIR, Op, Operand, Tile, TileIndex
 from .kinds import OpKind
 from .types import Value
 
 Axes = frozenset[str]  # tiles of the grid
 _NONE: Axes = frozenset()
+_ZERO = Expr.of(0)
 
 
 def race(ir: KernelIR) -> tuple[Op, str] | None:
@@ -24,6 +26,22 @@ def race(ir: KernelIR) -> tuple[Op, str] | None:
     """
     shared = frozenset(name for name in ir.grid if _has_several(ir, ir.tiles[name]))
     return _Follower(ir, shared).race(ir.body) if shared else None
+
+
+def folded(ir: KernelIR) -> tuple[Op, int] | None:
+    """A store, and a dimension along which it names several elements that are one in memory, as ``expand`` makes them:
+    what is left there is any of what was stored.
+
+    Stores under a mask are left out: it may choose one of them.
+    """
+    for op in ir.walk():
+        if isinstance(op.attrs, StoreAttrs) and not op.attrs.has_mask:
+            stored = ir.tensor(op.attrs.tensor)
+            named = zip(op.attrs.index, stored.shape, stored.strides, strict=True)
+            for dim, (item, size, stride) in enumerate(named):
+                if not isinstance(item, ExprIndex) and stride == _ZERO and size.evaluate(ir.hints) > 1:
+                    return op, dim
+    return None
 
 
 def _has_several(ir: KernelIR, tile: Tile) -> bool:
