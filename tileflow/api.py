@@ -24,7 +24,7 @@ from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
-from .interpreting import interpretations, interpreted_config, interpreting
+from .interpreting import choices_of, interpretations, interpreted_config, interpreting
 from .runtime.ambient import without_autocast
 from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.bounded import BoundedCache
@@ -585,9 +585,10 @@ def load_kernel(ref: str) -> Kernel:
 
 
 def _chosen(lowered: Lowered, config: Mapping[str, Choice] | Config | None) -> Config:
-    if config is None or isinstance(config, Config):
-        return config or lowered.default
-    return lowered.space.normalise(lowered.space.complete(config))
+    if config is None:
+        return lowered.default
+    choices = choices_of(config)
+    return config if isinstance(config, Config) else lowered.space.normalise(lowered.space.complete(choices))
 
 
 def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:

@@ -6,22 +6,39 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 
-from .config import Choice
+from .config import Choice, Config
+from .errors import ConfigError
 
 interpreted_config: ContextVar[Mapping[str, Choice] | None] = ContextVar("tileflow_interpreting", default=None)
 interpretations = [0]  # that are open in any thread: none, mostly, and then no call asks further
 
 
 @contextlib.contextmanager
-def interpret(config: Mapping[str, Choice] | None = None) -> Iterator[None]:
-    """Inside, kernels run as plain Python over real tiles, with ``config``'s block sizes where it names them."""
-    token = interpreted_config.set(config or {})
+def interpret(config: Mapping[str, Choice] | Config | None = None) -> Iterator[None]:
+    """Inside, kernels run as plain Python over real tiles, with ``config``'s block sizes where it names them. Raises
+    ConfigError for what is no config."""
+    token = interpreted_config.set(choices_of(config))
     interpretations[0] += 1
     try:
         yield
     finally:
         interpretations[0] -= 1
         interpreted_config.reset(token)
+
+
+def choices_of(config: object) -> Mapping[str, Choice]:
+    """The choices of a config, however it was given; none of None. Raises ConfigError for what is none."""
+    if config is None:
+        return {}
+    if isinstance(config, Config) and isinstance(config.items, tuple):
+        return config.to_dict()
+    if isinstance(config, Mapping):
+        return config
+    raise ConfigError(
+        "a config is a dictionary of knobs, or the Config of a row",
+        got=repr(config)[:80],
+        hint='{"block:tile": 16}',
+    )
 
 
 def interpreting() -> bool:

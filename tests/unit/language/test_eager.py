@@ -10,6 +10,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.config import Config
 from tileflow.errors import CallError, ConfigError, Location, ShapeError, TileflowError, TraceError
 from tileflow.target import target
 
@@ -465,3 +466,23 @@ def test_what_device_code_makes_is_on_the_kernels_device() -> None:
     """A kernel with a list of numbers compiled, and its own text, as the reference of a tuning, met two devices."""
     constants.run_eagerly(torch.empty(4, device="meta"))
     assert {made.device.type for made in MADE} == {"meta"}
+
+
+@tileflow.kernel
+def with_its_block(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * 0 + tile.block_size
+    return out
+
+
+def test_a_config_is_taken_as_a_dictionary_and_as_a_row_has_it() -> None:
+    """A row's was a TypeError, and what is none an AttributeError, in the first loop."""
+    for config in ({"block:tile": 4}, Config.of({"block:tile": 4})):
+        with tileflow.interpret(config):
+            assert with_its_block(torch.zeros(8)).eq(4).all()
+    for wrong in (3, "block:tile", [("block:tile", 4)], Config({"block:tile": 4})):
+        with pytest.raises(ConfigError, match="a config is a dictionary of knobs"), tileflow.interpret(wrong):
+            pass
+        with pytest.raises(ConfigError, match="a config is a dictionary of knobs"):
+            with_its_block.triton_source(torch.zeros(8, device="meta"), config=wrong)
