@@ -199,6 +199,12 @@ class Entry:
     trial_id: str = ""
     checked_against: str = ""
 
+    def __repr__(self) -> str:
+        """The row as a notebook shows it: what it is worth and its config, in a line."""
+        times = [f"{us:.6g} us{what}" for us, what in ((self.best_us, ""), (self.default_us, " by default")) if us]
+        choices = ", ".join(f"{knob}={choice}" for knob, choice in self.config.items)
+        return f"<Entry of {self.device}, {self.origin}: {', '.join(times) or 'not timed'}; {choices}>"
+
     @property
     def order(self) -> tuple[str, str, int, float, str]:
         """Rows in the order of a file, and of preference among rows for the same call."""

@@ -144,6 +144,13 @@ def test_a_row_more_is_a_small_diff() -> None:
     assert json.loads(table_text(large))["entries"][0]["config"] == {"block:tile": 64}
 
 
+def test_a_row_is_shown_in_a_line() -> None:
+    row = entry(64, 64, launches=launches_of([examples.binary()]))
+    timed = replace(row, best_us=12.34567, default_us=20.0)
+    assert repr(timed) == f"<Entry of {row.device}, {row.origin}: 12.3457 us, 20 us by default; block:tile=64>"
+    assert "not timed" in repr(replace(row, best_us=None, default_us=None))
+
+
 # ---- bad input ----------------------------------------------------------------------------------------------------
 
 
