@@ -37,7 +37,8 @@ class Knob:
     """One choice. ``choices`` are in their natural order, so that neighbours are small steps; ``default`` is one.
 
     ``active``: an Expr over knobs, its own choice among them; where it is false that choice changes nothing and is
-    normalised to the default, so that two configs that give the same binary are one.
+    normalised to the default, so that two configs that give the same binary are one. ``numbered``: of a knob that
+    offers some choices of its definition, all of these, so that Exprs know each by one number everywhere.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Knob:
     role: Role
     default: Choice
     active: Expr = TRUE
+    numbered: tuple[Choice, ...] = ()
 
     def __post_init__(self) -> None:
         if len({(type(c), c) for c in self.choices}) != len(self.choices):
@@ -66,8 +68,9 @@ class Knob:
         return False
 
     def encode(self, choice: Choice) -> int:
-        """A choice as an int, for Exprs: ints and bools are themselves, strings their position."""
-        return int(choice) if isinstance(choice, int) else self.choices.index(choice)
+        """A choice as an int, for Exprs: ints and bools are themselves, strings their position among all that the
+        knob's definition has."""
+        return int(choice) if isinstance(choice, int) else (self.numbered or self.choices).index(choice)
 
 
 @dataclass(frozen=True, slots=True)

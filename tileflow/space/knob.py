@@ -54,8 +54,12 @@ class KnobDef(Generic[C]):
         return choice
 
     def encoded(self, choice: C) -> int:
-        """The number that stands for a choice in Exprs."""
-        return int(choice) if isinstance(choice, int) else self.choices.index(choice)
+        """The number that stands for a choice in Exprs, whichever of the choices a knob offers."""
+        return int(choice) if isinstance(choice, int) else self._numbered.index(choice)
+
+    @property
+    def _numbered(self) -> tuple[C, ...]:
+        return (*self.choices, *(choice for choice in self.amd if choice not in self.choices))
 
     @property
     def row(self) -> str:
@@ -80,7 +84,7 @@ class KnobDef(Generic[C]):
                 got=choices,
                 hint=f"{self.pattern} has {sorted(known, key=str)}",
             )
-        return Knob(name, site, choices, self.role, default, active)
+        return Knob(name, site, choices, self.role, default, active, self._numbered)
 
 
 @dataclass(frozen=True, slots=True)

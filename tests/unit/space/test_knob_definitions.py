@@ -17,7 +17,7 @@ from tileflow.emit.kernel import emit
 from tileflow.errors import ConfigError
 from tileflow.ir.graph import KernelIR
 from tileflow.space.knob import SiteKnob
-from tileflow.space.knobs import KNOBS, NUM_WARPS, ORDER, STORE_CACHE, TABLES, TRANSPOSED, UNROLL, definition
+from tileflow.space.knobs import KNOBS, NUM_WARPS, ORDER, PRECISION, STORE_CACHE, TABLES, TRANSPOSED, UNROLL, definition
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -112,3 +112,30 @@ def test_no_name_is_spelled_elsewhere() -> None:
     files = [f for f in sorted((ROOT / "tileflow").rglob("*.py")) if f.name != "knobs.py"]
     assert len(files) > 200
     assert [f"{f.name}:{n}" for f in files for n in spelled(ast.parse(f.read_text()))] == []
+
+
+def test_a_choice_has_one_number_however_few_a_knob_offers() -> None:
+    """Constraints say choices by the definition's numbers: one of two that were offered was taken for another one."""
+    for choices in (("ieee", "bf16x6"), ("ieee", "tf32x3"), ("bf16x6", "ieee")):
+        knob = PRECISION.at("dot#0", choices=choices)
+        assert [knob.encode(choice) for choice in choices] == [PRECISION.encoded(choice) for choice in choices]
+
+
+@tileflow.kernel
+def few_columns(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), y.size(1), device=x.device)
+    for tm, tn in tfl.tile([x.size(0), y.size(1)]):
+        total = tfl.zeros([tm, tn])
+        for tk in tfl.tile(x.size(1)):
+            total += x[tm, tk] @ y[tk, tn]
+        out[tm, tn] = total
+    return out
+
+
+@pytest.mark.parametrize("inner", [64, 256])  # too short for parts of tf32, and long enough
+def test_parts_of_bfloat16_have_no_few_columns(inner: int) -> None:
+    args = torch.empty(256, inner, device="meta"), torch.empty(inner, 16, device="meta")
+    lowered = few_columns.lower(args, H200)
+    parts = lowered.default.with_({"product:dot#0.precision": "bf16x6"})
+    assert lowered.default["product:dot#0.precision"] != "bf16x6"
+    assert not lowered.space.is_valid(parts)
