@@ -165,6 +165,6 @@ def _elements(ir: KernelIR, op: Op, item: IndexItem, sizes: Mapping[str, int]) -
         return turns if loops else ir.tiles[item.tile].block.evaluate(sizes)
     if isinstance(item, ValueIndex):
         value = op.inputs[item.input]
-        own = [d for d in getattr(value, "dims", ()) if d.tile not in loops]
+        own = [d for d in value.dims if d.tile not in loops] if isinstance(value, Value) else []
         return turns * prod(d.extent.evaluate(sizes) for d in own)
     return 1

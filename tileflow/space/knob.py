@@ -59,7 +59,7 @@ class KnobDef(Generic[C]):
 
     @property
     def _numbered(self) -> tuple[C, ...]:
-        return (*self.choices, *(choice for choice in self.amd if choice not in self.choices))
+        return self.choices + tuple(choice for choice in self.amd if choice not in self.choices)
 
     @property
     def row(self) -> str:
