@@ -15,7 +15,7 @@ from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import contiguous_tiles, is_of_loaded_length, is_ragged, mean_length, tile_length
 from ..ir.attributes import AccessAttrs, TileAttrs
-from ..ir.graph import KernelIR, ValueIndex
+from ..ir.graph import KernelIR, ValueIndex, once_each
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..space.knobs import NUM_STAGES, NUM_WARPS
@@ -87,14 +87,15 @@ def _may_overlap(ir: KernelIR, name: str) -> bool:
     return is_ragged(ir, name) and begin != end
 
 
-def _loaded_from(ir: KernelIR, value: object) -> set[str]:
+@once_each
+def _loaded_from(ir: KernelIR, value: object) -> frozenset[str]:
     """The tensors whose elements a scalar is made of."""
     op = ir.definitions.get(value) if isinstance(value, Value) else None
     if op is None:
-        return set()
+        return frozenset()
     if op.kind is OpKind.LOAD:
-        return {AccessAttrs.of(op).tensor}
-    return {name for operand in op.inputs for name in _loaded_from(ir, operand)}
+        return frozenset({AccessAttrs.of(op).tensor})
+    return frozenset(name for operand in op.inputs for name in _loaded_from(ir, operand))
 
 
 def _matrices(

@@ -11,7 +11,7 @@ from math import prod
 from ..config import Choice
 from ..ir.analysis import tile_length
 from ..ir.attributes import AccessAttrs, TileAttrs
-from ..ir.graph import KernelIR, Op, Operand, TileIndex, ValueIndex
+from ..ir.graph import KernelIR, Op, Operand, TileIndex, ValueIndex, once_each
 from ..ir.kinds import OpKind
 from ..ir.types import Value, itemsize
 from ..space.knobs import ORDER
@@ -70,6 +70,7 @@ def tiles_behind(ir: KernelIR, load: Op) -> tuple[Tiles, Tiles]:
     return direct, chosen
 
 
+@once_each
 def tiles_of(ir: KernelIR, value: Operand) -> tuple[Tiles, Tiles]:
     """The tiles that a value is made of, those alone and those through a load."""
     op = ir.definitions.get(value) if isinstance(value, Value) else None

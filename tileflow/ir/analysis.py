@@ -7,7 +7,7 @@ from math import prod
 
 from ..expr import Expr
 from .attributes import AccessAttrs, DotAttrs, PointwiseAttrs, TileAttrs
-from .graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
+from .graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once_each
 from .kinds import OpKind
 from .op_table import ACCESSES, OPS
 from .traffic import Traffic
@@ -72,6 +72,7 @@ def stepped_tiles(ir: KernelIR, access: Op, item: IndexItem) -> frozenset[str]:
     return steps_of(ir, access.inputs[item.input]) if isinstance(item, ValueIndex) and item.axes else frozenset()
 
 
+@once_each
 def steps_of(ir: KernelIR, value: Operand) -> frozenset[str]:
     """The tiles along whose lanes a value counts by one."""
     op = ir.definitions.get(value) if isinstance(value, Value) else None
@@ -153,6 +154,7 @@ _ELEMENT_BY_ELEMENT = frozenset({
 })  # fmt: skip
 
 
+@once_each
 def follows_a_load(ir: KernelIR, value: Operand) -> bool:
     """Whether a value was loaded, or made of one that was by pointwise arithmetic, with its dimensions anywhere."""
     op = ir.definitions.get(value) if isinstance(value, Value) else None

@@ -17,6 +17,7 @@ from .types import Dim, TileType, Value
 
 Operand = Value | int | float | bool
 _Result = TypeVar("_Result")
+_Of = TypeVar("_Of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ class KernelIR:
         return {t.path: t for t in self.tensors}
 
     @cached_property
-    def _found(self) -> dict[Callable[[KernelIR], Any], Any]:
+    def _found(self) -> dict[Callable[..., Any], Any]:
         """Results by analysis."""
         return {}
 
@@ -305,6 +306,22 @@ def once(analysis: Callable[[KernelIR], _Result]) -> Callable[[KernelIR], _Resul
         if analysis not in ir._found:
             ir._found[analysis] = analysis(ir)
         return ir._found[analysis]  # type: ignore[no-any-return]
+
+    return kept
+
+
+def once_each(analysis: Callable[[KernelIR, _Of], _Result]) -> Callable[[KernelIR, _Of], _Result]:
+    """An analysis of the values of a region, each of whose results is kept with the region; nobody may change them.
+    What asks for the operands of a value asks for each once so, however many ops read it."""
+
+    @wraps(analysis)
+    def kept(ir: KernelIR, value: _Of) -> _Result:
+        if not isinstance(value, Value):
+            return analysis(ir, value)
+        results = ir._found.setdefault(analysis, {})
+        if value not in results:
+            results[value] = analysis(ir, value)
+        return results[value]  # type: ignore[no-any-return]
 
     return kept
 

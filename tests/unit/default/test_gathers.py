@@ -6,6 +6,8 @@ import pytest
 import torch
 from tile_testing.strangers import ALL
 
+import tileflow
+import tileflow.language as tfl
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -113,3 +115,21 @@ def test_many_gathers_take_an_element_a_lane() -> None:
         found = default(name)
         assert (found["block:tx"], found["block:ty"], found["num_warps"]) == (128, 1, 4)
     assert default("fuse_depth")["block:tx"] == 512  # four gathers: 344 us, and 389 by 128
+
+
+@tileflow.kernel
+def hashed(x: torch.Tensor, rounds: tfl.constexpr) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        at = tile.index
+        for _ in tfl.static_range(rounds):
+            at = (at ^ (at >> 3)) + (at & 1023)
+        out[tile] = x[at & 1023]
+    return out
+
+
+@pytest.mark.timeout(120)
+def test_places_of_many_steps_are_walked_over_once() -> None:
+    """Each step reads the one before it three times, which analyses went back to as often: 3^30 ways."""
+    lowered = hashed.lower((torch.empty(1 << 20, device="meta"), 30), target("nvidia-h100-sxm"))
+    assert lowered.space.is_valid(lowered.default)
