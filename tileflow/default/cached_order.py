@@ -51,7 +51,7 @@ def cached_order_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Targ
     author = ",".join(map(str, range(len(ir.grid))))
     if target.vendor != "nvidia" or not 2 <= len(ir.grid) <= _MOST_AXES or wanted.get(name) != author:
         return {}
-    counts = tiles_of_axes(ir, wanted)
+    counts = [max(count, 1) for count in tiles_of_axes(ir, wanted)]  # an empty tensor has none
     reads = _reads(ir, wanted)
     group = wanted.get(GROUP.name(ir), 1)
     assert isinstance(group, int)

@@ -36,6 +36,11 @@ def test_what_one_axis_reads_again_and_the_cache_does_not_hold_runs_slowest(docu
     assert _order(best_of_document, (8, 32, 128), (documents, 180, 128)) == order
 
 
+def test_what_is_empty_keeps_the_authors_order() -> None:
+    assert _order(best_of_document, (0, 32, 128), (0, 180, 128)) == "0,1"
+    assert _order(between_planes, (0, 4096, 4096)) == "0,1,2"
+
+
 @tileflow.kernel
 def between_planes(m):
     out = torch.empty_like(m)
