@@ -311,8 +311,8 @@ def once(analysis: Callable[[KernelIR], _Result]) -> Callable[[KernelIR], _Resul
 
 
 def once_each(analysis: Callable[[KernelIR, _Of], _Result]) -> Callable[[KernelIR, _Of], _Result]:
-    """An analysis of the values of a region, each of whose results is kept with the region; nobody may change them.
-    What asks for the operands of a value asks for each once so, however many ops read it."""
+    """An analysis of the values of a region, whose results are kept with the region; nobody may change them. One that
+    asks for the operands of what it is asked for goes over each value once, however many ops read it."""
 
     @wraps(analysis)
     def kept(ir: KernelIR, value: _Of) -> _Result:
