@@ -4,36 +4,48 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tileflow.build.process import Done
+from tileflow.build.warm_process import WarmProcess
+
 LIMIT_S = 120.0
+MAX_RSS_BYTES = 3 << 30  # kept from one call to the next: another such process may run beside it
 HELPERS = "tile_testing"
+
+
+class Interpreter(WarmProcess):
+    """A process in which Triton interprets; another takes over where a call ended it, or left much memory behind."""
+
+    def __init__(self, cache: Path) -> None:
+        environment = {
+            "TILEFLOW_CACHE": str(cache),
+            "TRITON_INTERPRET": "1",
+            "PYTHONWARNINGS": "ignore::RuntimeWarning",
+        }
+        warm = ("torch", "triton", f"{HELPERS}.runs.interpreted")
+        super().__init__(warm=warm, environment=environment, max_rss_bytes=MAX_RSS_BYTES)
+
+    def call(self, function: str, *args: Any) -> Any:
+        """What ``module:function`` of the tests' helpers returns there. What it raises fails the test."""
+        # the pipe's own pickler would share tensors' memory, which a killed process leaves behind
+        asked = (f"{HELPERS}.{function}", pickle.dumps(args))
+        answer = self._ask(f"{HELPERS}.runs.interpreted:answer", asked, LIMIT_S)
+        if not isinstance(answer, Done):
+            pytest.fail(str(answer), pytrace=False)
+        self._count(answer.rss_bytes)
+        return pickle.loads(answer.value)
 
 
 @pytest.fixture(scope="session")
 def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
-    """``interpreter("module:function", *args)``: what the function of the tests' helpers returns there. What it raises
-    fails the test."""
+    """``interpreter("module:function", *args)``: see :meth:`Interpreter.call`."""
     pytest.importorskip("triton")
-    from tileflow.build.process import Child, Done
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILEFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
-        environment = {"TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore::RuntimeWarning"}
-        child = Child(warm=("torch", "triton", f"{HELPERS}.runs.interpreted"), environment=environment)
-
-    def call(function: str, *args: Any) -> Any:
-        # the pipe's own pickler would share tensors' memory, which a killed process leaves behind
-        asked = (f"{HELPERS}.{function}", pickle.dumps(args))
-        answer = child.call(f"{HELPERS}.runs.interpreted:answer", asked, limit_s=LIMIT_S)
-        if not isinstance(answer, Done):
-            pytest.fail(str(answer), pytrace=False)
-        return pickle.loads(answer.value)
-
-    yield call
-    child.kill()
+    with Interpreter(tmp_path_factory.mktemp("cache")) as process:
+        yield process.call
 
 
 @pytest.fixture(scope="module")
