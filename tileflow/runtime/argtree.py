@@ -485,6 +485,9 @@ def bind_call(
     return bound_call(signature, name, args, kwargs).arguments
 
 
+_OF_A_METHOD = "a kernel in a class is a plain function: give it the object first, or write @staticmethod above it"
+
+
 def bound_call(
     signature: inspect.Signature, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> inspect.BoundArguments:
@@ -495,7 +498,9 @@ def bound_call(
         raise CallError(
             f"{name} must be called as {signature}",
             got=str(error).removeprefix("got "),
-            hint="arguments go by position or by these names",
+            hint=_OF_A_METHOD
+            if next(iter(signature.parameters), "") in ("self", "cls")
+            else "arguments go by position or by these names",
         ) from None
     bound.apply_defaults()
     return bound

@@ -92,6 +92,50 @@ def test_what_is_no_kernel(name: str) -> None:
     assert caught.value.got and caught.value.hint
 
 
+PARTS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "inputs": ({"inputs": 3}, ("inputs= of a kernel is a function", "int 3", "help(tileflow.kernel)")),
+    "reference": ({"reference": "plain"}, ("reference= of a kernel is a function", "str 'plain'")),
+    "baseline": ({"baseline": (plain,)}, ("baseline= of a kernel is a function", "tuple")),
+    "sizes": ({"debug_sizes": 4}, ("debug_sizes= of a kernel is a dictionary", "int 4", "debug_sizes={")),
+    "sizes by number": ({"debug_sizes": {0: 4}}, ("debug_sizes= of a kernel is a dictionary", "dict {0: 4}")),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_is_given_with_a_kernel(name: str) -> None:
+    """It was refused in a sweep's workers, if at all, in Python's words."""
+    given, says = PARTS[name]
+    with pytest.raises(KernelError) as caught:
+        tileflow.kernel(plain, **given)
+    assert all(part in str(caught.value) for part in (*says, __file__)), caught.value
+
+
+class WithMethods:
+    """A class whose author writes kernels where functions would be methods."""
+
+    @tileflow.kernel
+    def method(self: Any, x: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = 1
+        return x
+
+    @staticmethod
+    @tileflow.kernel
+    def static(x: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = 1
+        return x
+
+
+def test_a_kernel_of_a_class_is_no_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEFLOW_INTERPRET", "1")
+    held, x = WithMethods(), torch.zeros(3)
+    with pytest.raises(CallError, match=r"missing a required argument: 'x'\n.*give it the object first"):
+        held.method(x)
+    assert torch.equal(WithMethods.method(held, x), torch.ones(3))
+    assert torch.equal(held.static(torch.zeros(3)), torch.ones(3))
+
+
 # ---- what a config says -------------------------------------------------------------------------
 
 CONFIGS: dict[str, tuple[Any, str]] = {
