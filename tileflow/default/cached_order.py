@@ -14,6 +14,7 @@ from itertools import permutations
 from math import prod
 
 from ..config import Choice
+from ..expr import Expr
 from ..ir.analysis import follows_a_load, likely_length
 from ..ir.attributes import AccessAttrs, PointwiseAttrs
 from ..ir.graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
@@ -100,14 +101,16 @@ def _reads(ir: KernelIR, wanted: Mapping[str, Choice]) -> list[_Read]:
     accesses: dict[tuple[str, frozenset[int], bool], list[Op]] = {}
     for op in ir.walk():
         if op.kind in ACCESSES:
-            axes = frozenset(n for item in AccessAttrs.of(op).index for n in _axes(ir, op, item))
+            strides = ir.tensor(AccessAttrs.of(op).tensor).strides
+            items = [i for i, by in zip(AccessAttrs.of(op).index, strides, strict=True) if by.constant != 0]
+            axes = frozenset(n for item in items for n in _axes(ir, op, item))
             accesses.setdefault((AccessAttrs.of(op).tensor, axes, op.kind is OpKind.LOAD), []).append(op)
     return [_read(ir, ops, axes, is_load, sizes) for (_, axes, is_load), ops in accesses.items()]
 
 
 def _read(ir: KernelIR, ops: list[Op], axes: frozenset[int], is_load: bool, sizes: Mapping[str, int]) -> _Read:
     tensor = ir.tensor(AccessAttrs.of(ops[0]).tensor)
-    shape = [max(ir.hint(size), 1) for size in tensor.shape]
+    shape = [_stored(ir, size, by) for size, by in zip(tensor.shape, tensor.strides, strict=True)]
     element = itemsize(tensor.dtype)
     named = [[_elements(ir, op, item, sizes) for item in AccessAttrs.of(op).index] for op in ops]
     most = max(prod(min(n, size) for n, size in zip(one, shape, strict=True)) for one in named)
@@ -122,6 +125,11 @@ def _read(ir: KernelIR, ops: list[Op], axes: frozenset[int], is_load: bool, size
             if any(axis in _axes(ir, op, AccessAttrs.of(op).index[n]) for op in ops):
                 sectors[axis] = max(SECTOR / (element * max(one[n] for one in named)), 1)
     return _Read(min(most * len(apart) * element, whole), whole, times, sectors, is_load)
+
+
+def _stored(ir: KernelIR, size: Expr, stride: Expr) -> int:
+    """How many elements of a dimension lie in memory: one of what ``expand`` repeats."""
+    return 1 if stride.constant == 0 else max(ir.hint(size), 1)
 
 
 def _places(ir: KernelIR, ops: list[Op], axis: int) -> set[object]:

@@ -36,6 +36,13 @@ def test_what_one_axis_reads_again_and_the_cache_does_not_hold_runs_slowest(docu
     assert _order(best_of_document, (8, 32, 128), (documents, 180, 128)) == order
 
 
+def test_what_is_expanded_lies_in_memory_once() -> None:
+    """It was counted as often as it is repeated, so that programs ran as if it filled the cache."""
+    queries = torch.empty(8, 32, 128, dtype=torch.bfloat16, device="meta")
+    documents = torch.empty(1, 180, 128, dtype=torch.bfloat16, device="meta").expand(2048, -1, -1)
+    assert best_of_document.lower((queries, documents), H100).default["order"] == "0,1"
+
+
 def test_what_is_empty_keeps_the_authors_order() -> None:
     assert _order(best_of_document, (0, 32, 128), (0, 180, 128)) == "0,1"
     assert _order(between_planes, (0, 4096, 4096)) == "0,1,2"
