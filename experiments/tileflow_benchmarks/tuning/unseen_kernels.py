@@ -46,7 +46,7 @@ from ..ratios.command import share
 
 DRY_DEVICE = "nvidia-h200"
 RESULT = "strangers.json"
-GROUP = 10  # kernels tuned at once, so that workers start once for all of them
+GROUP = 10  # kernels tuned at once: some build while another is measured
 PER_CALL_S = 4.0  # seconds beyond the budget: references, races
 TOLERANCE = {
     torch.float64: 1e-9,
@@ -225,6 +225,9 @@ def main() -> int:
     parser.add_argument(
         "--share", type=share, default="0/1", help="of so many processes, this one's kernels: 1/4 for the second of 4"
     )
+    parser.add_argument(
+        "--group", type=int, default=GROUP, help="kernels tuned at once; what ends a run loses those of one group"
+    )
     parser.add_argument("--dry-run", action="store_true", help=f"model two, build the rest, for {DRY_DEVICE}")
     options = parser.parse_args()
     options.out = options.out.absolute()
@@ -239,8 +242,8 @@ def main() -> int:
     if options.dry_run:
         names, built = names[:2], names[2:]
         rows += [_safely(name, some[name]) for name in built]
-    for first in range(0, len(names), GROUP):
-        chosen = names[first : first + GROUP]
+    for first in range(0, len(names), options.group):
+        chosen = names[first : first + options.group]
         left = options.seconds - (time.monotonic() - begun)
         if left < len(chosen) * options.seeds * (options.budget + PER_CALL_S) / 2:
             rows += [{"kernel": name, "status": "no time left"} for name in chosen]
