@@ -13,11 +13,11 @@ import hashlib
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
+from tileflow.canonical import TreeWriter
 from tileflow.errors import KernelError
-from tileflow.frontend.ast_fields import FIELDS
 from tileflow.frontend.liveness import free_names
 from tileflow.frontend.source import FunctionSource, function_source, location, lookup
 from tileflow.runtime.asked_names import among, in_trees, read_by_syntax
@@ -27,9 +27,9 @@ from tileflow.runtime.libraries import is_library
 def semantic_hash(fn: Callable[..., Any]) -> str:
     """SHA-256, in hex, of what ``fn`` means: itself and every user function that it reaches, with their constants.
 
-    The serialisation is our own and the same on every Python: a fixed list of AST fields, without positions, docstrings
-    and annotations. Functions of torch, tileflow and the standard library count by their qualified name; tensors do
-    not count. Raises KernelError when a function's source cannot be read.
+    The serialisation is our own and the same on every Python: see :mod:`tileflow.canonical`. Functions of torch,
+    tileflow and the standard library count by their qualified name; tensors do not count. Raises KernelError when a
+    function's source cannot be read.
     """
     return digest(serialise(fn))
 
@@ -90,7 +90,7 @@ _OF_CLASSES = frozenset(
 )  # fmt: skip
 
 
-class _Writer:
+class _Writer(TreeWriter):
     """Collects the functions that a function reaches, each serialised once, in the order of discovery."""
 
     def __init__(self) -> None:
@@ -122,54 +122,19 @@ class _Writer:
             self.text.append(f"{self.node(tree)} (defaults {' '.join(defaults)}) (reads {' '.join(reads)})")
         return "\n".join(self.text)
 
-    def node(self, node: object) -> str:
-        """One AST node, a list of them, or a plain value of a field."""
-        match node:
-            case ast.Constant():
-                return self.value(node.value)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                parts: tuple[object, ...] = (node.name, *self.signature(node.args), node.decorator_list, node.body)
-            case ast.Lambda():
-                parts = (*self.signature(node.args), node.body)
-            case ast.ClassDef():
-                parts = (node.name, node.bases, node.keywords, node.decorator_list, node.body)
-            case ast.AnnAssign():
-                return self.node(ast.Assign([node.target], node.value or ast.Constant(...)))
-            case ast.JoinedStr():
-                parts = tuple(_joined(node.values))
-            case ast.operator() | ast.unaryop() | ast.boolop() | ast.cmpop():
-                return type(node).__name__
-            case ast.AST() if type(node).__name__ in FIELDS:
-                parts = tuple(getattr(node, name) for name in FIELDS[type(node).__name__])
-            case ast.AST():
-                where = location(self.source, node) if self.source and hasattr(node, "lineno") else None
-                raise KernelError("kernels cannot contain this syntax", got=type(node).__name__, where=where)
-            case list():
-                return f"[{' '.join(self.node(n) for n in node if not _is_idle(n))}]"
-            case _:
-                return self.value(node)
-        return f"({' '.join([type(node).__name__, *(self.node(part) for part in parts)])})"
+    def unknown(self, node: ast.AST) -> KernelError:
+        """The error of a node that no kernel holds, with its place."""
+        where = location(self.source, node) if self.source and hasattr(node, "lineno") else None
+        return KernelError("kernels cannot contain this syntax", got=type(node).__name__, where=where)
 
-    def signature(self, arguments: ast.arguments) -> tuple[object, ...]:
-        names = (getattr(arguments, part) for part in ("posonlyargs", "args", "vararg", "kwonlyargs", "kwarg"))
-        return (*names, arguments.defaults, arguments.kw_defaults)
-
-    def value(self, v: object) -> str:  # noqa: C901
+    def value(self, v: object) -> str:
         """A value that a function refers to: constants by value, functions by what they mean, other objects by type."""
         match v:
             case enum.Enum():
                 self.is_whole &= not _is_local(type(v))
                 return f"({_qualified(type(v))}.{v.name})"
-            case None | bool() | types.EllipsisType():
-                return repr(v)
-            case int():
-                return hex(v)
-            case float():
-                return float(v).hex()
-            case complex():
-                return f"({self.value(v.real)} {self.value(v.imag)}j)"
-            case str() | bytes():
-                return f"{type(v).__name__[0]}{len(v)}:{v if isinstance(v, str) else v.hex()}"
+            case None | bool() | types.EllipsisType() | int() | float() | complex() | str() | bytes():
+                return super().value(v)
             case tuple() | list() | set() | frozenset() | dict():
                 return self.container(v)
             case types.ModuleType():
@@ -284,34 +249,6 @@ def _chains(tree: ast.FunctionDef, name: str) -> list[tuple[str, ...]]:
         if chain and isinstance(node, ast.Name) and node.id == name:
             chains.append(tuple(chain))
     return chains
-
-
-def _joined(values: Sequence[ast.expr]) -> Iterator[ast.expr]:
-    """The parts of an f-string: neighbouring texts joined, empty ones dropped, as Pythons differ in that."""
-    text = ""
-    for v in values:
-        if isinstance(v, ast.Constant):
-            text += str(v.value)
-            continue
-        if text:
-            yield ast.Constant(text)
-        text = ""
-        if isinstance(v, ast.FormattedValue) and isinstance(v.format_spec, ast.JoinedStr) and not v.format_spec.values:
-            v.format_spec = None
-        yield v
-    if text:
-        yield ast.Constant(text)
-
-
-def _is_idle(node: object) -> bool:
-    """Statements without a meaning: ``pass``, docstrings, bare annotations, type aliases."""
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant)
-    return isinstance(node, ast.Pass) or type(node).__name__ == "TypeAlias" or _is_declaration(node)
-
-
-def _is_declaration(node: object) -> bool:
-    return isinstance(node, ast.AnnAssign) and node.value is None
 
 
 def _members(kind: type) -> dict[str, object]:

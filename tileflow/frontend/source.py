@@ -9,11 +9,11 @@ import ast
 import builtins
 import functools
 import inspect
-import linecache
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from tileflow.definitions import definition
 from tileflow.errors import KernelError, Location
 from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
@@ -102,88 +102,13 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     """
     if not isinstance(fn, types.FunctionType):
         raise KernelError("only a plain Python function has source that can be compiled", got=repr(fn))
-    code = fn.__code__
-    file = _parsed(fn)
-    found = file.functions.get((code.co_name, code.co_firstlineno), [])
-    if not found:
-        if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-            check_runs_to_its_end(fn)
-        raise KernelError(
-            f"{code.co_name} must stand in its file where it was imported from",
-            got=f"no such definition at {code.co_filename}:{code.co_firstlineno}",
-            hint="the file changed after its import, or the function is generated: import it again",
-        )
-    node = copied(_at_position(code, found, file.lines))
+    if fn.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        check_runs_to_its_end(fn)
+    found, lines = definition(fn)
+    node = copied(found)
     tree = node if isinstance(node, ast.FunctionDef) else _as_function(node)
     tree.decorator_list = []
-    return FunctionSource(fn, tree, code.co_filename, file.lines)
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A parsed file, with its function definitions by the name and first line that their code objects have."""
-
-    lines: list[str]
-    functions: dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]]
-
-
-_files: dict[str, _File] = {}
-
-
-def _parsed(fn: types.FunctionType) -> _File:
-    name = fn.__code__.co_filename
-    linecache.checkcache(name)
-    lines = linecache.getlines(name, fn.__globals__)
-    if not lines:
-        raise KernelError(
-            f"the source of {fn.__qualname__} must be readable",
-            got=f"nothing under the name {name}",
-            hint="define it in a .py file or a notebook cell, not through exec, eval or a plain interactive prompt",
-        )
-    known = _files.get(name)
-    if known is None or known.lines != lines:
-        known = _files[name] = _File(lines, _definitions(module_tree("".join(lines), name)))
-    return known
-
-
-def _definitions(module: ast.Module) -> dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]]:
-    found: dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]] = {}
-    for node in ast.walk(module):
-        if isinstance(node, ast.Lambda):
-            found.setdefault(("<lambda>", node.lineno), []).append(node)
-        elif isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found.setdefault((node.name, first), []).append(node)
-    return found
-
-
-def _at_position(
-    code: types.CodeType, found: Sequence[ast.FunctionDef | ast.Lambda], lines: Sequence[str]
-) -> ast.FunctionDef | ast.Lambda:
-    """Of the definitions on one line the one whose body holds all positions of ``code``; of nested ones the inner."""
-    spans = [
-        ((line, column), (end_line, end_column))
-        for line, end_line, column, end_column in code.co_positions()
-        if None not in (line, end_line, column, end_column) and (line, column) != (end_line, end_column)
-    ]
-    if len(found) > 1 and spans:
-        inside = [n for n in found if all(_start(n) <= a and b <= _end(n) for a, b in spans)]
-        found = sorted(inside, key=lambda n: (_start(n), _end(n)))[-1:]
-    if len(found) != 1:
-        where = Location(code.co_filename, code.co_firstlineno, 0, lines[code.co_firstlineno - 1].rstrip("\n"))
-        hint = "put each lambda on a line of its own, or use def"
-        raise KernelError("a lambda must be recognisable by its position", where=where, hint=hint)
-    return found[0]
-
-
-def _start(node: ast.FunctionDef | ast.Lambda) -> tuple[Any, Any]:
-    first = node.body[0] if isinstance(node, ast.FunctionDef) else node.body
-    return first.lineno, first.col_offset
-
-
-def _end(node: ast.FunctionDef | ast.Lambda) -> tuple[Any, Any]:
-    last = node.body[-1] if isinstance(node, ast.FunctionDef) else node.body
-    return last.end_lineno, last.end_col_offset
+    return FunctionSource(fn, tree, fn.__code__.co_filename, lines)
 
 
 def _as_function(node: ast.Lambda) -> ast.FunctionDef:

@@ -18,8 +18,11 @@ from functools import lru_cache
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Literal
 
-from ..errors import TableError
+from ..canonical import written_code
+from ..definitions import definition
+from ..errors import KernelError, TableError
 from ..lazy_dataclass import dataclass
+from .bounded import BoundedCache
 from .overlap import RELATIONS
 
 Step = tuple[Literal["cell", "default", "global", "item", "key", "entry", "attr"], str]
@@ -243,10 +246,13 @@ def read_symbol(
 
 
 def digest_of(value: Any) -> int:
-    """A number of 32 bits, the same in every process, for a constant that selects code: a string, None, a dtype, an
-    enum, a set, a function (its code; what it closes over has paths of its own), a class, a module; of lists and tuples
-    their lengths, of dictionaries their keys, since what they hold has paths too; of others their class."""
-    return _digest_of_code(value.__code__) if isinstance(value, FunctionType) else zlib.crc32(_spelled(value).encode())
+    """A number of 32 bits, the same in every process and on every Python, for a constant that selects code: a string,
+    None, a dtype, an enum, a set, a function (its code; what it closes over has paths of its own), a class, a module;
+    of lists and tuples their lengths, of dictionaries their keys, since what they hold has paths too; of others their
+    class."""
+    if isinstance(value, FunctionType):
+        return _digest_of_function(value)
+    return zlib.crc32(_spelled(value).encode())
 
 
 def is_spelled(value: Any) -> bool:
@@ -291,17 +297,35 @@ def _is_of_torch(value: Any) -> bool:
     return type(value).__module__ == "torch" and type(value).__name__ in _OF_TORCH
 
 
-def _constant(value: Any) -> str:
-    if isinstance(value, CodeType):
-        return str(_digest_of_code(value))
-    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
+_digests: BoundedCache[int] = BoundedCache(4096)  # by code: a function that host code makes is another one in each call
 
 
-@lru_cache(maxsize=4096)
-def _digest_of_code(code: CodeType) -> int:
+def _digest_of_function(fn: FunctionType) -> int:
+    found = _digests.get(fn.__code__)
+    return found if found is not None else _digests.put(fn.__code__, zlib.crc32(_code_text(fn)))
+
+
+def _code_text(fn: FunctionType) -> bytes:
+    """What tells a function's code from others, the same on every Python: its text, and which of its names are closed
+    over. Bytecode stands for a text that nobody finds, as of generated functions: that is the same in one version of
+    Python, and a launch in another declines."""
+    try:
+        text = f"{written_code(definition(fn)[0])} {sorted(fn.__code__.co_freevars)}"
+    except KernelError:
+        return _bytecode(fn.__code__)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _bytecode(code: CodeType) -> bytes:
     constants = [_constant(c) for c in code.co_consts]
     names = (code.co_name, *code.co_names, *code.co_varnames, *code.co_freevars, *constants)
-    return zlib.crc32(code.co_code, zlib.crc32(" ".join(names).encode("utf-8", "surrogatepass")))
+    return " ".join(names).encode("utf-8", "surrogatepass") + code.co_code
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, CodeType):
+        return str(zlib.crc32(_bytecode(value)))
+    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
 
 
 def ascii_identifier(text: str) -> str:
