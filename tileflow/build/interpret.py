@@ -75,6 +75,7 @@ class _Interpreted:
         self._arguments = {arg.name: self._argument(arg, scope) for arg in source.args}
         ints = [arg.value for arg in source.args if arg.value is not None]
         self._blocks = {a.name: compat.block_shape(a.type) for a in source.args if a.tensor_map is not None}
+        self._stored = [arg.name for arg in source.args if arg.stored]
         self._maps = {a.name: (m.shape, m.strides) for a in source.args if (m := a.tensor_map) is not None}
         sides = [e for sides in self._maps.values() for side in sides for e in side]
         symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints, *sides)))
@@ -96,11 +97,13 @@ class _Interpreted:
                 for name, value in self._arguments.items()
             }
             self._check_ints(arguments)
+            stored: list[Any] = [arguments[name] for name in self._stored]
             for name, block in self._blocks.items():
                 arguments[name] = compat.host_descriptor(self._seen(name, arguments[name], environment), block)
             arguments = {name: _taken(value) for name, value in arguments.items()}
             # by position: an author's number may be called ``grid`` or ``num_warps``, as the interpreter's own are
             self._run(grid, arguments)
+            torch.autograd.graph.increment_version(stored)  # it wrote by address, as a binary does
         return True
 
     def _run(self, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:

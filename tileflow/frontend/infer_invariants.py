@@ -20,16 +20,13 @@ Kind = Literal["number", "tensor", "unknown"]  # a number may be a shape, a dtyp
 
 _LIKE = {"empty_like", "full_like", "ones_like", "zeros_like"}
 _NEW = {"empty", "empty_strided", "full", "ones", "zeros"}  # on the default device unless one is named
+_NEW_METHODS = {"new_empty", "new_full", "new_ones", "new_zeros"}
 _NUMBERS = {"promote_types"}
-_TENSOR_METHODS = {
+_TENSOR_METHODS = _NEW_METHODS | {
     "contiguous",
     "expand",
     "flatten",
     "movedim",
-    "new_empty",
-    "new_full",
-    "new_ones",
-    "new_zeros",
     "permute",
     "reshape",
     "squeeze",
@@ -126,6 +123,7 @@ class _Follower:
         self.source, self.loops, self.asked, self.local = source, loops, asked, local
         self.arguments = _arguments(source) - constants
         self.kinds: dict[str, Kind] = dict.fromkeys(constants, "number")
+        self.fresh: set[str] = set()
         self.names = frozenset(parameters(source.tree.args))
         self.found: dict[ast.For, KeyInvariants] = {}
         self.ambient: set[str] = set()
@@ -196,7 +194,9 @@ class _Follower:
             self._bind(dict.fromkeys(bound_names([node], self.loops), "unknown"))
             for loop in (n for n in ast.walk(node) if isinstance(n, ast.For) and n in self.loops):
                 bounds = self._has_settled_bounds(loop)
-                self.found[loop] = KeyInvariants(frozenset(self.arguments), frozenset(self.kinds), bounds, self.names)
+                self.found[loop] = KeyInvariants(
+                    frozenset(self.arguments), frozenset(self.kinds), bounds, self.names, frozenset(self.fresh)
+                )
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         pairs = [(target, value)]
@@ -204,10 +204,21 @@ class _Follower:
             pairs = [*zip(target.elts, value.elts, strict=True)]
         self._bind({name: self._kind(of) for to, of in pairs for name in target_names(to)})
         self.names |= frozenset(target_names(target))
+        self.fresh |= {to.id for to, of in pairs if isinstance(to, ast.Name) and self._allocates(of)}
 
     def _bind(self, kinds: Mapping[str, Kind]) -> None:
         self.arguments -= kinds.keys()
+        self.fresh -= kinds.keys()
         self.kinds = {name: kind for name, kind in {**self.kinds, **kinds}.items() if kind != "unknown"}
+
+    def _allocates(self, value: ast.expr) -> bool:
+        """Whether a value is new memory of torch's, whatever it is made of."""
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+            return False
+        owner, name = self._resolved(value.func.value), value.func.attr
+        if isinstance(owner, types.ModuleType):
+            return owner.__name__ == "torch" and name in _NEW | _LIKE
+        return owner is None and name in _NEW_METHODS
 
     def _has_settled_bounds(self, loop: ast.For) -> bool:
         assert isinstance(loop.iter, ast.Call)

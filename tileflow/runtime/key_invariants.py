@@ -36,12 +36,14 @@ class DeviceReads:
 class KeyInvariants:
     """The key invariants of one region. ``arguments``: parameters that reach it as they were passed. ``made``: other
     variables that are functions of the key: numbers, and tensors but for their memory. ``bounds``: whether its tile
-    loop's are, too. ``names``: all variables that have a value there, whatever it is."""
+    loop's are, too. ``names``: all variables that have a value there, whatever it is. ``fresh``: tensors that host code
+    allocated in this very call, which nothing else has seen."""
 
     arguments: frozenset[str] = frozenset()
     made: frozenset[str] = frozenset()
     bounds: bool = False
     names: frozenset[str] = frozenset()
+    fresh: frozenset[str] = frozenset()
 
     def holds(self, path: Path) -> bool:
         """Whether the metadata of the tensor at ``path`` is the same in every call."""

@@ -162,6 +162,7 @@ def _generate(
         "scratch": _scratch,
         "aligned_copy": aligned_copy,
         "bounds": bounds,
+        **_versions(),
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
         "UNDEFINED": _UNDEFINED,
@@ -227,6 +228,16 @@ def _scratch(size: int, device: torch.device) -> torch.Tensor:
     import torch
 
     return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def _versions() -> dict[str, Callable[..., Any]]:
+    """What a launcher's text calls of torch to count a write."""
+    import torch
+
+    return {
+        "in_inference_mode": torch.is_inference_mode_enabled,
+        "count_write": torch.autograd.graph.increment_version,
+    }
 
 
 def _on_device(index: int, launch: Callable[..., Any], *args: Any) -> Any:

@@ -63,6 +63,7 @@ class LauncherWriter:
         kinds = [check for value, arg in loose.items() for check in self._kind_checks(value, arg)]
         guards = self._guards(self.binary.guards)
         values, maps = self._values(abi)
+        stored = self._stored(abi)
         extents = self._extents(abi)
         # what a binary assumes of a tensor comes first, so that no guard asks for a dimension that is not there
         accepts = " and ".join([*kinds, *guards])
@@ -107,6 +108,7 @@ class LauncherWriter:
             "        raise missing(error) from error",
             "    if status:",
             "        raise refused(status)",
+            *self._version_lines(stored),
             "    return True",
         ]
         return "\n".join(lines) + "\n"
@@ -140,6 +142,7 @@ class LauncherWriter:
         abi = self.binary.abi
         own = [f"own_{_name(name)}" for name in self.names]
         values = [self._value(Path.parse(a.path)) if a.kind == "tensor" else self._argument(a) for a in abi.args]
+        stored = self._stored(abi)
         extents, (_, launched) = self._extents(abi), self._sizes(abi)
         pairs = [pair for c in conjuncts(self.binary.guards) if (pair := pair_of(c)) is not None]
         launch = f"enqueue({', '.join([*launched, *values])})"
@@ -162,9 +165,26 @@ class LauncherWriter:
             "        if status != DECLINED and not recover(status):",
             "            raise refused(status)",
             f"        context.launch({', '.join([str(int(self.region)), *own, _OF_TILE])})",
+            "        return True",
+            *self._version_lines(stored),
             "    return True",
         ]
         return "\n".join(lines) + "\n"
+
+    def _stored(self, abi: LaunchAbi) -> list[str]:
+        """The tensors that the binary writes into and that autograd may have saved: all but new memory of the call."""
+        paths = dict.fromkeys(Path.parse(arg.path) for arg in abi.args if arg.stored)
+        return [self._value(path) for path in paths if path.steps or path.root not in self.invariants.fresh]
+
+    def _version_lines(self, stored: list[str]) -> list[str]:
+        """A kernel writes by address, which torch does not see. It counts writes so that a backward pass refuses what
+        was overwritten meanwhile; in inference mode it counts none."""
+        if not stored:
+            return []
+        return [
+            "    if not in_inference_mode():",
+            f"        count_write(({''.join(f'{value}, ' for value in stored)}))",
+        ]
 
     def _bounds_lines(self) -> list[str]:
         """Reads what a keyed launcher uses of the loop's bounds: a plain int, or ints in a list, without a call."""

@@ -153,6 +153,22 @@ def test_host_code_that_may_lack_a_value_runs_as_it_is() -> None:
     assert split(may_lack_a_value).flat is None
 
 
+def stores(x: Any, y: Any, given: Any = None) -> Any:
+    out, view, again = torch.empty_like(x), x.view(-1), torch.zeros(4, device=x.device)
+    part, own = out[1:], y.new_zeros(3)
+    for tile in tfl.tile(x.numel()):
+        out[tile] = view[tile] = part[tile] = again[tile] = own[tile] = x[tile] + y[tile]
+    out, again = given, y
+    for tile in tfl.tile(x.numel()):
+        out[tile] = own[tile] = again[tile] = x[tile]
+    return out
+
+
+def test_new_memory_of_a_call_is_told_from_what_others_hold() -> None:
+    first, second = (region.invariants.fresh for region in split(stores).regions)
+    assert (first, second) == ({"out", "again", "own"}, {"own"})
+
+
 # ---- launches that rely on it -------------------------------------------------------------------------------------
 
 OUT = TENSOR.__class__("out", "tensor", "*fp32", "out")

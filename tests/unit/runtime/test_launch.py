@@ -471,3 +471,46 @@ def test_hip_takes_cooperative_grids_and_no_clusters() -> None:
     assert library.launches == [("cooperative", (1, 1, 1))]
     with pytest.raises(LaunchError, match="clusters"):
         hip_launcher(make_hsaco(TENSOR, cluster=(2, 1, 1)), "cpu", library=library, stream=lambda: 0)
+
+
+# ---- what torch counts of stores ------------------------------------------------------------------------------------
+
+STORED = LaunchArg("y", "tensor", "*fp32", "y", stored=True)
+LOADED = LaunchArg("x", "tensor", "*fp32", "x", stored=False)
+
+
+def loose(launch: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    launch({"x": x, "y": y}, (0,), (4,))
+
+
+def keyed(launch: Any, x: torch.Tensor, y: torch.Tensor, *fresh: str) -> None:
+    context: Any = SimpleNamespace(launch=None)
+    launch.specialize(KeyInvariants(fresh=frozenset(fresh)), ("x", "y"), 0)(context, x, y, 4)
+
+
+@pytest.mark.parametrize("run", [loose, keyed])
+def test_a_store_is_a_write_that_autograd_sees(run: Any) -> None:
+    """Autograd's saved tensors were overwritten unseen, and a backward pass gave wrong gradients."""
+    launch, driver = launcher(make_binary(LOADED, STORED), [ctypes.c_uint64] * 2)
+    x, y, weight = torch.ones(4), torch.ones(4), torch.ones(4, requires_grad=True)
+    loss = (weight * y).sum()
+    run(launch, x, y)
+    assert (x._version, y._version) == (0, 1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with torch.inference_mode():
+        run(launch, x, torch.ones(4))
+        run(launch, x, y)
+    run(launch, x, y[1:])
+    assert (len(driver.launches), y._version) == (4, 2)
+
+
+def test_a_declined_launch_and_new_memory_count_no_write() -> None:
+    guards = Expr.sym("y.shape.0").eq(8)
+    launch, driver = launcher(make_binary(LOADED, STORED, guards=guards), [ctypes.c_uint64] * 2)
+    y = torch.ones(4)
+    loose(launch, y, y)
+    assert (len(driver.launches), y._version) == (0, 0)
+    launch, driver = launcher(make_binary(LOADED, STORED), [ctypes.c_uint64] * 2)
+    keyed(launch, y, y, "y")
+    assert (len(driver.launches), y._version) == (1, 0)

@@ -451,7 +451,7 @@ def test_a_specialised_launch_hands_its_tensors_over_and_what_is_unusual_back(ex
     if native.tensors_key() is None:
         pytest.skip("TILEFLOW_NATIVE=0, or torch does not offer its tensors to C")
     recorder = Recorder("QQ")
-    out = LaunchArg("out", "tensor", "*fp32", "out")
+    out = LaunchArg("out", "tensor", "*fp32", "out", stored=True)
     grid = (Expr.sym("end.0"), Expr.of(1), Expr.of(1))
     binary = make_binary(TENSOR, out, guards=Expr.sym("out.align").eq(1), grid=grid)
     launch: Any = cuda_launcher(binary, "cpu", driver=Loading(recorder))
@@ -461,6 +461,7 @@ def test_a_specialised_launch_hands_its_tensors_over_and_what_is_unusual_back(ex
     x, y = torch.zeros(8)[1:], torch.zeros(9)
     warm(context, y, x, 5)
     warm(context, y, x, 0)
+    assert y._version == 1, "the store that was launched"
     assert [(made[1][:3], *made[2:4]) for made in recorder.launches] == [
         ((5, 1, 1), None, [x.data_ptr(), y.data_ptr()])
     ]  # fmt: skip
