@@ -145,7 +145,7 @@ _NODES = (
 )  # fmt: skip
 _NAMES = re.compile(
     r"(v|s|m|map|home|own_)\d+|s\d+_ptr|dtype_\w+|own_\w+|g[xyz]|frame|begins?|ends?|begin_or_end|block_size|step|buffer|"
-    r"status|stream|values|error|declines|missing|unfit|unpackable|otherwise|launch|bounds|cell_of|default_of|device_index|"
+    r"status|stream|values|error|declines|missing|unfit|unpackable|in_inference_mode|count_write|otherwise|launch|bounds|cell_of|default_of|device_index|"
     r"current_stream|enqueue|function|success|recover|refused|on_device|scratch|min|max|"
     r"MISSING|UNPACKABLE|UNDEFINED|IndexError"
 )
