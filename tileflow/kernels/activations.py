@@ -17,7 +17,7 @@ _GEGLU = differentiable(gated.geglu, lambda ctx, grad: gated.geglu_bwd(grad.cont
 def _gated(name: str, function: Differentiable, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     require_rows(name, a=a, b=b)
     require_shape(name, "b", b, a.shape, "both tensors have one shape")
-    a, b = widened(a, b)
+    a, b = widened(name, a, b)
     out: torch.Tensor = function(as_rows(a), as_rows(b))
     return out.view(a.shape)
 

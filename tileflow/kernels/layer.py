@@ -13,7 +13,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
-from .rows import as_rows, require_rows, require_shape, size_of_rows, wider_first
+from .rows import as_rows, require_numbers, require_rows, require_shape, size_of_rows, wider_first
 
 EPS = 1e-5
 
@@ -175,8 +175,9 @@ _added = differentiable(
 )
 
 
-def _require(function: str, weight: torch.Tensor, bias: torch.Tensor, **rows: torch.Tensor) -> None:
+def _require(function: str, weight: torch.Tensor, bias: torch.Tensor, eps: float, **rows: torch.Tensor) -> None:
     require_rows(function, **rows)
+    require_numbers(function, eps=eps)
     for name, vector in (("weight", weight), ("bias", bias)):
         require_shape(
             function, name, vector, rows["x"].shape[-1:], "weight and bias have an element each for each of a row"
@@ -186,7 +187,7 @@ def _require(function: str, weight: torch.Tensor, bias: torch.Tensor, **rows: to
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS) -> torch.Tensor:
     """Layer normalisation of the last dimension, computed in float32, in the dtype of ``x``. Raises CallError for a
     weight or a bias of another width."""
-    _require("layer_norm", weight, bias, x=x)
+    _require("layer_norm", weight, bias, eps, x=x)
     out: torch.Tensor = _plain(as_rows(x), weight, bias, eps)
     return out.view(x.shape)
 
@@ -196,9 +197,9 @@ def add_layer_norm(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """:func:`layer_norm` of ``x + residual``, and the sum, which is the next residual, both in the wider dtype of the
     two. Raises CallError for a residual of another shape."""
-    _require("add_layer_norm", weight, bias, x=x, residual=residual)
+    _require("add_layer_norm", weight, bias, eps, x=x, residual=residual)
     require_shape("add_layer_norm", "residual", residual, x.shape, "a residual has the shape of what it is added to")
-    x, residual = wider_first(x, residual)
+    x, residual = wider_first("add_layer_norm", x, residual)
     out, summed = _added(as_rows(x), as_rows(residual), weight, bias, eps)
     return out.view(x.shape), summed.view(x.shape)
 

@@ -19,7 +19,7 @@ from . import gated
 from . import residual as added
 from .activations import geglu, swiglu
 from .hopper import hopper_multiprocessors
-from .rows import as_rows, require_rows, require_shape
+from .rows import as_rows, require_choice, require_rows, require_shape
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {"silu": swiglu, "gelu": geglu}
 _HALVES = (torch.bfloat16, torch.float16)
@@ -36,11 +36,11 @@ def gated_linear(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, *, activ
     it wins: without gradients, of 16 bits, on a GPU of Hopper's. It rounds once, where two products round before.
     Raises CallError for shapes, dtypes and activations that do not fit.
     """
-    require_activation("gated_linear", activation)
+    require_choice("gated_linear", "activation", activation, ACTIVATIONS)
     require_rows("gated_linear", x=x, gate=gate, up=up)
     require_shape("gated_linear", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
     require_shape("gated_linear", "up", up, gate.shape, "both weights have one shape")
-    _require_one_dtype("gated_linear", x, gate, up)
+    _require_alike("gated_linear", x, gate, up)
     with without_autocast(x.device):
         if is_fused(x, (gate, up), _TILE):
             _refuse_transforms("gated_linear", x=x, gate=gate, up=up)
@@ -60,7 +60,7 @@ def linear_add(x: torch.Tensor, weight: torch.Tensor, residual: torch.Tensor) ->
     require_shape("linear_add", "weight", weight, (*weight.shape[:1], x.size(-1)), "a weight is (columns, hidden)")
     wanted = (*x.shape[:-1], weight.size(0))
     require_shape("linear_add", "residual", residual, wanted, "a residual has the product's shape")
-    _require_one_dtype("linear_add", x, weight, residual)
+    _require_alike("linear_add", x, weight, residual)
     with without_autocast(x.device):
         if is_fused(x, (weight, residual), 2 * _TILE):
             _refuse_transforms("linear_add", x=x, weight=weight, residual=residual)
@@ -83,23 +83,19 @@ def is_fused(x: torch.Tensor, others: tuple[torch.Tensor, ...], columns: int) ->
     return most > 0 and tiles >= int(_NEARLY * most)
 
 
-def require_activation(function: str, activation: str) -> None:
-    """Raises CallError for an activation that has no kernel."""
-    if activation not in ACTIVATIONS:
-        raise CallError(
-            f"an activation is one of {', '.join(ACTIVATIONS)}",
-            got=repr(activation),
-            where=f"tileflow.kernels.{function}",
-            hint="tileflow.kernels has its products' other parts",
-        )
-
-
 def _refuse_transforms(function: str, **tensors: torch.Tensor) -> None:
     for name, tensor in tensors.items():
         refuse_transforms(f"tileflow.kernels.{function}", name, tensor)
 
 
-def _require_one_dtype(function: str, *tensors: torch.Tensor) -> None:
+def _require_alike(function: str, *tensors: torch.Tensor) -> None:
+    if len({t.device for t in tensors}) > 1:
+        raise CallError(
+            "rows and weights are on one device",
+            got=" and ".join(str(t.device) for t in tensors),
+            where=f"tileflow.kernels.{function}",
+            hint="x.to(weight.device)",
+        )
     if len({t.dtype for t in tensors}) > 1:
         raise CallError(
             "rows and weights have one dtype",

@@ -37,7 +37,7 @@ from .losses import (
 )
 from .losses import inputs as loss_inputs
 from .losses import reference as losses_of
-from .rows import as_rows, require_rows, require_shape
+from .rows import as_rows, is_size, require_rows, require_shape, shown
 
 _NAME = "linear_cross_entropy"
 _WHERE = f"tileflow.kernels.{_NAME}"
@@ -313,7 +313,7 @@ def linear_cross_entropy(
     float32. Raises CallError for shapes and dtypes that do not fit, inside a transform of torch.func, and where it is
     differentiated twice.
     """
-    if reduction == "none":
+    if isinstance(reduction, str) and reduction == "none":
         raise CallError(
             "the losses of chunks are added up",
             got="reduction='none'",
@@ -334,12 +334,12 @@ def linear_cross_entropy(
         bias = bias.to(weight.dtype)
     labels = labels_of(_NAME, labels, x.shape[:-1], weight.size(0), ignore_index)
     require_options(_NAME, label_smoothing, softcap)
-    if rows_of_chunk is not None and rows_of_chunk < 1:
-        raise CallError("a chunk has one row or more", got=rows_of_chunk, where=_WHERE, hint="None chooses")
+    if rows_of_chunk is not None and not (is_size(rows_of_chunk) and rows_of_chunk > 0):
+        raise CallError("a chunk has one row or more", got=shown(rows_of_chunk), where=_WHERE, hint="None chooses")
     for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
         if tensor is not None:
             refuse_transforms(_WHERE, name, tensor)
-    divided_by = divisor(labels, ignore_index, reduction, num_items_in_batch)
+    divided_by = divisor(_NAME, labels, ignore_index, reduction, num_items_in_batch)
     if not isinstance(divided_by, torch.Tensor):
         divided_by = torch.full((), float(divided_by), device=x.device)
     matrix = as_rows(x)

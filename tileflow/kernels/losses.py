@@ -17,7 +17,7 @@ import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
-from .rows import as_rows, require_inside, require_rows, require_shape
+from .rows import as_rows, require_choice, require_inside, require_numbers, require_rows, require_shape, require_tensors
 
 IGNORED = -100
 REDUCTIONS = ("mean", "sum", "none")
@@ -190,6 +190,7 @@ def labels_of(
 
 def require_options(function: str, smoothing: float, cap: float | None) -> None:
     """Raises CallError for options outside of what they mean."""
+    require_numbers(function, label_smoothing=smoothing, **({} if cap is None else {"softcap": cap}))
     if not 0 <= smoothing <= 1:
         raise CallError(
             "label_smoothing is from 0 to 1", got=smoothing, where=f"tileflow.kernels.{function}", hint="0 is none"
@@ -199,14 +200,21 @@ def require_options(function: str, smoothing: float, cap: float | None) -> None:
 
 
 def divisor(
-    labels: torch.Tensor, ignore_index: int, reduction: str, num_items_in_batch: torch.Tensor | float | None
+    function: str,
+    labels: torch.Tensor,
+    ignore_index: int,
+    reduction: str,
+    num_items_in_batch: torch.Tensor | float | None,
 ) -> torch.Tensor | float:
-    """What the sum of losses is divided by. Raises CallError for a reduction that is none."""
-    if reduction not in REDUCTIONS:
-        raise CallError("a reduction is mean, sum or none", got=repr(reduction), where="tileflow.kernels.cross_entropy")
+    """What the sum of losses is divided by: a number, or a tensor of one without dimensions. Raises CallError for a
+    reduction that is none, and for what is no number."""
+    require_choice(function, "reduction", reduction, REDUCTIONS)
+    if isinstance(num_items_in_batch, torch.Tensor) and num_items_in_batch.numel() == 1:
+        require_tensors(function, num_items_in_batch=num_items_in_batch)
+        return num_items_in_batch.to(labels.device).reshape(())
     if num_items_in_batch is not None:
-        is_tensor = isinstance(num_items_in_batch, torch.Tensor)
-        return num_items_in_batch.to(labels.device) if is_tensor else num_items_in_batch  # type: ignore[union-attr]
+        require_numbers(function, num_items_in_batch=num_items_in_batch)
+        return num_items_in_batch
     return (labels != ignore_index).sum() if reduction == "mean" else 1.0
 
 
@@ -231,7 +239,7 @@ def cross_entropy(
     require_rows("cross_entropy", logits=logits)
     flat = labels_of("cross_entropy", labels, logits.shape[:-1], logits.size(-1), ignore_index)
     require_options("cross_entropy", label_smoothing, softcap)
-    divided_by = divisor(flat, ignore_index, reduction, num_items_in_batch)
+    divided_by = divisor("cross_entropy", flat, ignore_index, reduction, num_items_in_batch)
     losses: torch.Tensor = _losses(as_rows(logits), flat, ignore_index, label_smoothing, softcap)
     if reduction == "none" and num_items_in_batch is None:
         return losses.view(labels.shape)

@@ -17,8 +17,8 @@ from ..errors import CallError
 from ..runtime.ambient import without_autocast
 from ..runtime.describe import refuse_transforms
 from . import gated
-from .linear import gated_linear, require_activation
-from .rows import as_rows, require_rows, require_shape
+from .linear import ACTIVATIONS, gated_linear
+from .rows import as_rows, require_choice, require_rows, require_shape
 
 _WHERE = "tileflow.kernels.gated_mlp"
 _FORWARD = {"silu": gated.swiglu, "gelu": gated.geglu}
@@ -67,7 +67,7 @@ def gated_mlp(
     where that wins (:func:`.gated_linear`). Raises CallError for shapes, dtypes and activations that do not fit, inside
     a transform of torch.func, and where it is differentiated twice.
     """
-    require_activation("gated_mlp", activation)
+    require_choice("gated_mlp", "activation", activation, ACTIVATIONS)
     require_rows("gated_mlp", x=x, gate=gate, up=up, down=down)
     require_shape("gated_mlp", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
     require_shape("gated_mlp", "up", up, gate.shape, "both first weights have one shape")

@@ -12,7 +12,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
-from .rows import as_rows, require_rows, require_shape, size_of_rows, wider_first
+from .rows import as_rows, require_numbers, require_rows, require_shape, size_of_rows, wider_first
 
 EPS = 1e-6
 
@@ -170,6 +170,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset:
     """``x / sqrt(mean(x^2) + eps) * (weight + offset)`` over the last dimension, computed in float32, in the dtype of
     ``x``. ``offset``: 1.0 for Gemma's weights. Raises CallError for a weight of another width."""
     require_rows("rms_norm", x=x)
+    require_numbers("rms_norm", eps=eps, offset=offset)
     require_shape("rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
     out: torch.Tensor = _plain(as_rows(x), weight, eps, offset)
     return out.view(x.shape)
@@ -181,9 +182,10 @@ def add_rms_norm(
     """:func:`rms_norm` of ``x + residual``, and the sum, which is the next residual, both in the wider dtype of both.
     Raises CallError for a residual of another shape."""
     require_rows("add_rms_norm", x=x, residual=residual)
+    require_numbers("add_rms_norm", eps=eps, offset=offset)
     require_shape("add_rms_norm", "residual", residual, x.shape, "a residual has the shape of what it is added to")
     require_shape("add_rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
-    x, residual = wider_first(x, residual)
+    x, residual = wider_first("add_rms_norm", x, residual)
     out, summed = _added(as_rows(x), as_rows(residual), weight, eps, offset)
     return out.view(x.shape), summed.view(x.shape)
 

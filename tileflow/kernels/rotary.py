@@ -15,7 +15,7 @@ import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
-from .rows import is_size, require_inside, require_rows, require_shape
+from .rows import is_size, require_choice, require_inside, require_rows, require_shape, shown
 
 LAYOUTS = ("half", "interleaved")
 BASE = 10_000.0
@@ -124,7 +124,6 @@ def _require(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None
 ) -> None:
     """Raises CallError for shapes that do not fit queries of (batch, heads, s, d), which the kernel does not check."""
-    require_rows("rope", q=q, k=k, cos=cos, sin=sin)
     batch, _, tokens, size = q.shape
     require_shape("rope", "k", k, (batch, k.size(1), tokens, size), "queries and keys differ in heads alone")
     require_shape("rope", "sin", sin, cos.shape, "cos and sin have one shape")
@@ -164,12 +163,12 @@ def rope(
     gives NaN, and is refused on a CPU. Raises CallError for another layout, for shapes that do not fit, and for angles
     that need gradients.
     """
-    if layout not in LAYOUTS:
-        raise CallError("a layout of rope is half or interleaved", got=repr(layout), where="tileflow.kernels.rope")
-    if head_dim not in (1, 2) or q.ndim != 4 or k.ndim != 4:
+    require_choice("rope", "layout", layout, LAYOUTS)
+    require_rows("rope", q=q, k=k, cos=cos, sin=sin)
+    if not is_size(head_dim) or head_dim not in (1, 2) or q.ndim != 4 or k.ndim != 4:
         raise CallError(
             "rope turns tensors of four dimensions, of which heads are the second or the third",
-            got=f"{q.ndim} and {k.ndim} dimensions, head_dim={head_dim}",
+            got=f"{q.ndim} and {k.ndim} dimensions, head_dim={shown(head_dim)}",
             where="tileflow.kernels.rope",
         )
     size = q.size(3)

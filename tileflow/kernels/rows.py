@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from numbers import Integral
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 from typing import TypeGuard
 
 import torch
@@ -19,15 +19,56 @@ def as_rows(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(math.prod(x.shape[:-1]), x.size(-1)).contiguous()
 
 
-def require_rows(function: str, **tensors: torch.Tensor) -> None:
-    """Raises CallError for tensors that are not floating, or have no last dimension."""
-    for name, x in tensors.items():
-        if not isinstance(x, torch.Tensor) or not x.ndim or not x.is_floating_point():
+def require_tensors(function: str, **given: object) -> None:
+    """Raises CallError for what is no tensor with strides."""
+    for name, x in given.items():
+        if not isinstance(x, torch.Tensor) or x.layout is not torch.strided:
             raise CallError(
-                f"{name} is a floating tensor of one dimension or more",
-                got=f"{x.dtype} of {tuple(x.shape)}" if isinstance(x, torch.Tensor) else repr(x),
+                f"{name} is a strided tensor",
+                got=f"one of {x.layout}" if isinstance(x, torch.Tensor) else shown(x),
                 where=f"tileflow.kernels.{function}",
             )
+
+
+def require_rows(function: str, **tensors: torch.Tensor) -> None:
+    """Raises CallError for tensors that are not floating, or have no last dimension."""
+    require_tensors(function, **tensors)
+    for name, x in tensors.items():
+        if not x.ndim or not x.is_floating_point():
+            raise CallError(
+                f"{name} is a floating tensor of one dimension or more",
+                got=f"{x.dtype} of {tuple(x.shape)}",
+                where=f"tileflow.kernels.{function}",
+            )
+
+
+def require_numbers(function: str, **given: object) -> None:
+    """Raises CallError for an option that is no number."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, Real, torch.SymInt, torch.SymFloat)):
+            raise CallError(
+                f"{name} is a number",
+                got=shown(value),
+                where=f"tileflow.kernels.{function}",
+                hint=f"{name}.item()" if isinstance(value, torch.Tensor) else "an int or a float",
+            )
+
+
+def require_choice(function: str, name: str, value: object, choices: Iterable[str]) -> None:
+    """Raises CallError for an option that is none of the words."""
+    *others, last = choices
+    if not isinstance(value, str) or value not in (*others, last):
+        raise CallError(
+            f"{name} is {', '.join(others)} or {last}", got=shown(value), where=f"tileflow.kernels.{function}"
+        )
+
+
+def shown(value: object) -> str:
+    """A value in an error's text: what is long, as a tensor, by its kind."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor, {value.dtype} of {tuple(value.shape)}"
+    text = repr(value)
+    return text if len(text) < 80 else f"a {type(value).__qualname__}"
 
 
 def is_size(value: object) -> TypeGuard[int]:
@@ -54,7 +95,9 @@ def require_shape(function: str, name: str, x: torch.Tensor | None, shape: Seque
     if not isinstance(x, torch.Tensor) or tuple(x.shape) != tuple(shape):
         raise CallError(
             why,
-            got=f"{name} of {tuple(x.shape)}, not {tuple(shape)}" if isinstance(x, torch.Tensor) else f"{name}={x!r}",
+            got=f"{name} of {tuple(x.shape)}, not {tuple(shape)}"
+            if isinstance(x, torch.Tensor)
+            else f"{name}={shown(x)}",
             where=f"tileflow.kernels.{function}",
             hint=f"{name}.expand(...) or .reshape(...) it; nothing broadcasts",
         )
@@ -79,17 +122,28 @@ def require_inside(function: str, name: str, values: torch.Tensor, size: int, bu
         )
 
 
-def widened(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def _promoted(function: str, first: torch.dtype, second: torch.dtype) -> torch.dtype:
+    """The dtype that torch promotes both to. Raises CallError where it has none, as for float8 and another."""
+    try:
+        return torch.promote_types(first, second)
+    except RuntimeError as error:
+        raise CallError(
+            "both tensors have dtypes that torch promotes to one",
+            got=f"{first} and {second}",
+            where=f"tileflow.kernels.{function}",
+            hint="cast one to the other's dtype",
+        ) from error
+
+
+def widened(function: str, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The tensors in one dtype, to which torch promotes theirs."""
-    dtype = tensors[0].dtype
-    for x in tensors:
-        dtype = torch.promote_types(dtype, x.dtype)
-    return tuple(x.to(dtype) for x in tensors)
+    dtype = _promoted(function, a.dtype, b.dtype)
+    return a.to(dtype), b.to(dtype)
 
 
-def wider_first(x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def wider_first(function: str, x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Two summands, of which the first has the dtype of their sum; a cast is made where neither has it."""
-    dtype = torch.promote_types(x.dtype, residual.dtype)
+    dtype = _promoted(function, x.dtype, residual.dtype)
     if x.dtype == dtype:
         return x, residual
     return (residual, x) if residual.dtype == dtype else (x.to(dtype), residual)

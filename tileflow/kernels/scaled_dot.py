@@ -14,6 +14,7 @@ from ..errors import CallError
 from ..runtime.ambient import autocast_dtype
 from . import flash
 from .hopper import hopper_multiprocessors
+from .rows import require_choice, require_numbers, require_tensors, shown
 
 BACKENDS = ("auto", "tileflow", "torch")
 MOST_WON = 64  # the head size up to which the kernel was ahead of torch's (docs/measurements/performance.md)
@@ -94,7 +95,18 @@ def attention_backend(
     backend: str = "auto",
 ) -> Backend:
     """What :func:`attention` runs for such a call, and why. Raises CallError for a backend that does not serve it."""
+    _require(q, k, v, causal, mask, backend)
     return _chosen(_as_cast(q), _as_cast(k), _as_cast(v), causal, mask, backend)
+
+
+def _require(q: object, k: object, v: object, causal: object, mask: object, backend: object) -> None:
+    """Raises CallError for what neither attention takes, which torch's would say in its own parameters' names."""
+    require_tensors("attention", q=q, k=k, v=v)
+    if mask is not None:
+        require_tensors("attention", mask=mask)
+    if not isinstance(causal, bool):
+        raise CallError("causal is a bool", got=shown(causal), where="tileflow.kernels.attention")
+    require_choice("attention", "backend", backend, BACKENDS)
 
 
 def _as_cast(x: torch.Tensor) -> torch.Tensor:
@@ -106,8 +118,6 @@ def _as_cast(x: torch.Tensor) -> torch.Tensor:
 def _chosen(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, mask: torch.Tensor | None, backend: str
 ) -> Backend:
-    if backend not in BACKENDS:
-        raise CallError("a backend is auto, tileflow or torch", got=repr(backend), where="tileflow.kernels.attention")
     if backend == "torch":
         return Backend("torch", "it was asked for")
     if why := _not_served(q, k, v, causal, mask):
@@ -183,6 +193,9 @@ def attention(
     memory as the queries do. Under autocast all are cast first, by whichever attention. Raises CallError where
     ``backend="tileflow"`` does not serve the call.
     """
+    _require(q, k, v, causal, mask, backend)
+    if scale is not None:
+        require_numbers("attention", scale=scale)
     q, k, v = _as_cast(q), _as_cast(k), _as_cast(v)
     chosen = _chosen(q, k, v, causal, mask, backend)
     if chosen.name == "torch":

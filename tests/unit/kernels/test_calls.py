@@ -71,11 +71,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "another inner size": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(6, 8), R(8, 5)), "the last weight is"),
     "another gate": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(5, 8), R(8, 6)), "both first weights"),
     "a half weight": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(6, 8), R(8, 6).half()), "have one dtype"),
-    "an activation": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(6, 8), R(8, 6), activation="relu"), "silu, gelu"),
+    "an activation": (lambda: ours.gated_mlp(R(4, 8), R(6, 8), R(6, 8), R(8, 6), activation="relu"), "silu or gelu"),
     "a narrow gate": (lambda: ours.gated_linear(R(4, 8), R(6, 7), R(6, 7)), "a weight is"),
     "another up": (lambda: ours.gated_linear(R(4, 8), R(6, 8), R(5, 8)), "both weights have one shape"),
     "a half up": (lambda: ours.gated_linear(R(4, 8), R(6, 8), R(6, 8).half()), "have one dtype"),
-    "a gate's activation": (lambda: ours.gated_linear(R(4, 8), R(6, 8), R(6, 8), activation="relu"), "silu, gelu"),
+    "a gate's activation": (lambda: ours.gated_linear(R(4, 8), R(6, 8), R(6, 8), activation="relu"), "silu or gelu"),
     "a row to add": (lambda: ours.linear_add(R(4, 8), R(6, 8), R(6)), "a residual has the product's shape"),
     "a narrow weight of a sum": (lambda: ours.linear_add(R(4, 8), R(6, 7), R(4, 6)), "a weight is"),
     "a half residual": (lambda: ours.linear_add(R(4, 8), R(6, 8), R(4, 6).half()), "have one dtype"),
@@ -112,6 +112,64 @@ def test_a_call_that_does_not_fit_is_refused(name: str) -> None:
     with pytest.raises(CallError, match=words) as error:
         call()
     assert "at tileflow.kernels." in str(error.value)
+
+
+F8 = R(4, 8).to(torch.float8_e4m3fn)
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, tuple[Any, ...]]]] = {
+    "rms_norm": (ours.rms_norm, (R(4, 8), R(8)), {"eps": (), "offset": ()}),
+    "add_rms_norm": (ours.add_rms_norm, (R(4, 8), R(4, 8), R(8)), {"eps": (), "offset": ()}),
+    "layer_norm": (ours.layer_norm, (R(4, 8), R(8), R(8)), {"eps": ()}),
+    "add_layer_norm": (ours.add_layer_norm, (R(4, 8), R(4, 8), R(8), R(8)), {"eps": ()}),
+    "swiglu": (ours.swiglu, (R(4, 8), R(4, 8)), {}),
+    "geglu": (ours.geglu, (R(4, 8), R(4, 8)), {}),
+    "gated_linear": (ours.gated_linear, (R(4, 8), R(6, 8), R(6, 8)), {"activation": (3, ["silu"])}),
+    "linear_add": (ours.linear_add, (R(4, 8), R(6, 8), R(4, 6)), {}),
+    "gated_mlp": (ours.gated_mlp, (R(4, 8), R(6, 8), R(6, 8), R(8, 6)), {"activation": (None,)}),
+    "rope": (ours.rope, (Q, K, ANGLES, ANGLES), {"layout": (1,), "head_dim": (True,), "positions": ("x", 3)}),
+    "attention": (
+        ours.attention, (R(1, 2, 4, 16),) * 3, {
+            "scale": (True,), "causal": (1, None), "mask": (True,), "backend": (1,)}),
+    "cross_entropy": (
+        ours.cross_entropy, (R(4, 8), LABELS), {
+            "label_smoothing": (None,), "softcap": (True,), "reduction": (1, None), "num_items_in_batch": (R(4), F8)}),
+    "linear_cross_entropy": (
+        ours.linear_cross_entropy, (R(4, 8), R(5, 8), LABELS.clamp(max=1)), {
+            "label_smoothing": (None,), "softcap": (True,), "reduction": (1, None), "num_items_in_batch": (R(4),),
+            "rows_of_chunk": (1.5, R(()), True)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_no_tensor_and_no_number_is_refused_by_name(name: str) -> None:
+    """These were AttributeErrors, TypeErrors and whatever else the first use of the value raised."""
+    function, args, options = CALLS[name]
+    for i in range(len(args)):
+        for odd in (None, 3, "x", [1.0], object(), R(4, 8).to_sparse(), R(4, 8).numpy()):
+            with pytest.raises(CallError) as error:
+                function(*args[:i], odd, *args[i + 1 :])
+            assert f"at tileflow.kernels.{name}" in str(error.value)
+    for option, own in options.items():
+        for odd in ("x", [1.0], object(), R(4, 8).to_sparse(), *own):
+            with pytest.raises(CallError) as error:
+                function(*args, **{option: odd})
+            assert f"at tileflow.kernels.{name}" in str(error.value) and len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("call", [ours.swiglu, lambda a, b: ours.add_rms_norm(a, b, R(8))])
+def test_dtypes_that_torch_does_not_promote_are_refused(call: Callable[[Tensor, Tensor], Any]) -> None:
+    with pytest.raises(CallError, match="dtypes that torch promotes to one"):
+        call(F8, R(4, 8))
+
+
+def test_a_divisor_is_one_number() -> None:
+    """A tensor of several made a loss of several, as if losses of batches were divided one by one."""
+    labels, logits = LABELS.clamp(max=7), R(4, 8)
+    wanted = ours.cross_entropy(logits, labels, num_items_in_batch=2)
+    for count in (torch.tensor(2), torch.tensor([2]), torch.tensor([[2.0]])):
+        assert ours.cross_entropy(logits, labels, num_items_in_batch=count).shape == ()
+        assert ours.cross_entropy(logits, labels, num_items_in_batch=count) == wanted
+    with pytest.raises(CallError, match="num_items_in_batch is a number"):
+        ours.cross_entropy(logits, labels, num_items_in_batch=torch.tensor([2, 3]))
 
 
 def test_torch_serves_attention_of_matrices() -> None:
