@@ -60,8 +60,32 @@ CHECKS_SHARE = 0.25  # of the budget, for interpreting random configs after a mo
 
 log = logging.getLogger("tileflow")
 
+
+class _Turn:
+    """``with turn: ...`` is one thread's at a time. Raises CallError where that thread enters again."""
+
+    def __init__(self) -> None:
+        self._held = threading.Lock()
+        self._thread = 0
+
+    def __enter__(self) -> None:
+        if self._thread == threading.get_ident():
+            raise CallError(
+                "a search ends before its thread begins another",
+                got="tune called amid a tune, as from a signal's handler, a finalizer or a kernel's reference",
+                where="tileflow.tune",
+                hint="set a flag there and tune after the search, or tune in another thread, which waits its turn",
+            )
+        self._held.acquire()
+        self._thread = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        self._thread = 0
+        self._held.release()
+
+
 # of the searches of this process: each has its workers, its GPUs and what its libraries log to itself
-_turn = threading.Lock()
+_turn = _Turn()
 
 
 def tune_calls(
@@ -77,7 +101,8 @@ def tune_calls(
     tools: Tools | None = None,
 ) -> list[Entry | None]:
     """Tune the calls as :func:`tileflow.tune` does. ``tools``: what trials run on; workers of this machine where
-    None. Threads take turns. A signal that stopped the search is raised anew at its end."""
+    None. Threads take turns, and a search within a search is refused. A signal that stopped the search is raised anew
+    at its end."""
     wanted = _wanted(calls)
     if not wanted:
         return []
@@ -394,7 +419,7 @@ def _of_drawn_values(call: _Call, drawn: Sequence[str], trials: Sequence[TrialRe
 def _after_fork() -> None:
     """Let a fork search: the thread whose turn it was is not here."""
     global _turn
-    _turn = threading.Lock()
+    _turn = _Turn()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,7 +10,6 @@ import logging
 import os
 import select
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import ClusterError, InternalError
+from ..locks import Lock
 from . import process, serve
 from .process import Child, Done, Failed, Started
 
@@ -55,7 +55,7 @@ class ForkServer:
     def __init__(self, *, warm: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> None:
         self._environment = {**os.environ, **(environment or {})}
         self._child = Child(warm=(__name__, *warm), environment=environment, fresh=True)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.forks = 0
         self._ended = False
         self._owner = os.getpid()
@@ -119,7 +119,7 @@ class Forked:
         self.returncode: int | None = None
         self._server = server
         self._handle = os.pidfd_open(pid)  # nobody has waited for it yet, so the number is its own
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def poll(self) -> int | None:
         """The exit status; None while the child runs."""

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,8 @@ from multiprocessing.connection import Pipe
 from multiprocessing.reduction import send_handle
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from ..errors import TileflowError
+from ..errors import InternalError, TileflowError
+from ..locks import Lock
 
 if TYPE_CHECKING:
     from .forkserver import ForkServer
@@ -130,7 +130,8 @@ class Child:
         nice: int = 0,
     ) -> None:
         self._unwanted = unwanted
-        self._lock = threading.Lock()
+        self._lock = Lock()
+        self._owner = os.getpid()
         self._calling = self._killed = False
         self._connection, theirs = Pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
@@ -153,8 +154,8 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the child runs."""
-        return self._process.poll() is None
+        """Whether the child runs, and belongs to this process."""
+        return self._owner == os.getpid() and self._process.poll() is None
 
     def call(
         self,
@@ -168,9 +169,15 @@ class Child:
         """``function(*args)`` in the child, within ``limit_s`` seconds, not counting the child's start.
 
         A phase that the function reports begins anew with its own limit out of ``phase_limits``. ``handles``: open
-        files that the function takes over, by ``serve.take_handle``. After Died and TimedOut the child is gone.
+        files that the function takes over, by ``serve.take_handle``. After Died and TimedOut the child is gone. To a
+        fork of the process that started it, it has Died: both would write into one pipe. Raises InternalError for a
+        call amid another one.
         """
         with self._lock:
+            if self._owner != os.getpid():
+                return Died(-signal.SIGKILL, "it belongs to the process that this one was forked from", "call")
+            if self._calling:
+                raise InternalError("a child serves one call at a time", got=f"{function} amid another call")
             if self._killed:
                 return Died(self._process.returncode or -signal.SIGKILL, "", "call")
             self._calling = True
@@ -214,8 +221,12 @@ class Child:
         """End the child and everything in its group at once, from any thread. Idempotent.
 
         A call that another thread has in flight ends as Died, and closes the pipe itself. Closed under its hands, the
-        pipe's number may already be that of another file.
+        pipe's number may already be that of another file. A fork of the process that started the child lets go of it.
         """
+        if self._owner != os.getpid():
+            self._killed = True
+            self._release()
+            return
         with self._lock:
             first, self._killed = not self._killed, True
             if first:  # later the group's number may belong to others

@@ -19,19 +19,18 @@ class Together:
 
     def __init__(self, make: Callable[[], AbstractContextManager[object]]) -> None:
         self._make = make
-        self._restart()
+        self._lock = threading.Lock()
+        self._inside: list[int] = []  # threads, by their identifiers
+        self._left = ExitStack()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
-    def _restart(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._left = ExitStack()
-
     def _after_fork(self) -> None:
-        """The other threads that were inside are not here."""
-        self._left.close()
-        self._restart()
+        """The other threads that were inside are not here; the one that forked leaves when it is done."""
+        self._lock = threading.Lock()
+        self._inside = [thread for thread in self._inside if thread == threading.get_ident()]
+        if not self._inside:
+            self._left.close()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -39,12 +38,12 @@ class Together:
         with self._lock:
             if not self._inside:
                 self._left.enter_context(self._make())
-            self._inside += 1
+            self._inside.append(threading.get_ident())
         try:
             yield
         finally:
             with self._lock:
-                self._inside -= 1
+                self._inside.remove(threading.get_ident())
                 if not self._inside:
                     self._left.close()
 

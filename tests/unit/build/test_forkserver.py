@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tileflow.build import forkserver
 from tileflow.build.forkserver import ForkServer, children_from
 from tileflow.build.process import Child, Died, Done, Failed, TimedOut
 from tileflow.build.worker import BuildProcess
-from tileflow.errors import BuildError, BuildTimeout, ConfigError
+from tileflow.errors import BuildError, BuildTimeout, ConfigError, InternalError
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,24 @@ def server() -> Iterator[ForkServer]:
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def in_a_fork(act: Callable[[], bool], limit_s: float = 30.0) -> bool:
+    """Whether ``act`` is true in a fork of this process, which is ended where it hangs."""
+    fork = os.fork()
+    if fork == 0:
+        code = 3
+        try:
+            code = 0 if act() else 1
+        finally:
+            os._exit(code)
+    until = time.monotonic() + limit_s
+    while (ended := os.waitpid(fork, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+        time.sleep(0.02)
+    if ended == (0, 0):
+        os.kill(fork, signal.SIGKILL)
+        ended = os.waitpid(fork, 0)
+    return os.waitstatus_to_exitcode(ended[1]) == 0
 
 
 def test_a_child_is_the_servers_and_serves(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,17 +129,12 @@ def test_a_fork_of_its_process_leaves_it_alone(server: ForkServer) -> None:
 def test_a_fork_of_its_process_has_children_of_its_own(server: ForkServer) -> None:
     """It waited for ever: what starts children was a thread of the process that it was forked from."""
     Child(fresh=True).kill()  # such a thread is there
-    fork = os.fork()
-    if fork == 0:
+
+    def has_its_own() -> bool:
         answer = Child().call("os:getppid", (), limit_s=60.0)
-        os._exit(0 if isinstance(answer, Done) and answer.value == os.getpid() else 1)
-    until = time.monotonic() + 60.0
-    while (ended := os.waitpid(fork, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
-        time.sleep(0.02)
-    if ended == (0, 0):
-        os.kill(fork, signal.SIGKILL)
-        ended = os.waitpid(fork, 0)
-    assert os.waitstatus_to_exitcode(ended[1]) == 0
+        return isinstance(answer, Done) and answer.value == os.getpid()
+
+    assert in_a_fork(has_its_own, 60.0)
 
 
 @pytest.mark.parametrize("how", ["kill", "exit"])
@@ -151,3 +165,50 @@ def test_a_fork_takes_less_than_an_import(server: ForkServer) -> None:
 
     assert seconds(8, fresh=False) / 8 < seconds(1, fresh=True)
     assert forkserver.early({"HOME": "x", "TRITON_INTERPRET": "1"}) == {"TRITON_INTERPRET": "1"}
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_fork_lets_go_of_the_children_that_others_call(server: ForkServer, fresh: bool) -> None:
+    """It wrote into their pipes, ended them, or waited for a lock that a thread of its parent held."""
+    child = Child(fresh=fresh)
+    assert isinstance(child.call("os:getpid", (), limit_s=60.0), Done)
+
+    def lets_go() -> bool:
+        answer = child.call("os:getpid", (), limit_s=10.0)
+        child.kill()
+        child.kill()
+        return isinstance(answer, Died) and "forked from" in str(answer) and not child.alive
+
+    calling = threading.Thread(target=child.call, args=("time:sleep", (1.0,)), kwargs={"limit_s": 10.0})
+    calling.start()
+    with child._lock, server._lock:
+        in_fork: list[bool] = []
+        forking = threading.Thread(target=lambda: in_fork.append(in_a_fork(lets_go)))
+        forking.start()
+        forking.join()
+    calling.join()
+    assert in_fork == [True]
+    answer = child.call("os:getpid", (), limit_s=10.0)
+    assert child.alive and isinstance(answer, Done) and answer.value == child.pid
+    child.kill()
+
+
+def test_a_call_amid_another_is_refused() -> None:
+    """A signal's handler waited for the lock that its own thread held, or took the other call's answer."""
+    child, raised = Child(fresh=True), list[BaseException]()
+
+    def amid(number: int, frame: object) -> None:
+        try:
+            child.call("os:getpid", (), limit_s=1.0)
+        except InternalError as error:
+            raised.append(error)
+
+    before = signal.signal(signal.SIGALRM, amid)
+    try:
+        assert isinstance(child.call("os:getpid", (), limit_s=60.0), Done)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert isinstance(child.call("time:sleep", (0.5,), limit_s=10.0), Done)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        child.kill()
+    assert ["one call at a time" in str(error) for error in raised] == [True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import threading
 import time
@@ -114,3 +115,25 @@ def test_threads_are_in_one_context_together() -> None:
     with pytest.raises(KeyError), together():
         raise KeyError
     assert seen == ["in", "out", "in", "out"]
+
+
+def test_a_fork_amid_a_shared_context_is_in_it_until_it_leaves() -> None:
+    """What the forking thread was in was left under it, and none that came later was entered."""
+    events: list[str] = []
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        events.append("in")
+        yield
+        events.append("out")
+
+    together = Together(context)
+    with together():
+        fork = os.fork()
+        is_fork, events_inside = fork == 0, [*events]
+    if is_fork:
+        with together():
+            pass
+        os._exit(0 if (events_inside, events) == (["in"], ["in", "out"] * 2) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+    assert events == ["in", "out"]

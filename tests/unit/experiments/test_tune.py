@@ -161,6 +161,23 @@ def test_threads_take_turns_and_leave_logging_as_it_was(monkeypatch: pytest.Monk
     assert [(log.handlers, log.propagate) for log in map(logging.getLogger, names)] == before
 
 
+def test_a_search_amid_a_search_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal's handler that tunes waited for good for the search that it interrupted."""
+    refused: list[str] = []
+
+    def run(*_: Any) -> str:
+        with pytest.raises(CallError, match="before its thread begins another") as error:
+            scaling(3.0).tune(torch.randn(64, 128), **QUICK)
+        refused.append(str(error.value))
+        return search(*_)
+
+    search = sweep.run
+    monkeypatch.setattr(sweep, "run", run)
+    assert scaling(2.0).tune(torch.randn(64, 128), **QUICK)
+    assert scaling(4.0).tune(torch.randn(64, 128), **QUICK), "the turn was given back"
+    assert len(refused) == 2 and "signal's handler" in refused[0]
+
+
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, ConnectionError)])
 def test_a_signal_ends_the_search_and_then_reaches_the_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals, raised: type[Exception]
