@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import re
 import types
+import typing
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -83,9 +84,10 @@ _TRANSPARENT = {_MODULE, "types.SimpleNamespace"}  # a library's classes of plai
 _OF_CLASSES = frozenset(
     f"__{name}__"
     for name in (
-        "abstractmethods", "annotations", "dataclass_fields", "dataclass_params", "delattr", "dict", "doc", "eq",
-        "firstlineno", "hash", "init", "match_args", "module", "orig_bases", "parameters", "repr", "setattr", "slots",
-        "static_attributes", "weakref",
+        "abstractmethods", "annotate_func", "annotations", "annotations_cache", "dataclass_fields", "dataclass_params",
+        "delattr", "dict", "doc", "eq", "firstlineno", "hash", "init", "match_args", "module",
+        "non_callable_proto_members", "orig_bases", "parameters", "protocol_attrs", "replace", "repr", "setattr",
+        "slots", "static_attributes", "weakref",
     )
 )  # fmt: skip
 
@@ -139,6 +141,8 @@ class _Writer(TreeWriter):
                 return self.container(v)
             case types.ModuleType():
                 return f"(module {v.__name__})"
+            case _ if typing.get_origin(v) in (typing.Union, types.UnionType):  # one class since Python 3.14
+                return f"(union {' '.join(map(self.value, typing.get_args(v)))})"
             case functools.partial():
                 return f"(partial {self.value(v.func)} {self.value(v.args)} {self.value(v.keywords)})"
             case types.MethodType():
@@ -169,6 +173,10 @@ class _Writer(TreeWriter):
     def whole_class(self, kind: type) -> str:
         """The text of a class with its methods and constants, the same for whoever asks."""
         held = {n: v for n, v in _members(kind).items() if n not in _OF_CLASSES and n != "_abc_impl"}
+        if issubclass(kind, enum.Enum):
+            # what Python notes in an enum differs between versions, and a flag's grows as its members are combined
+            held = {n: v for n, v in held.items() if isinstance(v, _FUNCTION) or not _is_sunder(n)}
+            held["__members__"] = {name: member.value for name, member in kind.__members__.items()}
         baked = (*_BAKED, *_NUMBERS, _FUNCTION, str, tuple, list, dict, set, frozenset)
         return (
             f"(name {_qualified(kind)}{self.attributes(kind, {n: v for n, v in held.items() if isinstance(v, baked)})})"
@@ -284,6 +292,11 @@ def _tree_of(fn: types.FunctionType) -> ast.FunctionDef | None:
         return None if is_library(fn.__module__) else function_source(fn).tree
     except KernelError:
         return None
+
+
+def _is_sunder(name: str) -> bool:
+    """Whether it is a name as ``enum`` reserves for itself, ``_missing_`` among them."""
+    return name.startswith("_") and name.endswith("_") and not name.startswith("__")
 
 
 def _is_local(v: Any) -> bool:
