@@ -98,7 +98,10 @@ class Operators:
             self._kernel.refuse_grad(leaves)
         _check_constants(template, self._kernel.name)
         operator, call = self.find(template, leaves)
-        return result_of(operator, call(*leaves))
+        outputs = call(*leaves)
+        # of a tensor that is traced, autograd's own layer sees the operator and not what it stores
+        torch.autograd.graph.increment_version([leaves[index] for index in operator.stored])
+        return result_of(operator, outputs)
 
     def find(self, template: Hashable, leaves: Sequence[Any]) -> tuple[Operator, Callable[..., Any]]:
         """The operator of a call, and what calls it."""

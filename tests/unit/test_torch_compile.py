@@ -191,6 +191,21 @@ def test_arguments_that_are_stored_into(backend: str) -> None:
     torch.testing.assert_close(total, before + x * 3 * (5 + 6 + 7))
 
 
+@pytest.mark.parametrize("backend", TRACED)
+def test_a_store_into_what_a_graph_saved_is_refused_as_torchs_own(backend: str) -> None:
+    """The graph had the overwritten tensor for the saved one: the gradient was 6 in the place of 2."""
+
+    def fn(weight: Tensor, total: Tensor) -> Tensor:
+        loss = (weight * total).sum()
+        with torch.no_grad():
+            accumulate(total, total.clone(), 2)
+        return loss
+
+    weight = torch.ones(3, requires_grad=True)
+    with pytest.raises(Exception, match="modified by an inplace operation"):
+        torch.compile(fn, fullgraph=True, backend=backend)(weight, torch.full((3,), 2.0)).backward()
+
+
 def test_schemas_and_torchs_own_checks_of_an_operator() -> None:
     x, w = torch.randn(5, 8), torch.randn(8)
     (op,) = exported(lambda x, w: norm(x, w, 1e-3, True)[0], x, w)
