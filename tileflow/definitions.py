@@ -9,11 +9,12 @@ import ast
 import linecache
 import types
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from .errors import KernelError, Location
 from .lazy_dataclass import dataclass
-from .parsing import module_tree
+from .parsing import alone, module_tree
 
 
 def definition(fn: types.FunctionType) -> tuple[ast.FunctionDef | ast.Lambda, list[str]]:
@@ -33,39 +34,73 @@ def definition(fn: types.FunctionType) -> tuple[ast.FunctionDef | ast.Lambda, li
     return _at_position(code, found, file.lines), file.lines
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class _File:
     """A parsed file, with its function definitions by the name and first line that their code objects have."""
 
+    name: str
     lines: list[str]
     functions: dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]]
 
+    @cached_property
+    def codes(self) -> list[tuple[object, ...]]:
+        """What is told of the code of each of its functions."""
+        with alone():
+            todo = [compile("".join(self.lines), self.name, "exec", dont_inherit=True)]
+        found = []
+        while todo:
+            code = todo.pop()
+            found.append(_told(code))
+            todo += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+        return found
 
-_files: dict[str, _File] = {}
+
+_MOST_VERSIONS = 4  # of one file
+_files: dict[str, list[_File]] = {}  # the newest version first
 
 
 def _parsed(fn: types.FunctionType) -> _File:
+    """The file of ``fn`` as it was when ``fn`` was made of it, where that was read: somebody may have edited it, or
+    installed another version of it, since it was imported."""
     name = fn.__code__.co_filename
     linecache.checkcache(name)
     lines = linecache.getlines(name, fn.__globals__)
-    if not lines:
+    known = _files.get(name, [])
+    if not lines and not known:
         raise KernelError(
             f"the source of {fn.__qualname__} must be readable",
             got=f"nothing under the name {name}",
             hint="define it in a .py file or a notebook cell, not through exec, eval or a plain interactive prompt",
         )
-    known = _files.get(name)
-    if known is None or known.lines != lines:
-        try:
-            module = module_tree("".join(lines), name)
-        except (SyntaxError, ValueError) as error:
-            raise KernelError(
-                f"the source of {fn.__qualname__} must be Python's text",
-                got=f"{name}, which Python cannot read: {error}",
-                hint="the file changed after its import, or the function is generated: import it again",
-            ) from error
-        known = _files[name] = _File(lines, _definitions(module))
-    return known
+    if lines and not any(version.lines == lines for version in known):
+        known = _with_version(name, known, lines)
+    if len(known) == 1:
+        return known[0]
+    told = _told(fn.__code__)
+    return next((version for version in known if told in version.codes), known[0])
+
+
+def _with_version(name: str, known: list[_File], lines: list[str]) -> list[_File]:
+    """The versions of a file with another one that was read. Text that is no Python's is none where one is known."""
+    try:
+        module = module_tree("".join(lines), name)
+    except (SyntaxError, ValueError) as error:
+        if known:
+            return known
+        raise KernelError(
+            "the source of a function must be Python's text",
+            got=f"{name}, which Python cannot read: {error}",
+            hint="the file changed after its import, or the function is generated: import it again",
+        ) from error
+    _files[name] = [_File(name, lines, _definitions(module)), *known][:_MOST_VERSIONS]
+    return _files[name]
+
+
+def _told(code: types.CodeType) -> tuple[object, ...]:
+    """What tells a function's code from what other text would give, but for how its parameters may be passed."""
+    plain = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+    constants = tuple(repr(sorted(map(repr, c)) if isinstance(c, frozenset) else c) for c in plain)
+    return code.co_name, code.co_firstlineno, code.co_code, code.co_names, constants
 
 
 def _definitions(module: ast.Module) -> dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]]:
