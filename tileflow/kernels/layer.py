@@ -218,8 +218,14 @@ class LayerNorm(torch.nn.Module):
         super().__init__()
         width = size_of_rows("LayerNorm", size)
         self.eps = eps
-        self.weight = torch.nn.Parameter(torch.ones(width, device=device, dtype=dtype))
-        self.bias = torch.nn.Parameter(torch.zeros(width, device=device, dtype=dtype))
+        self.weight = torch.nn.Parameter(torch.empty(width, device=device, dtype=dtype))
+        self.bias = torch.nn.Parameter(torch.empty(width, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Make weight and bias what they are in a new module: rows are normalised and no more."""
+        torch.nn.init.ones_(self.weight)
+        torch.nn.init.zeros_(self.bias)
 
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None

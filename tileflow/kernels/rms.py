@@ -205,7 +205,12 @@ class RMSNorm(torch.nn.Module):
         super().__init__()
         width = size_of_rows("RMSNorm", size)
         self.eps, self.offset = eps, offset
-        self.weight = torch.nn.Parameter(torch.full((width,), 1.0 - offset, device=device, dtype=dtype))
+        self.weight = torch.nn.Parameter(torch.empty(width, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Make the weight what it is in a new module: rows are normalised and no more."""
+        torch.nn.init.constant_(self.weight, 1.0 - self.offset)
 
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None

@@ -188,7 +188,10 @@ def rope(
 
 
 class RotaryEmbedding(torch.nn.Module):
-    """:func:`rope` by positions, with a table of angles for ``length`` of them, in float32."""
+    """:func:`rope` by positions, with a table of angles for ``length`` of them, in float32.
+
+    No checkpoint holds the table: made on the meta device, it is computed where the module has memory.
+    """
 
     cos: torch.Tensor
     sin: torch.Tensor
@@ -209,12 +212,25 @@ class RotaryEmbedding(torch.nn.Module):
                 got=f"{size!r} elements, layout={layout!r}",
                 where="tileflow.kernels.RotaryEmbedding",
             )
-        self.layout = layout
-        frequencies = base ** (-torch.arange(0, size, 2, device=device) / size)
-        angles = torch.arange(length, device=device)[:, None] * frequencies
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
+        self.layout, self.size, self.length, self.base = layout, size, length, base
+        cos, sin = self._angles(device)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+        self._lacks_angles = cos.is_meta
+
+    def _angles(self, device: torch.device | str | None) -> tuple[torch.Tensor, torch.Tensor]:
+        frequencies = self.base ** (-torch.arange(0, self.size, 2, device=device) / self.size)
+        angles = torch.arange(self.length, device=device)[:, None] * frequencies
+        return angles.cos(), angles.sin()
+
+    def reset_parameters(self) -> None:
+        """Compute the table again, where it lies now; who makes modules on the meta device calls this."""
+        for table, angles in zip((self.cos, self.sin), self._angles(self.cos.device), strict=True):
+            table.copy_(angles)
+        self._lacks_angles = self.cos.is_meta
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Queries and keys turned by the angles of ``positions``."""
+        if self._lacks_angles and not self.cos.is_meta:
+            self.reset_parameters()
         return rope(q, k, self.cos, self.sin, positions, layout=self.layout)

@@ -306,3 +306,20 @@ def test_a_norm_s_size_is_that_of_a_row(size: Any) -> None:
 def test_angles_are_of_pairs_of_elements(size: Any, layout: str) -> None:
     with pytest.raises(CallError, match="rope turns pairs of a head's elements"):
         ours.RotaryEmbedding(size, length=4, layout=layout)
+
+
+def test_modules_of_the_meta_device_are_as_new_where_they_get_memory() -> None:
+    """The angles, which no checkpoint holds, were whatever the memory held."""
+    with torch.device("meta"):
+        made = torch.nn.ModuleList([ours.RotaryEmbedding(8, 16), ours.RMSNorm(8, offset=1.0), ours.LayerNorm(8)])
+    turns, *norms = made.to_empty(device="cpu")
+    positions = torch.tensor([[0, 3, 15], [1, 2, 4]])
+    for table in (turns.cos, turns.sin):
+        table.fill_(float("nan"))
+    for got, wanted in zip(turns(Q, K, positions), ours.RotaryEmbedding(8, 16)(Q, K, positions), strict=True):
+        assert torch.equal(got, wanted)
+    for norm in norms:
+        for parameter in norm.parameters():
+            parameter.data.fill_(float("nan"))
+        norm.reset_parameters()
+    assert norms[0].weight.eq(0).all() and norms[1].weight.eq(1).all() and norms[1].bias.eq(0).all()
