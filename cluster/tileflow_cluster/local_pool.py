@@ -209,7 +209,8 @@ def _warm_up(server: ForkServer, first: int) -> None:
     try:
         server.call("tileflow_cluster.pipeline:warm_up", (), WARM_LIMIT_S)
     except TileflowError as error:  # each compiler's child repeats it and reports the error
-        log.warning("the compilers' common start failed: %s", error)
+        if not server.closed:
+            log.warning("the compilers' common start failed: %s", error)
 
 
 def pool_here() -> LocalPool:

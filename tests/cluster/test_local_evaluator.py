@@ -194,6 +194,19 @@ def test_gpus_are_named_as_the_environment_does(monkeypatch: pytest.MonkeyPatch)
     assert selectors(2, "nvidia") == ("3", "GPU-abc")
 
 
+def test_a_pool_that_is_closed_while_compilers_warm_up_says_nothing(
+    pool: LocalPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program whose tuning was refused ended with the warning that its fork server had been killed."""
+    pool.begin()
+    pool.warm_compilers()
+    pool.close()
+    for thread in threading.enumerate():
+        if thread.name == "tileflow-warm":
+            thread.join(30)
+    assert not caplog.records
+
+
 def test_devices_rest_in_the_pool_for_the_next_evaluator(pool: LocalPool, tmp_path: Path) -> None:
     stages = ChildStages(str(tmp_path))
 

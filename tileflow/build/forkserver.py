@@ -50,13 +50,15 @@ def children_from(server: ForkServer | None) -> None:
 
 class ForkServer:
     """``warm``: what every child will have imported. Thread-safe. Returns before the server is ready. It serves the
-    process that made it; a fork of that one has none. ``forks``: how many were asked for and answered."""
+    process that made it; a fork of that one has none. ``forks``: how many were asked for and answered. ``closed``:
+    whether its owner ended it."""
 
     def __init__(self, *, warm: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> None:
         self._environment = {**os.environ, **(environment or {})}
         self._child = Child(warm=(__name__, *warm), environment=environment, fresh=True)
         self._lock = Lock()
         self.forks = 0
+        self.closed = False
         self._ended = False
         self._owner = os.getpid()
 
@@ -103,7 +105,7 @@ class ForkServer:
     def close(self) -> None:
         """End the server, and all of its children with it."""
         if self._owner == os.getpid():
-            self._ended = True
+            self.closed = self._ended = True
             self._child.kill()
 
     def _ask(self, function: str, args: tuple[Any, ...], limit_s: float, handles: tuple[int, ...] = ()) -> Any:

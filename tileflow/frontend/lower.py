@@ -25,7 +25,9 @@ from ..language.knobs import check_choices, limits
 from ..parsing import module_tree
 from ..runtime.argtree import bound_call, replace
 from ..runtime.dispatch import host_knob
+from ..runtime.guards import pair_of
 from ..runtime.numpy_numbers import plain_number, plain_numbers
+from ..runtime.overlap import is_in_step
 from ..runtime.paths import Path, ascii_identifier, read_name, read_path
 from . import operations
 from .capture import Capturer, Memory, memory_of
@@ -428,7 +430,22 @@ class _RegionTrace:
             value_names=dict(t.value_names),
         )
         self._no_race(ir)
-        return with_pairs(ir, self.given)
+        ir = with_pairs(ir, self.given)
+        self._require_in_step(ir)
+        return ir
+
+    def _require_in_step(self, ir: KernelIR) -> None:
+        """Raises CallError where each launch of the traced call would: a search runs its configs on copies of the
+        arguments, which overlap no more."""
+        fn = self.lowering.host.fn
+        for pair in filter(None, map(pair_of, ir.guards)):
+            if pair.field != "in_step" or pair.path is None or pair.other is None:
+                continue
+            try:
+                is_in_step(read_path(pair.path, self.frame, fn), read_path(pair.other, self.frame, fn))
+            except CallError as error:
+                where = location(self.source, self.source.loop)
+                raise CallError(error.constraint, got=error.got, where=where, hint=error.hint) from None
 
     def _no_race(self, ir: KernelIR) -> None:
         if (several := folded(ir)) is not None:

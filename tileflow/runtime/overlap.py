@@ -27,22 +27,28 @@ def is_apart(a: torch.Tensor, b: torch.Tensor) -> bool:
     whether their memory is."""
     if a.device.type == "meta":
         return a.untyped_storage() is not b.untyped_storage()
+    return not _meet_in_memory(a, b)
+
+
+def _meet_in_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether an element of one may be at the address of an element of the other."""
     first, second = _extent(a), _extent(b)
     if first[1] <= second[0] or second[1] <= first[0]:
-        return True
+        return False
     away, size = b.data_ptr() - a.data_ptr(), a.element_size()
     if size != b.element_size() or away % size or a.dim() != b.dim():
-        return False
+        return True
     both = [*zip(a.stride(), b.stride(), a.shape, b.shape, strict=True)]
     if any(s != t and min(n, m) > 1 for s, t, n, m in both):
-        return False
+        return True
     axes = [(s if n > 1 else t, n, m) for s, t, n, m in both if max(n, m) > 1]
-    return not _meets(away // size, sorted(axes, reverse=True))
+    return _meets(away // size, sorted(axes, reverse=True))
 
 
 def is_in_step(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True. Raises CallError for tensors that share elements, but are not the same."""
-    if is_same(a, b) or is_apart(a, b) or a.device.type == "meta":
+    """True. Raises CallError for tensors that share elements, but are not the same. Of tensors without data, which
+    begin wherever the call's own do, where they are of one memory."""
+    if is_same(a, b) or is_apart(a, b) or not _meet_in_memory(a, b):
         return True
     raise CallError(
         "a tensor that a kernel stores into is the one that it loads from, or shares no memory with it",

@@ -15,12 +15,13 @@ class ToMeta:
         self._made: dict[int, torch.UntypedStorage] = {}  # by where the memory of the call's tensors begins
 
     def __call__(self, value: Any) -> Any:
-        """``value``, or of a tensor one without data: the same sizes, strides, dtype and offset within 16 bytes."""
+        """``value``, or of a tensor one without data: the same sizes, strides, dtype and place in its memory."""
         if not isinstance(value, torch.Tensor) or value.device.type == "meta":
             return value
         memory, made = value.untyped_storage(), torch.empty(0, dtype=value.dtype, device="meta")
         room = torch.empty(memory.nbytes() + 16, dtype=torch.uint8, device="meta").untyped_storage()
         room = self._made.setdefault(memory.data_ptr(), room) if memory.data_ptr() else room
-        offset = -(-(value.data_ptr() % 16) // value.itemsize)  # elements further than where memory is aligned
+        # elements further than where memory is aligned: views of one memory lie to each other as the call's do
+        offset = value.storage_offset() - (-(memory.data_ptr() % 16) // value.itemsize)
         made.set_(room, offset, value.shape, value.stride())
         return made.requires_grad_(value.requires_grad) if value.requires_grad else made

@@ -359,6 +359,13 @@ def test_a_kernel_that_cannot_be_lowered_raises_and_says_the_place() -> None:
     assert [logging.getLogger(name).propagate for name in ("tileflow", "mlflow")] == before
 
 
+def test_a_call_that_its_launch_refuses_gets_no_row(tmp_path: Path) -> None:
+    kernel, both = scaling(2.0), torch.randn(9, 8)
+    with pytest.raises(CallError, match="that overlap, 32 bytes apart"):
+        kernel.tune(both[1:], both[:-1], **QUICK)
+    assert not list(tmp_path.glob("mine/*.json"))
+
+
 def test_a_kept_search_is_read_but_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
     monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from tileflow.runtime.guards import conjuncts, pair_of
 from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.launch import cuda_launcher
 from tileflow.runtime.overlap import is_apart, is_in_step, is_same, surely_fit
+from tileflow.runtime.to_meta import ToMeta
 from tileflow.target import target
 
 X, Y, M = torch.zeros(64), torch.zeros(64), torch.zeros(16, 64)
@@ -114,6 +116,31 @@ def pairs(kernel: Any, *args: Any, mode: Any = "static") -> list[str]:
 def test_pairs_whose_order_matters_are_guarded(kernel: Any, args: tuple[Any, ...], expected: list[str]) -> None:
     assert pairs(kernel, *args) == expected
     assert pairs(kernel, *args, mode="dynamic") == expected
+
+
+def test_a_call_that_its_launch_refuses_is_not_lowered() -> None:
+    """A search lowers a call and runs configs on copies of its arguments: it kept a row that no call could run."""
+    both = torch.zeros(72)
+    for kernel, offset, mode in itertools.product((added, through_a_view), (1, 4, 35), ("static", "dynamic")):
+        said = f"that overlap, {offset * 4} bytes apart\n  at .*test_overlap.py"
+        with pytest.raises(CallError, match=said) as error:
+            pairs(kernel, both[offset:], both[:-offset], mode=mode)
+        assert error.value.hint is not None and "clone" in error.value.hint
+    for apart in ((both[36:], both[:-36]), (both[:32], both[40:]), (both[::2], both[1::2]), (both[3:9], both[3:9])):
+        assert pairs(added, *apart) == ["out.in_step.x"]
+    held = torch.zeros(8, 9)
+    assert pairs(normalised, held[:, :4], held[:, 5:]) == ["out.in_step.x"]
+
+
+def test_tensors_without_data_lie_as_the_call_s_own() -> None:
+    for dtype in (torch.uint8, torch.float16, torch.float64, torch.complex128):
+        memory = torch.zeros(256, dtype=torch.uint8)[16:144].view(dtype)
+        to_meta = ToMeta()
+        first, *others = made = [to_meta(memory[begin:]) for begin in range(8)]
+        assert all(m.untyped_storage() is first.untyped_storage() for m in others)
+        for begin, like in enumerate(made):
+            assert like.data_ptr() - first.data_ptr() == begin * dtype.itemsize
+            assert like.data_ptr() % 16 == memory[begin:].data_ptr() % 16
 
 
 def test_a_long_list_of_tensors_is_not_checked_pair_by_pair() -> None:
