@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 
 from ..errors import TableError
 from ..lazy_dataclass import dataclass
+from ..target import find
 from .table import DeviceInfo, Entry, Fallback, Table, Validator
 
 
@@ -16,7 +17,7 @@ def merge(ours: Table, theirs: Table) -> Table:
 
     Comparable: same device class, key and toolchain, both measured there. Apart: the intervals ``best_us +- ci95`` do
     not touch. A measured row always displaces a modelled one. ``ours`` is the parent, and its defaults stay. Raises
-    TableError for tables of two kernels or versions, or that disagree about a device.
+    TableError for tables of two kernels or versions, or that disagree about a device that the catalogue does not know.
     """
     if ours.kernel.ref != theirs.kernel.ref or ours.kernel.semantic_hash != theirs.kernel.semantic_hash:
         raise TableError(
@@ -24,14 +25,6 @@ def merge(ours: Table, theirs: Table) -> Table:
             got=f"{ours.kernel.ref} {ours.kernel.semantic_hash[:12]} and "
             f"{theirs.kernel.ref} {theirs.kernel.semantic_hash[:12]}",
         )
-    for name in ours.devices.keys() & theirs.devices.keys():
-        if ours.devices[name] != theirs.devices[name]:
-            raise TableError(
-                "tables must agree about a device to be merged",
-                got=_difference(ours.devices[name], theirs.devices[name]),
-                where=f"devices.{name}",
-                hint="one of them was made on another card: load both, the better one last, or withdraw its rows",
-            )
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in (*ours.entries, *theirs.entries):
         groups.setdefault((entry.device, entry.problem.key), []).append(entry)
@@ -41,7 +34,7 @@ def merge(ours: Table, theirs: Table) -> Table:
     return Table.of(
         ours.kernel,
         rows,
-        devices={**theirs.devices, **ours.devices},
+        devices=_devices(ours, theirs),
         domain=_wider(ours.domain, theirs.domain),
         key_schema=tuple(sorted({*ours.key_schema, *theirs.key_schema}, key=lambda k: (k.name, k.kind))),
         portfolio=tuple(by_key[key] for key in portfolio),
@@ -52,6 +45,35 @@ def merge(ours: Table, theirs: Table) -> Table:
         created_by=ours.created_by,
         parent_table_id=ours.table_id,
     )
+
+
+def _devices(ours: Table, theirs: Table) -> dict[str, DeviceInfo]:
+    merged = {**theirs.devices, **ours.devices}
+    for name in ours.devices.keys() & theirs.devices.keys():
+        merged[name] = _agreed(name, ours.devices[name], theirs.devices[name])
+    return merged
+
+
+def _agreed(name: str, mine: DeviceInfo, its: DeviceInfo) -> DeviceInfo:
+    """The device of both tables. A table describes it as the catalogue of its day did, whose siblings and figures
+    change: of one that this catalogue knows, its entry is served anyway. Raises TableError for others whose figures
+    differ."""
+    if mine == its:
+        return mine
+    known = find(name)
+    if known is not None:
+        return DeviceInfo.of(known)
+    siblings = tuple(dict.fromkeys((*mine.siblings, *its.siblings)))
+    merged = replace(mine, display_name=mine.display_name or its.display_name, siblings=siblings)
+    differing = _difference(merged, replace(its, display_name=merged.display_name, siblings=siblings))
+    if differing:
+        raise TableError(
+            "tables must agree about a device to be merged",
+            got=differing,
+            where=f"devices.{name}",
+            hint="one of them was made on another card: load both, the better one last, or withdraw its rows",
+        )
+    return merged
 
 
 def _difference(one: DeviceInfo, other: DeviceInfo) -> str:

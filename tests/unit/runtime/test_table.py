@@ -20,6 +20,7 @@ from tileflow.runtime import (
     CallableSpec,
     Correct,
     CreatedBy,
+    DeviceInfo,
     Entry,
     Fallback,
     KernelId,
@@ -372,9 +373,29 @@ def test_a_link_to_a_table_stays_and_its_file_is_written(tmp_path: Path) -> None
     assert load_table(file) == second
 
 
-def test_tables_that_describe_a_device_in_two_ways_say_what_differs() -> None:
-    one = table(entry(64, 64))
-    device = replace(one.devices["nvidia-h200"], mem_gb=96, display_name="other")
-    said = r"(?s)mem_gb \d+ and 96.*devices\.nvidia-h200.*made on another card"
+def test_tables_of_two_catalogues_merge() -> None:
+    """A catalogue that had learned of another card refused all rows from before, and ``tune`` kept none beside them."""
+    now = table(entry(64, 64))
+    known = now.devices["nvidia-h200"]
+    earlier = replace(known, mem_gb=96, display_name="NVIDIA H200 SXM", siblings=())
+    for devices in ({"nvidia-h200": earlier}, {"nvidia-h200": known}):
+        before = replace(table(entry(128, 64)), devices=devices)
+        for merged in (merge(now, before), merge(before, now)):
+            assert merged.devices == {"nvidia-h200": known} and len(merged.entries) == 2
+    before = replace(now, devices={"nvidia-h200": earlier})
+    assert merge(before, before).devices == before.devices
+
+
+def test_a_device_that_no_catalogue_knows_is_one_by_its_figures() -> None:
+    """Also of a later version's catalogue, whose list of siblings grows."""
+    one = replace(table(entry(64, 64)).devices["nvidia-h200"], display_name="", siblings=("nvidia-h200", "nvidia-h100"))
+    other = replace(one, display_name="H900", siblings=("nvidia-h100", "nvidia-h800"))
+
+    def made(device: DeviceInfo) -> Table:
+        return Table.of(table().kernel, (), devices={"nvidia-h900": device})
+
+    (merged,) = merge(made(one), made(other)).devices.values()
+    assert merged == replace(one, display_name="H900", siblings=("nvidia-h200", "nvidia-h100", "nvidia-h800"))
+    said = r"(?s)but got mem_gb \d+ and 96\s.*devices\.nvidia-h900.*made on another card"
     with pytest.raises(TableError, match=said):
-        merge(one, replace(one, devices={"nvidia-h200": device}))
+        merge(made(one), made(replace(other, mem_gb=96)))
