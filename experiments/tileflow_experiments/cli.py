@@ -8,9 +8,14 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -94,20 +99,21 @@ def run_sweep(
     ] = None,
 ) -> None:
     """Run a new sweep on the Ray cluster at hand, or on a local one."""
-    from . import sweep
-    from .recorded import SECONDS, is_recorded, spec_of_calls
-    from .spec import read
+    with _ended_in_words() as start:
+        from . import sweep
+        from .recorded import SECONDS, is_recorded, spec_of_calls
+        from .spec import read
 
-    import_from_here()
-    if is_recorded(spec):
-        wanted = spec_of_calls(spec, device_class or (), SECONDS if budget_s is None else budget_s)
-    else:
-        _require_none_of_calls(spec, {"--device-class": device_class, "--budget-s": budget_s})
-        wanted = read(spec)
-    folder = _folder(out or wanted.output)
-    _require_cluster(wanted)
-    sweep.check_spec(wanted)
-    finish(sweep.run(wanted, folder, tools(), mlflow), folder)
+        import_from_here()
+        if is_recorded(spec):
+            wanted = spec_of_calls(spec, device_class or (), SECONDS if budget_s is None else budget_s)
+        else:
+            _require_none_of_calls(spec, {"--device-class": device_class, "--budget-s": budget_s})
+            wanted = read(spec)
+        folder = start.into(_folder(out or wanted.output))
+        _require_cluster(wanted)
+        sweep.check_spec(wanted)
+        finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
 
 def _require_none_of_calls(spec: Path, options: dict[str, object]) -> None:
@@ -125,10 +131,12 @@ def _require_none_of_calls(spec: Path, options: dict[str, object]) -> None:
 @sweeps.command("resume")
 def resume_sweep(out: Out, mlflow: MlflowAgain = None) -> None:
     """Go on with a sweep that was stopped or killed; MLflow is brought up to date."""
-    from . import sweep
+    with _ended_in_words() as start:
+        folder = start.into(_folder(out))
+        from . import sweep
 
-    import_from_here()
-    finish(sweep.resume(_folder(out), tools(), mlflow), out)
+        import_from_here()
+        finish(sweep.resume(folder, tools(), mlflow), folder)
 
 
 @sweeps.command("export")
@@ -242,22 +250,23 @@ def tune(
     mlflow: Mlflow = None,
 ) -> None:
     """Tune one kernel: a sweep without a spec."""
-    from . import sweep
-    from .spec import MOST_NAME, parse
+    with _ended_in_words() as start:
+        folder = start.into(_folder(out))
+        from . import sweep
+        from .spec import MOST_NAME, parse
 
-    import_from_here()
-    wanted = parse(
-        {
-            "name": "-".join(["tune", *re.findall(r"\w+", kernel.rpartition(":")[2])])[:MOST_NAME],
-            "kernels": [{"kernel": kernel, "problems": [_pairs(text, "--problem") for text in problem]}],
-            "device_classes": list(device_class),
-            "strategy": {"name": strategy, "seed": seed},
-            "budget": {"seconds": budget_s},
-        }
-    )
-    sweep.check_spec(wanted)
-    folder = _folder(out)
-    finish(sweep.run(wanted, folder, tools(), mlflow), folder)
+        import_from_here()
+        wanted = parse(
+            {
+                "name": "-".join(["tune", *re.findall(r"\w+", kernel.rpartition(":")[2])])[:MOST_NAME],
+                "kernels": [{"kernel": kernel, "problems": [_pairs(text, "--problem") for text in problem]}],
+                "device_classes": list(device_class),
+                "strategy": {"name": strategy, "seed": seed},
+                "budget": {"seconds": budget_s},
+            }
+        )
+        sweep.check_spec(wanted)
+        finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
 
 @app.command("show")
@@ -296,6 +305,67 @@ def main() -> None:
     except (TileflowError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
+
+
+@dataclass(slots=True)
+class _Start:
+    """The start of a sweep. ``folder``: the sweep's, once it is known; ``written``: bytes of its journal then."""
+
+    folder: Path | None = None
+    written: int = 0
+
+    def into(self, folder: Path) -> Path:
+        """Note the folder, and return it."""
+        self.folder, self.written = folder, _journalled(folder)
+        return folder
+
+    def ended(self, name: str) -> str:
+        """Return what a signal left; empty where the search had begun, which has said it."""
+        if self.folder is None:
+            return f"{name} ended the sweep while its spec was read: nothing was written"
+        if _journalled(self.folder) != self.written:
+            return ""
+        kept = f"{self.folder} is as it was" if self.written else f"no trial was made, and {self.folder} has no journal"
+        return f"{name} ended the sweep before its search began: {kept}; the same command begins again"
+
+
+def _journalled(folder: Path) -> int:
+    journal = folder / "journal.jsonl"
+    return journal.stat().st_size if journal.is_file() else 0
+
+
+@contextmanager
+def _ended_in_words() -> Iterator[_Start]:
+    """Let Ctrl-C and SIGTERM end a sweep's start in words. While it searches they drain it; later they interrupt it,
+    and it says what it left.
+
+    The process ends by the signal itself: an exception may come up in the midst of an import, which does not let it
+    through, and what ends with the process is all that there is.
+    """
+    start = _Start()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        said = start.ended(signal.Signals(number).name)
+        if not said:
+            raise KeyboardInterrupt(number)
+        os.write(sys.stderr.fileno(), f"{said}\n".encode("utf-8", "backslashreplace"))
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = [n for n, handler in before.items() if handler in (signal.SIG_DFL, signal.default_int_handler)]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield start
+    except KeyboardInterrupt as interrupt:
+        raise typer.Exit(128 + next(iter(interrupt.args), signal.SIGINT)) from None
+    except SystemExit:  # by Ray's own handler, while it starts
+        typer.echo(start.ended("a signal") or "a signal ended the sweep", err=True)
+        raise typer.Exit(128 + signal.SIGTERM) from None
+    finally:
+        for number in ours:
+            signal.signal(number, before[number])
 
 
 def _folder(out: Path | None) -> Path:

@@ -271,9 +271,12 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
     the strategy then.
 
     Each takes seconds. The strategy proposes configs of its own once some have ended, so that nothing waits for its
-    import. The evaluator handles signals, so it is opened in this thread, and closed at the end. Schedulers open their
-    own.
+    import. Schedulers open their own.
+
+    The evaluator and its libraries handle signals, so that it is opened in this thread. Who calls gets them back at
+    once: a signal before the search drained workers that had nothing to do, and the sweep waited for them.
     """
+    handlers = _Handlers()
     aside = ThreadPoolExecutor(1, thread_name_prefix="lower")
     unwanted = threading.Event()
     reading = aside.submit(warm_start.transfers, sweep.seeds)
@@ -285,14 +288,34 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], 
         unwanted.set()
         aside.shutdown(cancel_futures=True)
         raise
+    finally:
+        handlers.put_back()
     aside.shutdown(wait=False)
     try:
         seeds = reading.result()
         yield lowering.result(), evaluator, seeds
     finally:
         unwanted.set()
-        if evaluator is not None:
-            evaluator.close()
+        try:
+            if evaluator is not None:
+                evaluator.close()
+        finally:
+            handlers.put_back()
+
+
+class _Handlers:
+    """The handlers of the signals that stop a sweep, as they are now. Outside a main thread, which may set none, and of
+    handlers that are not Python's: none."""
+
+    def __init__(self) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        found = {number: signal.getsignal(number) for number in (STOPS if is_main else ())}
+        self._found = {number: handler for number, handler in found.items() if handler is not None}
+
+    def put_back(self) -> None:
+        """Set them again, whatever was set since."""
+        for number, handler in self._found.items():
+            signal.signal(number, handler)
 
 
 def _tasks(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list[TuningTask]:

@@ -6,6 +6,9 @@ import errno
 import os
 import resource
 import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,6 +85,51 @@ def test_a_second_interrupt_says_what_is_kept_and_how_to_go_on(
     assert load_table(tmp_path / "tables/fakes-kernel.json").entries
     assert sweep.resume(tmp_path, tools()) == ""
     assert sum(completed(tmp_path).values()) == 40
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_search_ends_the_sweep_in_words(tmp_path: Path, number: signal.Signals) -> None:
+    """It ended without a word. What a module imports may swallow an exception: the process ends by the signal."""
+    (tmp_path / "stopped.py").write_text(
+        "import os, time\ntry:\n"
+        f"    os.kill(os.getpid(), {int(number)})\n    time.sleep(5)\nexcept BaseException:\n    pass\n"
+    )
+    (tmp_path / "spec.yaml").write_text(
+        "name: stopped\nkernels: [{kernel: 'stopped:k', problems: [{n: 1}]}]\n"
+        "device_classes: [nvidia-h200]\nstrategy: {name: random}\nbudget: {trials: 1}\n"
+    )
+    program = "import signal, tileflow_experiments.cli as c\nsignal.signal(2, signal.default_int_handler)\nc.main()"
+    command = [sys.executable, "-c", program, "sweep", "run", "spec.yaml", "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == -number
+    assert f"{number.name} ended the sweep before its search began: no trial was made" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_signals_are_the_caller_s_before_the_search_and_after_it(tmp_path: Path) -> None:
+    """Workers that handle SIGTERM drained themselves before there was a search, and the sweep waited for them; a
+    program that tuned on a Ray kept Ray's handler."""
+    heard: list[int] = []
+
+    def other(number: int, frame: object) -> None:
+        raise AssertionError("the workers heard it")
+
+    def takes_over(spec: Any) -> Any:
+        signal.signal(signal.SIGTERM, other)
+        return tools().evaluator(spec)
+
+    def prepare(*args: Any) -> Any:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return fakes.prepare(*args)
+
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        mine = signal.getsignal(signal.SIGTERM)
+        assert sweep.run(sweep_spec(), tmp_path, replace(tools(), evaluator=takes_over, prepare=prepare)) == ""
+        assert heard and signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
