@@ -27,6 +27,7 @@ from .frontend.split import HostFunction, split
 from .interpreting import choices_of, interpretations, interpreted_config, interpreting
 from .runtime.ambient import without_autocast
 from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
+from .runtime.arguments import require
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import MISS, MOST_STATES, CallCache, Direct
 from .runtime.describe import check_memory, describe, device_class
@@ -557,6 +558,7 @@ class _Uncounted:
 def load_kernel(ref: str) -> Kernel:
     """The kernel at ``module:qualname``, and behind it ``.backward`` for its derived gradients, ``.backward(x+y)`` for
     those of the arguments ``x`` and ``y``. Raises SpecError that names what is missing."""
+    require(ref, str, "a kernel's name", "module:qualname, examples.softmax:softmax, say")
     module_name, _, whole = ref.partition(":")
     qualname, _, wanted = whole.removesuffix(")").partition("(")
     if not module_name or not qualname or module_name.startswith(".") or not module_name.isprintable():

@@ -9,7 +9,7 @@ from enum import Enum
 from ..errors import TableError
 from ..lazy_dataclass import dataclass
 from ..target import find
-from .table import DeviceInfo, Entry, Fallback, Table, Validator
+from .table import DeviceInfo, Entry, Fallback, Table, Validator, require_table
 
 
 def merge(ours: Table, theirs: Table) -> Table:
@@ -19,6 +19,8 @@ def merge(ours: Table, theirs: Table) -> Table:
     not touch. A measured row always displaces a modelled one. ``ours`` is the parent, and its defaults stay. Raises
     TableError for tables of two kernels or versions, or that disagree about a device that the catalogue does not know.
     """
+    require_table(ours)
+    require_table(theirs)
     if ours.kernel.ref != theirs.kernel.ref or ours.kernel.semantic_hash != theirs.kernel.semantic_hash:
         raise TableError(
             "tables must be of one kernel in one version to be merged",
@@ -172,6 +174,8 @@ def compare(old: Table, new: Table) -> Iterator[RowChange]:
 
     Raises TableError for tables of two kernels.
     """
+    require_table(old)
+    require_table(new)
     if old.kernel.ref != new.kernel.ref:
         raise TableError("tables must be of one kernel to be compared", got=f"{old.kernel.ref} and {new.kernel.ref}")
     before, after = _best_by_call(old), _best_by_call(new)

@@ -30,6 +30,7 @@ from typing import Self
 
 from ..errors import SpecError, TableError, TileflowError
 from . import miss_record as misses
+from .arguments import all_of
 from .at_end import at_end
 from .metrics import register_counter
 from .miss_record import MAX_MISSES, Miss, Missed
@@ -210,7 +211,8 @@ def read_misses(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     skipped, and logged. Raises TableError, naming the file and line, for JSON that is no miss.
     """
     merged: dict[tuple[str, str, str | None, str], Miss] = {}
-    for file in _files([paths] if isinstance(paths, (str, os.PathLike)) else paths):
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    for file in _files(all_of(given, (str, os.PathLike), "paths", "a file that record_misses wrote, or its folder")):
         with open(file, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 found = _parse(line, f"{file}:{number}")

@@ -18,6 +18,7 @@ from ..errors import CallError, TableError
 from ..locks import Lock
 from ..target import target
 from . import observe, user_tables
+from .arguments import require
 from .binaries import MODULES
 from .bundle import Check, load_tables
 from .files import as_path, real_path
@@ -137,6 +138,7 @@ def set_on_miss(policy: OnMiss) -> None:
 
 def on_miss(kernel: str) -> OnMiss:
     """The policy for ``kernel``: what the last load of its tables that named one named, else the general one."""
+    require(kernel, str, "a kernel's name", "kernel.name; set_on_miss(...) sets what misses do")
     with _lock:
         told = (source.on_miss for source in _sources.get(kernel, ()))
         return next(filter(None, told), _policy[0])

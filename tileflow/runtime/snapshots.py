@@ -16,10 +16,12 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import NoneType
 
 from ..errors import TableError
 from ..lazy_dataclass import dataclass
 from .abi import Binary
+from .arguments import all_of, require
 from .bundle import (
     MANIFEST,
     SNAPSHOTS,
@@ -37,6 +39,7 @@ from .table import Fallback, Table, domain_of, table_file_name, table_text, vali
 _LOCK = ".lock"
 _DIGEST = re.compile("[0-9a-f]{64}")
 _LEFT = re.compile(r"\.[0-9a-f]{64}\.(new|old)")
+_TABLES = ("tables (Table)", "load_table(path) reads one; of load_tables(path) they are the first of two")
 _log = logging.getLogger("tileflow.runtime")
 
 
@@ -61,9 +64,9 @@ def write_bundle(
     ``keep``: how many snapshots to leave, this one among them; all of them where not given. Raises TableError where a
     binary is missing, two tables are of one kernel, or the directory holds something else.
     """
-    tables = tuple(tables)
+    tables = all_of(tables, Table, *_TABLES)
     root = as_path(directory, "a bundle")
-    code = {b.sha256: b.code for b in binaries}
+    code = _code(binaries)
     _check_content(tables, code)
     with _writing(root, keep, is_new=True):
         return _publish(root, tables, code, keep)
@@ -92,6 +95,7 @@ def switch(directory: str | os.PathLike[str], digest: str | None = None) -> Bund
     """Make another snapshot the current one: the one whose digest begins with ``digest``, by default the previous one.
     Raises TableError where there is none, or it is damaged."""
     root = as_path(directory, "a bundle")
+    require(digest, (str, NoneType), "the beginning of a snapshot's digest", "list_snapshots(directory) has them")
     with _writing(root):
         known = list_snapshots(root)
         if digest is None:
@@ -126,8 +130,8 @@ def replace(
     """A new snapshot in which ``tables`` stand for those of their kernels, and other kernels' tables stay.
 
     Binaries that the current snapshot holds need not be given. Raises TableError as :func:`write_bundle`."""
-    given = {t.kernel.ref: t for t in tables}
-    code = {b.sha256: b.code for b in binaries}
+    given = {t.kernel.ref: t for t in all_of(tables, Table, *_TABLES)}
+    code = _code(binaries)
     return _change(as_path(directory, "a bundle"), lambda old: {t.kernel.ref: t for t in old} | given, code, keep)
 
 
@@ -192,6 +196,11 @@ def prune(directory: str | os.PathLike[str], keep: int) -> tuple[str, ...]:
     root = as_path(directory, "a bundle")
     with _writing(root, keep):
         return _prune(root, keep)
+
+
+def _code(binaries: Iterable[Binary]) -> dict[str, bytes]:
+    given = all_of(binaries, Binary, "binaries (Binary)", "compiling makes them, Bundle.binary(...) reads them")
+    return {b.sha256: b.code for b in given}
 
 
 # ---- rows ---------------------------------------------------------------------------------------------------------

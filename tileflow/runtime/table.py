@@ -25,6 +25,7 @@ from ..expr import Expr
 from ..lazy_dataclass import dataclass
 from ..target import DeviceProperties, Target, described, find
 from .abi import Binary, LaunchAbi, Resources
+from .arguments import all_of, require
 from .codec import Items, Text, decode, encode, parse_json
 from .files import as_path, read_file, real_path
 from .limits import Region, check_grid, check_symbols
@@ -274,7 +275,9 @@ class Table:
     @staticmethod
     def of(kernel: KernelId, entries: Iterable[Entry], **other: Any) -> Table:
         """A table of ``entries``, sorted, with devices from the catalogue, domain and key schema from the entries."""
-        rows = tuple(sorted(entries, key=lambda e: e.order))
+        require(kernel, KernelId, "a KernelId", "KernelId.of('module:qualname', semantic_hash)")
+        given = all_of(entries, Entry, "rows (Entry)", "another table's are its entries")
+        rows = tuple(sorted(given, key=lambda e: e.order))
         known = {e.device: find(e.device) for e in rows}
         devices = {name: DeviceInfo.of(device) for name, device in known.items() if device is not None}
         derived: dict[str, Any] = {"devices": devices, "domain": domain_of(rows), "key_schema": key_schema_of(rows)}
@@ -361,11 +364,13 @@ def requirements_of(space: ConfigSpace, config: Config, problem: Problem) -> tup
 
 def table_text(table: Table) -> str:
     """The file's content: sorted keys, one value a line, so that a change is a small diff."""
+    require_table(table)
     return json.dumps(_body(table) | {"table_id": table.table_id}, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def parse_table(text: str, where: str = "table") -> Table:
     """The inverse of :func:`table_text`. Raises TableError for anything damaged, tampered with or too new."""
+    require(text, str, "a table's text", "load_table(path) reads a file")
     try:
         data = parse_json(text)
     except ValueError as error:
@@ -409,6 +414,11 @@ def parse_table(text: str, where: str = "table") -> Table:
     return table
 
 
+def require_table(table: object) -> None:
+    """Raises SpecError for what is no table."""
+    require(table, Table, "a Table", "load_table(path) reads one")
+
+
 def load_table(path: str | os.PathLike[str]) -> Table:
     """The table in the file ``path``. Raises TableError."""
     path = as_path(path, "a table")
@@ -432,6 +442,7 @@ def dump_tables(tables: Mapping[FilePath, tuple[Table, str | None]]) -> None:
     """Write each table to its file as :func:`dump_table` does; none of them where it would refuse one. A table comes
     with what it replaces. A link stays, and the file that it leads to is written."""
     for table, _ in tables.values():
+        require_table(table)
         validate(table)
     given, tables = tables, {real_path(path): written for path, written in tables.items()}
     if len(tables) < len(given):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..errors import SpecError, TableError
 from .merging import merge
-from .table import KernelId, Table, dump_table, load_table
+from .table import KernelId, Table, dump_table, load_table, require_table
 
 VARIABLE = "TILEFLOW_TABLES"
 
@@ -82,6 +82,7 @@ def keep(table: Table, folder: str | PathLike[str]) -> Path:
     Its defaults are left out: a call without a row gets its own default. What cannot be read stays as it is. Returns
     the file. Raises OSError, and TableError where others keep writing the file.
     """
+    require_table(table)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     bare = replace(table, default=None, defaults={}, portfolio=(), unseen={})
