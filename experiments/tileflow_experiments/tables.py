@@ -87,7 +87,8 @@ def winner(folded: Folded, task: Searched) -> Winner | None:
     right = _right(folded.trials.get(key, ()), key, wrong_configs(folded.events))
     good = [r for r in leaders(r for r in right if r.completed) if r.config not in failed]
     entries = {s.config: s for s in races(folded.events).get(key.id, ())}
-    tied = [r for r in good if r.config in entries and entries[r.config].tied]
+    # a race's time may be among the lines that a damaged journal lost
+    tied = [r for r in good if r.config in again and r.config in entries and entries[r.config].tied]
     if tied:
         best = most_robust(tied, again, votes(folded.events, key, folded.trials))
         return _of_race(best, tied, again[best.config], entries, task)
