@@ -63,13 +63,15 @@ class _WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A request in flight. ``config``: its own, or the first of a race. ``started_at``: seconds since 1970."""
+    """A request in flight. ``config``: its own, or the first of a race. ``started_at``: seconds since 1970;
+    ``began``: of a clock that nobody sets."""
 
     study: Study
     config: Config
     request: AnyRequest
     kind: Purpose
     started_at: float
+    began: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,9 +410,9 @@ class Driver:
 
     def _leave_stragglers(self) -> None:
         """Do not wait for configs that compile for long once a search is over and has a result."""
-        before = time.time() - STRAGGLER_S
+        before = time.monotonic() - STRAGGLER_S
         for request_id, flight in self._flights.items():
-            if flight.started_at < before and flight.study.over and flight.study.best is not None:
+            if flight.began < before and flight.study.over and flight.study.best is not None:
                 self.evaluator.cancel(request_id)
 
     def _capacity(self, device_class: str) -> int:
@@ -448,7 +450,7 @@ class Driver:
                 budget_s=study.budget.seconds,
                 others_wait=kind == "trial" and not study.postponed and self._others_wait(study),
             )
-        self._flights[request_id] = _Flight(study, item.config, request, kind, time.time())
+        self._flights[request_id] = _Flight(study, item.config, request, kind, time.time(), time.monotonic())
         self.evaluator.submit(request)
 
     def _others_wait(self, study: Study) -> bool:

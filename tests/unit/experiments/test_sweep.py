@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
@@ -135,6 +136,7 @@ class Straggling(InlineEvaluator):
         super().__init__(fakes.FakeStages(), measured=(GPU,))
         self.submitted: list[TrialRequest] = []
         self.cancelled: list[str] = []
+        self.late = False
 
     def submit(self, request: TrialRequest) -> None:
         self.submitted.append(request)
@@ -161,6 +163,36 @@ def test_a_search_that_is_over_leaves_what_compiles_for_long(tmp_path: Path, mon
     left = straggling.submitted[2].config
     beside = [r.config for r in trials(tmp_path) if r.study.problem == straggling.submitted[2].problem]
     assert beside and left not in beside
+
+
+def test_a_clock_that_is_set_leaves_no_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual machine's clock that went forward at its start made a straggler of every config that compiled, one
+    that went back waited for real ones."""
+    days = itertools.count(1_800_000_000, 86_400)
+    monkeypatch.setattr("tileflow_experiments.driver.time.time", lambda: float(next(days)))
+
+    class Late(Straggling):
+        """Answers the third request once the others are long there."""
+
+        def poll(self, timeout_s: float) -> Any:
+            if len(self.submitted) > 3 and not self.late and time.monotonic() > began + 2:
+                self.late = True
+                InlineEvaluator.submit(self, self.submitted[2])
+            return super().poll(timeout_s)
+
+        def cancel(self, request_id: str) -> None:
+            self.cancelled.append(request_id)
+            self.late = True
+            super().cancel(request_id)
+
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    spec = sweep_spec(budget={"seconds": 0.2}, device_classes=[GPU])
+    studies = open_studies(spec, journal, [fakes.prepare(key, "static") for key in study_keys(spec)])
+    late, began = Late(), time.monotonic()
+    driver = Driver("s", studies, late, journal)
+    driver.search()
+    journal.close()
+    assert late.late and not late.cancelled and not driver.cancelled
 
 
 def test_a_budget_of_trials_waits_for_each(tmp_path: Path) -> None:
