@@ -381,8 +381,10 @@ def _ints(value: Any) -> tuple[int, ...]:
 
 
 def _by_value(value: Any) -> Hashable:
-    """True, 1 and 1.0 are equal and select different code."""
-    return (type(value), value)
+    """True, 1 and 1.0 are equal and select different code; so are 0.0 and -0.0. NaN is none of itself."""
+    if isinstance(value, tuple):
+        return (type(value), *map(_by_value, value))
+    return (type(value), repr(value) if isinstance(value, float) else value)
 
 
 _numbers = count()

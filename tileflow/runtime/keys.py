@@ -203,7 +203,8 @@ class _FormWriter:
         if isinstance(value, _Tensor):
             self._tensor(name, value)
         elif type(value) in (int, float):
-            self.parts += [name] if type(value) in by_value else []
+            read = f"repr({name})" if type(value) is float else name  # 0.0 and -0.0 are equal, NaN is not itself
+            self.parts += [read] if type(value) in by_value else []
         elif type(value) in _BY_VALUE or isinstance(value, _SETTINGS) or is_code(value):
             self.parts.append(name)
         else:

@@ -83,6 +83,20 @@ def test_a_call_of_another_kind_is_a_cold_one(served: Any, args: tuple[Any, ...]
         served(torch.zeros(4), factor=2.0)
 
 
+def test_constants_that_are_equal_and_select_other_code_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the key and by the fast form: of 0.0 and -0.0 the first one's code ran for both."""
+    constants = (0.0, -0.0, 0, False, 1.0, 1, True, float("nan"))
+    monkeypatch.setattr(scaled, "cache", CallCache(scaled))
+    monkeypatch.setattr(scaled.cache, "_run", lambda context, x, factor, mode: context.said)
+    monkeypatch.setattr(scaled.cache, "_regions", [])
+    for number, mode in enumerate(constants):
+        scaled.cache.remember((torch.zeros(4), 2.0, mode), Says(number))  # type: ignore[arg-type]
+    assert [scaled(torch.zeros(4), 2.0, mode) for mode in constants] == [(n,) for n in range(len(constants))]
+    assert scaled(torch.zeros(4), 2.0, float("nan")) == (len(constants) - 1,), "another NaN is the same constant"
+    keys = {scaled.cache.key((torch.zeros(4), 2.0, (mode, (mode,))), {}) for mode in constants}
+    assert len(keys) == len(constants)
+
+
 def test_tables_that_are_loaded_or_forgotten_make_calls_cold(served: Any) -> None:
     x = torch.zeros(4)
     assert served(x, 2.0) == (4, 2.0)
