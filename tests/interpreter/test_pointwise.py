@@ -175,6 +175,38 @@ def test_python_numbers_are_weak(interpreter: Callable[..., Any], tmp_path: Path
     assert compare(interpreter, tmp_path, BINARY + flipped, x, scalar, repr(scalar)) >= 15
 
 
+# where torch gives 0.0 and where -0.0: what Triton makes of a bare -0.0, of -x and of a sum has lost it
+SIGNED = (
+    "torch.round(a)", "torch.round(a, decimals=1)", "torch.round(a, decimals=-1)", "torch.floor(a)", "torch.ceil(a)",
+    "torch.trunc(a)", "-a", "a // 3", "a // -3.0", "a % 2", "a ** 3.0", "torch.sin(a)", "torch.asin(a)",
+    "torch.atan(a)", "torch.where(a > 1, a, -0.0)", "a.masked_fill(a > 0, -0.0)", "torch.full_like(a, -0.0)",
+    "a + -0.0", "a - 0.0", "torch.nan_to_num(a, nan=-0.0)", "F.threshold(a, 0.1, -0.0)",
+    "F.gelu(a)", "F.silu(a)",
+)  # fmt: skip
+SIGNED_PAIRS = ("a // b", "torch.div(a, b, rounding_mode='trunc')", "a ** b", "a * b", "a % b", "torch.atan2(a, b)")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_zeros_have_the_signs_that_torch_gives_them(
+    interpreter: Callable[..., Any], tmp_path: Path, dtype: str
+) -> None:
+    values = (0.0, -0.0, 0.04, -0.04, 0.3, -0.3, 0.5, -0.5, 1.0, -1.0, 2.5, -2.5, 4.0, -4.0, math.nan)
+    x = torch.tensor(values, dtype=getattr(torch, dtype))
+    y = torch.tensor([0.5, -0.5, 3.0, -3.0, math.inf, -math.inf], dtype=x.dtype)
+    for expressions, a, b in (
+        (SIGNED, x, x),
+        (SIGNED_PAIRS, x.repeat_interleave(len(y)), y.repeat(len(x))),
+    ):
+        cases = {e: expected(e, a, b) for e in expressions}
+        path = tmp_path / f"signs{len(cases)}.py"
+        path.write_text(module(cases, "y[tile]"))  # type: ignore[arg-type]
+        (got,) = interpreter("runs.interpreted:run_all", [Call(str(path), "subject", (a, b))])
+        for (expression, wanted), ours in zip(cases.items(), got, strict=True):
+            assert wanted is not None
+            wrong = (ours.signbit() != wanted.signbit()) & (wanted == 0)
+            assert a[wrong].tolist() == [], expression
+
+
 CASTS = ("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int16", "int32",
          "int64", "bool")  # fmt: skip
 BITCASTS = {"float32": "int32", "int32": "float32", "bfloat16": "int16", "int16": "float16", "uint8": "int8",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 from ..ir.types import is_float
@@ -49,6 +50,8 @@ def literal(value: float | int | bool, dtype: str) -> str:
         return "float('nan')"
     if value in (float("inf"), float("-inf")):
         return "float('inf')" if value > 0 else "float('-inf')"
+    if value == 0 and math.copysign(1, value) < 0:  # Triton makes 0.0 of a bare -0.0
+        return f"(tl.cast(0.0, {triton_dtype(compute_dtype(dtype))}) * -1.0)"
     if dtype == "float64" and value != rounded(value):  # a bare number is a float32 where Triton meets it first
         return f"tl.full([], {value!r}, tl.float64)"
     return f"({value!r})" if value < 0 else repr(value)

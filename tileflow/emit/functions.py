@@ -24,21 +24,31 @@ _FUNCTIONS: dict[str, str] = {
     rest = tl.where(rest < 0, rest + b, rest)
     return tl.where(rest == 0, a * 0.0, rest)
 """,
-    # the quotient less its remainder is a whole number but for its rounding
+    # the quotient less its remainder is a whole number but for its rounding; a 0 has the quotient's sign
     "_floor_divide": """(a, b):
     rest = _fmod(a, b)
     whole = (a - rest) / b - tl.where((rest != 0) & ((rest < 0) != (b < 0)), 1.0, 0.0)
     below = tl.floor(whole)
-    return tl.where(b == 0, a / b, below + tl.where(whole - below > 0.5, 1.0, 0.0))
+    found = below + tl.where(whole - below > 0.5, 1.0, 0.0)
+    return tl.where(b == 0, a / b, tl.where(found == 0, a / b * 0.0, found))
 """,
-    # a negative base has real powers for whole exponents only, and infinity's are those of its size
+    # half to even: one more where the rest is above a half, or a half beside an odd number; a 0 has the number's sign
+    "_round": """(a):
+    below = tl.floor(a)
+    rest = a - below
+    is_odd = below - 2.0 * tl.floor(below * 0.5) == 1.0
+    found = below + tl.where((rest > 0.5) | ((rest == 0.5) & is_odd), 1.0, 0.0)
+    return tl.where(found == 0, a * 0.0, found)
+""",
+    # a negative base has real powers for whole exponents only, and infinity's are those of its size; Triton subtracts
+    # from 0 where it negates, which makes 0.0 of 0.0
     "_power": """(a, b):
     size = tl.exp2(b * tl.log2(tl.abs(a)))
     size = tl.where((a == 1) | ((a == -1) & (b == b)), 1.0, size)
     is_whole = b == tl.floor(b)
     is_odd = b - 2.0 * tl.floor(b * 0.5) == 1.0
     is_negative = (a < 0) | ((a == 0) & (1.0 / a < 0))
-    found = tl.where(is_odd & is_negative, -size, size)
+    found = tl.where(is_odd & is_negative, size * -1.0, size)
     found = tl.where((a < 0) & (a > float("-inf")) & (is_whole == 0), float("nan"), found)
     return tl.where(b == 0, 1.0, found)
 """,
