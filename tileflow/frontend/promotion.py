@@ -6,7 +6,7 @@ asked. Not at first, for their implementation in Python takes a second to load.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import torch
@@ -64,11 +64,26 @@ def _stand_in(kind: Kind, device: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def promote(kinds: tuple[Kind, ...]) -> str:
-    """The dtype in which operands of these kinds meet."""
-    stand_ins = [_stand_in(k, "meta") for k in kinds]
-    if len(stand_ins) == 1:
-        stand_ins = [stand_ins[0], stand_ins[0]]
-    return dtype_name(torch.result_type(stand_ins[0], stand_ins[1]))
+    """The dtype in which operands of these kinds, however many, meet."""
+    categories: dict[tuple[bool, bool], Any] = {}  # tiles, tiles without dimensions, numbers: each meets its own first
+    for kind in sorted(kinds, key=_category, reverse=True):
+        one = _stand_in(kind, "meta")
+        categories[_category(kind)] = _meeting(categories.get(_category(kind), one), one)
+    first, *rest = categories.values()
+    return dtype_name(reduce(_meeting, rest, first).dtype if rest else torch.result_type(first, first))
+
+
+def _category(kind: Kind) -> tuple[bool, bool]:
+    """Whether an operand has dimensions, and whether it has a dtype: what has less decides less."""
+    name, has_dims = kind
+    return has_dims, has_dims or name not in ("int", "float")
+
+
+def _meeting(a: Any, b: Any) -> Any:
+    """A stand-in for what two meet in."""
+    if not isinstance(a, torch.Tensor) and not isinstance(b, torch.Tensor):
+        return max(a, b, key=lambda number: isinstance(number, float))
+    return torch.zeros_like(a if isinstance(a, torch.Tensor) else b, dtype=torch.result_type(a, b))
 
 
 @lru_cache(maxsize=4096)

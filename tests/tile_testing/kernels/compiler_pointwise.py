@@ -70,6 +70,7 @@ SUMS = ("lerp", "addc", "alpha=", "logaddexp", "tanhshrink", "softshrink", "F.ge
 
 TERNARY: tuple[str, ...] = (
     "torch.where(a > b, a, b)", "torch.where(a != b, b, a * 2)", "torch.addcmul(a, a, b)", "torch.clamp(a, min=b)",
+    "torch.addcmul(b, a, a)", "torch.addcmul(b, a, a, value=2)",
     "torch.addcmul(a, a, b, value=2)", "torch.addcdiv(a, a, b, value=0.5)", "torch.lerp(a, b, 0.25)",
     "torch.lerp(a, b, a)",
     "torch.clamp(b, max=a)", "torch.max(a, b)", "torch.min(a, b)", "(a > 0) & (b > 1)", "(a > 0) | ~(b > 1)",

@@ -47,6 +47,40 @@ def tfl_missing(x):
         x[tile, :] = tfl.zeroes([tile, 96])  # <-
 
 
+INTS = meta(64, dtype=torch.int32), meta(64, dtype=torch.int8), 0.5
+FACTOR = "the factor {0}= of {1} operands is one that {1} holds"
+
+
+@mistake(TraceError, (FACTOR.format("alpha", "int32"), "but got alpha=0.5", ".float()"), "torch.add", *INTS)
+def sum_of_ints_by_a_fraction(x, y, s):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = torch.add(x[tile], y[tile], alpha=0.5)  # <-
+
+
+@mistake(TraceError, (FACTOR.format("value", "int32"), "but got a value= of torch.float32"), "torch.addcmul", *INTS)
+def product_of_ints_by_a_fraction(x, y, s):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = torch.addcmul(x[tile], y[tile], y[tile], value=s)  # <-
+
+
+@mistake(TraceError, (FACTOR.format("alpha", "int8"), "but got alpha=300"), "y[tile].sub", *INTS)
+def sum_of_ints_by_more_than_they_hold(x, y, s):
+    for tile in tfl.tile(x.size(0)):
+        y[tile] = y[tile].sub(y[tile], alpha=300)  # <-
+
+
+@mistake(
+    TraceError,
+    (FACTOR.format("beta", "int32"), "but got beta=0.5"),
+    "torch.addmm",
+    meta(64, 64, dtype=torch.int32),
+    meta(64, 64, dtype=torch.int8),
+)
+def product_of_int_matrices_by_a_fraction(x, y):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.addmm(x[tile, :], y[tile, :], y[:, :], beta=0.5)  # <-
+
+
 @mistake(
     MissingAttribute,
     ("a tile has torch's methods that tileflow implements", "but got .item", "a 0-d tile is a number"),

@@ -12,7 +12,7 @@ from tile_testing.tiers import every_other
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import TraceError
-from tileflow.frontend.promotion import Kind, result_by_torch
+from tileflow.frontend.promotion import Kind, promote, result_by_torch
 from tileflow.ir.ops import POINTWISE
 from tileflow.ir.types import FLOAT_BITS, INT_BITS
 from tileflow.target import target
@@ -76,3 +76,19 @@ def test_every_dtype_of_torch_is_lowered_or_refused_with_what_is_passed_instead(
             kernel.lower(args, device)
         instead = "view_as_real" if dtype.is_complex else "int_repr" if name[0] == "q" else "x.view(torch.uint8)"
         assert refused.value.got == str(dtype) and instead in refused.value.hint
+
+
+FEW: list[Kind] = [("int8", True), ("bool", True), ("uint8", True), ("bfloat16", True), ("float16", True)]
+FEW += [("float32", True), ("bool", False), ("int64", False), ("float32", False), ("float64", False)]
+
+
+def test_three_operands_meet_where_torch_has_them_meet() -> None:
+    """The third of three counted for nothing."""
+    made = {k: torch.zeros((0,) if k[1] else (), dtype=getattr(torch, k[0])) for k in FEW}
+    for kinds in itertools.product(made, repeat=3):
+        try:
+            wanted = torch.addcmul(*(made[k] for k in kinds)).dtype
+        except NotImplementedError:  # of bools alone
+            continue
+        assert promote(kinds) == str(wanted).removeprefix("torch."), kinds
+    assert promote((("int", False), ("float", False), ("int8", True))) == "float32"

@@ -19,6 +19,7 @@ from ..promotion import dtype_name, promote
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
+from .pointwise import check_factor, is_number
 from .reductions import reduce
 from .reshape import value_of
 from .views import transpose, unsqueeze
@@ -223,16 +224,14 @@ def addmv(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1)
 def _add_product(t: Tracer, acc: Any, a: Any, b: Any, beta: Any, alpha: Any) -> TileValue:
     """``beta * acc + alpha * (a @ b)``; where ``beta`` is 0 nothing of ``acc`` counts, not even a NaN."""
     dtype = value_of(t, acc).type.dtype
-    scaled = None if _is(beta, 0) else acc if _is(beta, 1) else t.cast(t.pointwise("mul", acc, beta), dtype)
-    if _is(alpha, 1):
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        check_factor(t, dtype, factor, name)
+    is_plain = is_number(beta, 1)
+    scaled = None if is_number(beta, 0) else acc if is_plain else t.cast(t.pointwise("mul", acc, beta), dtype)
+    if is_number(alpha, 1):
         return dot(t, a, b, scaled, dtype)
     product = t.pointwise("mul", dot(t, a, b, None, dtype), alpha)
     return t.cast(product if scaled is None else t.pointwise("add", scaled, product), dtype)
-
-
-def _is(factor: Any, number: int) -> bool:
-    """Whether a factor is this number already while tracing."""
-    return isinstance(factor, (int, float)) and factor == number
 
 
 @register_language("dot")

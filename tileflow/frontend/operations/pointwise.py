@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
-from ..promotion import dtype_name, kind_of, result_dtype, rounded
+from ...ir.ops import holds
+from ...ir.types import is_float
+from ..promotion import dtype_name, kind_of, promote, result_dtype, rounded
 from ..syntax_registry import register_syntax
 from ..torch_registry import METHODS, TABLE, Handler, register_torch
 from ..trace import Tracer
@@ -150,19 +152,39 @@ _register_pointwise()
 @register_torch("add")
 def add(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """``a + alpha * b``."""
-    return t.pointwise("add", a, b if alpha == 1 else _scaled(t, a, b, alpha))
+    return t.pointwise("add", a, _scaled(t, t.common_type(a, b).dtype, b, alpha, "alpha"))
 
 
 @register_torch("sub", "subtract")
 def sub(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """``a - alpha * b``."""
-    return t.pointwise("sub", a, b if alpha == 1 else _scaled(t, a, b, alpha))
+    return t.pointwise("sub", a, _scaled(t, t.common_type(a, b).dtype, b, alpha, "alpha"))
 
 
-def _scaled(t: Tracer, a: Any, b: Any, alpha: Any) -> Any:
-    """``alpha * b`` in the dtype in which ``a`` and ``b`` meet."""
-    dtype = t.common_type(a, b).dtype
-    return t.cast(t.pointwise("mul", t.cast(b, dtype), alpha), dtype)
+def _scaled(t: Tracer, dtype: str, x: Any, factor: Any, name: str) -> Any:
+    """``factor * x`` in the ``dtype`` in which the operands meet; ``x`` itself where the factor is 1."""
+    check_factor(t, dtype, factor, name)
+    if is_number(factor, 1):
+        return x
+    return t.cast(t.pointwise("mul", t.cast(x, dtype), factor), dtype)
+
+
+def check_factor(t: Tracer, dtype: str, factor: Any, name: str) -> None:
+    """Raises TraceError for the factor ``name`` of a sum or a product in ``dtype`` that this dtype does not hold: torch
+    refuses most of them, and cuts others off."""
+    is_cut = not is_float(dtype) and _is_floating(factor)
+    if is_cut or (type(factor) is int and not is_float(dtype) and not holds(dtype, factor) and dtype != "bool"):
+        raise TraceError(
+            f"the factor {name}= of {dtype} operands is one that {dtype} holds",
+            got=f"{name}={factor!r}" if isinstance(factor, (int, float)) else f"a {name}= of {factor.dtype}",
+            where=t.location(),
+            hint="convert the operands with .float(), and the result with .to(...)",
+        )
+
+
+def is_number(factor: Any, number: int) -> bool:
+    """Whether a factor is this number already while tracing."""
+    return isinstance(factor, (int, float)) and factor == number
 
 
 @register_torch("rsub")
@@ -248,14 +270,24 @@ def bitwise_not(t: Tracer, x: Any) -> Any:
 
 @register_torch("addcmul")
 def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    """``x + value * a * b``."""
-    return x + (a if value == 1 else _scaled(t, b, a, value)) * b
+    """``x + value * a * b``, in the dtype in which all three meet."""
+    dtype, (x, a, b) = _meeting(t, x, a, b)
+    return x + _scaled(t, dtype, a, value, "value") * b
 
 
 @register_torch("addcdiv")
 def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    """``x + value * a / b``."""
-    return x + (a if value == 1 else _scaled(t, b, a, value)) / b
+    """``x + value * a / b``, in the dtype in which all three meet."""
+    dtype, (x, a, b) = _meeting(t, x, a, b)
+    return x + _scaled(t, dtype, a, value, "value") / b
+
+
+def _meeting(t: Tracer, *operands: Any) -> tuple[str, list[Any]]:
+    """The dtype that operands promote to, and each in it: a product of ints that is added to floats wraps in none."""
+    kinds = tuple(kind_of(t.operand(x)) for x in operands)
+    with t.plain_torch():
+        dtype = promote(kinds)
+    return dtype, [t.cast(x, dtype) for x in operands]
 
 
 @register_torch("lerp")
