@@ -302,6 +302,29 @@ def test_a_broadcast_size_is_declined_and_never_wrong() -> None:
 
 
 @tileflow.kernel
+def summed(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile])
+        for column in tfl.tile(x.size(1)):
+            total += x[tile, column].sum(1)
+        out[tile] = total
+    return out
+
+
+def test_a_loop_without_turns_runs_beside_a_config_that_flattens_it() -> None:
+    """A flattened loop needs a turn: the config's own code declines the call, and another variant takes it."""
+    lowered = summed.lower((torch.empty(40, 48, device="meta"),), H200, "dynamic")
+    config = lowered.space.adapt({"persistent": 2, "flatten": True})
+    assert config["flatten"] is True
+    for columns, are_flat in ((48, True), (0, False)):
+        context = Guarded(summed, config, portable_sources(lowered, config), aligned=True)
+        summed.host.run(context, torch.empty(3, columns, device="meta"))
+        ((_, accepting),) = context.launches
+        assert accepting and ("flatten=True" in accepting[0].text) == are_flat
+
+
+@tileflow.kernel
 def local_of_nothing(x: torch.Tensor) -> torch.Tensor:
     m = x.size(0)
     local = torch.empty(m, 0, dtype=x.dtype, device=x.device)

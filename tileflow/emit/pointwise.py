@@ -59,8 +59,10 @@ def bitcast(e: Context, op: Op) -> None:
     """Write the same bits as another dtype."""
     value = op.inputs[0]
     assert isinstance(value, Value)
-    dtype = op.output.type.dtype
-    e.define(op.output, f"{e.as_dtype(value, value.type.dtype)}.to({triton_dtype(dtype)}, bitcast=True)", dtype)
+    dtype, text = op.output.type.dtype, e.as_dtype(value, value.type.dtype)
+    if value.type.weak:  # a number of the author's, which the interpreter has as Python's
+        text = f"tl.cast({text}, {triton_dtype(value.type.dtype)})"
+    e.define(op.output, f"{text}.to({triton_dtype(dtype)}, bitcast=True)", dtype)
 
 
 @COMMON.emits(OpKind.FULL)

@@ -29,8 +29,8 @@ def zeros(shape: Shape, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 @device
 def full(shape: Shape, value: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """A register tile of ``value``."""
-    device = eager.current("full").device
-    made = torch.zeros([_length(s) for s in shape], dtype=dtype, device=device) + torch.as_tensor(value, dtype=dtype)
+    given = torch.as_tensor(value, dtype=dtype, device=eager.current("full").device)
+    made = given.expand([_length(s) for s in shape]).clone(memory_format=torch.contiguous_format)
     return eager.tile_of(tag(made, tuple(lanes_by(s) for s in shape)))
 
 

@@ -121,7 +121,8 @@ def unmatched(
     error = VariantError(
         f"one variant of launch {region} must accept the call",
         got=got,
-        hint="the arguments differ from those that the kernel was lowered for",
+        hint="this code is for other arguments, and for some sizes there is none under its config: lower the kernel "
+        "for these, or call it without a config, which finds code for them",
     )
     error.region = region
     return error

@@ -65,3 +65,14 @@ def chosen_numbers(x: torch.Tensor, beta: float) -> torch.Tensor:
             total = total + x[tile, :] * rest
         out[tile, :] = total
     return out
+
+
+@case(X.double(), -2.5, 0.5, wanted=lambda x, a, b: x.abs() * -1 + x.abs() + x * 0, tile=4)
+@tileflow.kernel
+def signs_of_numbers(x: torch.Tensor, a: float, b: float) -> torch.Tensor:
+    """The bits of a number that is an argument, which Triton's interpreter has as Python's."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        out[tile, :] = torch.copysign(row, a) + row.copysign(b) + row * 0
+    return out

@@ -449,6 +449,22 @@ def test_equal_elements_keep_their_order_as_plain_python_too() -> None:
     assert got[4][0].tolist() == [0, 1, 2, 3, 4]
 
 
+@tileflow.kernel
+def full_of_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    zeros, loaded, narrow = torch.empty_like(x), torch.empty_like(x), torch.empty(x.shape, dtype=torch.int8)
+    for t in tfl.tile(x.size(0)):
+        zeros[t] = tfl.full([t], -0.0)
+        loaded[t] = tfl.full([t], x[1])
+        narrow[t] = tfl.full([t], 7, torch.int8)
+    return zeros, loaded, narrow
+
+
+def test_a_tile_of_one_number_keeps_its_sign() -> None:
+    """It was added to zeros, which made 0.0 of -0.0."""
+    zeros, loaded, narrow = full_of_numbers.run_eagerly(torch.tensor([1.0, -2.0, 3.0]))
+    assert zeros.signbit().all() and loaded.tolist() == [-2.0] * 3 and narrow.tolist() == [7] * 3
+
+
 MADE: list[torch.Tensor] = []
 
 

@@ -76,6 +76,9 @@ def test_a_region_that_nothing_accepts_names_itself_and_its_guards() -> None:
         context.launch(0, {}, 4)
     with pytest.raises(LaunchError, match="no variant at all"):
         context.launch(1, {}, 4)
+    # a config may leave out sizes, as an empty loop that is flattened: no mistake of the arguments
+    with pytest.raises(LaunchError, match=r"under its config: lower the kernel for these, or call it without a config"):
+        context.launch(0, {}, 4)
 
 
 def test_a_knob_that_the_config_lacks_is_named() -> None:
