@@ -158,8 +158,15 @@ def check_memory(name: str, values: Mapping[str, Any]) -> None:
 
     Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse and nested ones, and
     any while forward-mode differentiation is going on, whose tangents would be lost. A tensor that is traced has no
-    memory yet, and may be of any kind but nested.
+    memory yet, and may be of any kind but nested. Also raised inside torch.jit.trace, which records what host code
+    allocates and no launch.
     """
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        raise CallError(
+            "a kernel is called outside torch.jit.trace, which would record memory that no kernel fills",
+            got=f"{name} in what is traced",
+            hint="torch.export.export(model, args) holds kernels as operators",
+        )
     for parameter, value in values.items():
         for steps, leaf in walk(value, ()):
             if isinstance(leaf, torch.Tensor) and (leaf.is_nested or _has_memory(leaf)):

@@ -411,3 +411,20 @@ def test_arguments_reach_host_code_by_their_names(form_of: FormOf) -> None:
         assert form.call(args, kwargs) == host(Context("one"), *args, **kwargs)
         assert form.call(args, {**kwargs, "e": 1}) is MISS
         assert form.call((*args, 1), {}) is MISS
+
+
+@tileflow.kernel
+def copied(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.numel()):
+        out[tile] = x[tile]
+    return out
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace")
+@pytest.mark.parametrize("interprets", [False, True])
+def test_a_first_call_inside_torch_jit_trace_is_refused(interprets: bool) -> None:
+    """The program that was traced allocated the result, and nothing filled it."""
+    refused = pytest.raises(CallError, match=r"outside torch.jit.trace(.|\n)*torch.export.export")
+    with tileflow.interpret() if interprets else contextlib.nullcontext(), refused:
+        torch.jit.trace(lambda x: copied(x), (torch.ones(3),), check_trace=False)
