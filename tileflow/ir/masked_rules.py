@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -19,6 +20,8 @@ from .graph import Op
 from .opdef import Fill, Known
 from .ops import POINTWISE, holds, neutral
 from .types import Dim, Value, is_float
+
+_ROUNDED_BY = 1 / 8  # at most, of a number that its dtype does not hold: float8 has two bits of a fraction
 
 
 def load(known: Known, op: Op, value: Value, axis: int) -> float | None:
@@ -105,9 +108,31 @@ def pointwise(known: Known, op: Op, value: Value, axis: int) -> float | None:
         return -math.inf
     if any(f is None for f in found):
         return None
+    numbers = [f for f in found if f is not None]
+    result = _evaluated(attrs, numbers)
+    return result if _is_sure(attrs, numbers, result, value.type.dtype) else None
+
+
+def _is_sure(attrs: PointwiseAttrs, numbers: list[float], result: float, dtype: str) -> bool:
+    """Whether the kernel has no other number where a result looks exact: an operand that its dtype does not hold is
+    rounded there, by which a comparison may say the other truth, and a difference be one beside 0."""
+    if not math.isnan(result) and not holds(dtype, result):
+        return True  # which says itself that it is rounded
+    for place, number in enumerate(numbers):
+        if math.isnan(number) or holds(attrs.operand, number):
+            continue
+        for factor in (1 - _ROUNDED_BY, 1 + _ROUNDED_BY):
+            moved = _evaluated(attrs, [*numbers[:place], number * factor, *numbers[place + 1 :]])
+            if moved != result and not (math.isnan(moved) and math.isnan(result)):
+                return False
+    return True
+
+
+def _evaluated(attrs: PointwiseAttrs, numbers: Sequence[float]) -> float:
+    """Torch's own result, of floats in doubles."""
     dtype = getattr(torch, attrs.operand)
     wide = torch.float64 if dtype.is_floating_point else dtype
-    operands = [torch.tensor(f, dtype=wide) for f in found]
+    operands = [torch.tensor(n, dtype=wide) for n in numbers]
     if attrs.fn == "where":
         operands[0] = operands[0].bool()
     return float(POINTWISE[attrs.fn].evaluate(*operands))
