@@ -15,6 +15,7 @@ from ..ir.attributes import IfAttrs
 from ..ir.graph import Block, Op
 from ..ir.kinds import OpKind
 from ..ir.types import TileType, Value
+from .carried import is_one_number
 from .carried_pytrees import common_spec, flatten_all, unflatten_all
 from .changed_containers import ChangedContainers
 from .trace import Tracer, show
@@ -145,7 +146,7 @@ def _merge(t: Tracer, name: str, a: Any, b: Any, condition: Expr | None) -> Any:
             where=t.location(),
             hint="choose objects by what Python decides: a bool, None or a string",
         )
-    if not isinstance(a, (TileValue, SymInt)) and not isinstance(b, (TileValue, SymInt)) and a == b:
+    if is_one_number(a, b):
         return a
     if condition is not None and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in (a, b)):
         first, second = (t.as_expr(x, name) for x in (a, b))

@@ -6,6 +6,7 @@ dimension of size 1 grew) the entry is widened and the body traced again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,15 @@ class Carried:
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
+
+
+def is_one_number(a: Any, b: Any) -> bool:
+    """Whether two values are one number of Python's: 0.0 and -0.0 are equal and are two, and so are 1 and 1.0."""
+    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)) or a != b:
+        return False
+    if isinstance(a, float) and isinstance(b, float):
+        return math.copysign(1.0, a) == math.copysign(1.0, b)
+    return isinstance(a, float) is isinstance(b, float) and isinstance(a, bool) is isinstance(b, bool)
 
 
 def trace_to_fixpoint(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[Any, ...]:
@@ -94,7 +104,7 @@ class _Attempt:
                 hint=f"give {name} a tile or a number before the loop: tfl.zeros([tile])",
             )
         if not isinstance(entry, TileValue):
-            if not isinstance(result, (TileValue, SymInt)) and result == entry:
+            if is_one_number(entry, result):
                 return entry
             return self._outside(lambda: self._as_tile(entry, result))  # a number has any number of dimensions
         target = self._target(name, entry, result)

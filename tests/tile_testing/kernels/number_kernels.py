@@ -88,3 +88,20 @@ def sums_beside_rounded_numbers(x: torch.Tensor) -> torch.Tensor:
         out[tile, 0] = ((row + 0.01) * 0.09 > 0.0009).sum(1).float()
         out[tile, 1] = (3 - ((row * 0 + 0.01) * 0.09 - 0.0009 == 0).float() * 0).sum(1)
     return out
+
+
+@case(X[0], wanted=lambda x: torch.stack([torch.where(x > 0, -x / 0, x.abs() / 0), x.abs() / -0.0], 1))
+@tileflow.kernel
+def numbers_that_are_equal(x: torch.Tensor) -> torch.Tensor:
+    """A branch of the kernel, and a turn, give another zero than there was."""
+    out = torch.empty(x.size(0), 2)
+    for i in tfl.grid(x.size(0)):
+        chosen = 0.0
+        if x[i] > 0:
+            chosen = -0.0
+        carried = 0.0
+        for _ in range(x.size(0)):
+            carried = -0.0
+        out[i, 0] = x[i].abs() / chosen
+        out[i, 1] = x[i].abs() / carried
+    return out
