@@ -16,8 +16,8 @@ from tileflow.runtime.table import Entry
 
 from . import journal as journals
 from .journal import Folded
-from .records import StudyKey, TrialRecord, how_they_ended
-from .verify import WRONG
+from .records import StudyKey, TrialRecord
+from .verify import WRONG, how_it_ended
 
 HEAD = ("kernel", "call", "default", "best", "speed-up", "roofline", "checks", "")
 SHOWN = 60  # characters of a call
@@ -57,7 +57,7 @@ def of_sweep(journal: Path, tables: Path) -> list[str]:
         own = next((rows[r.trial_id] for r in records if r.trial_id in rows), None)
         # Another problem that makes the same call may have the row that serves both.
         row = own or served.get((key.kernel, key.device_class, calls.get(key.id, "")))
-        why, ended = stopped.get(key.id, ""), "" if row else how_they_ended(records)
+        why, ended = stopped.get(key.id, ""), "" if row else how_it_ended(folded, key)
         outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, why, ended))
     return [*table(outcomes, folded), f"rows in {tables}"] if outcomes else []
 

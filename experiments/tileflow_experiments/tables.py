@@ -33,10 +33,11 @@ from . import journal as journals
 from .journal import Folded, Line
 from .portable import BuiltRow, defaults_of
 from .portfolio import Portfolio, choose, fitted, served, unseen
-from .records import StudyKey, TrialRecord, checked_against, how_they_ended
+from .records import StudyKey, TrialRecord, checked_against
 from .selection import RaceEntry, most_robust, races, votes
 from .study import leaders
 from .tuning_task import TuningTask
+from .verify import how_it_ended
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +203,7 @@ def _table(
     for task in tasks:
         best = won[task.key]
         if best is None:
-            rows.append(_without_a_winner(folded.trials.get(task.key, ()), task, stopped.get(task.key.id, "")))
+            rows.append(_without_a_winner(folded, task, stopped.get(task.key.id, "")))
         else:
             entries.append(_entry(task, best, binaries(task.key)))
     entries = _one_a_call(entries, tasks[0].key.kernel)
@@ -315,11 +316,11 @@ def _entry(task: TuningTask, won: Winner, code: Sequence[Binary]) -> Entry:
     )
 
 
-def _without_a_winner(records: Sequence[TrialRecord], task: TuningTask, stopped: str) -> Fallback:
+def _without_a_winner(folded: Folded, task: TuningTask, stopped: str) -> Fallback:
     """Return the default row of a problem for which no config works, with the reasons. ``stopped``: why its study
     was."""
     device = target(task.key.device_class)
-    reason = f"no config worked for {task.key.title}: {how_they_ended(records)}"
+    reason = f"no config worked for {task.key.title}: {how_it_ended(folded, task.key)}"
     if stopped:
         reason += f"; its search was stopped: {stopped.splitlines()[0]}"
     return Fallback(

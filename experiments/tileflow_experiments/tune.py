@@ -47,11 +47,11 @@ from . import closing, sweep
 from . import journal as journals
 from .begin import on_ray
 from .progress import Progress
-from .records import StudyKey, TrialRecord, how_they_ended
+from .records import StudyKey, TrialRecord
 from .spec import KernelSpec, SweepSpec, parse
 from .sweep import Outputs
 from .tuning_task import TuningTask
-from .verify import WRONG
+from .verify import WRONG, how_it_ended
 from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
@@ -392,7 +392,7 @@ def _closing_table(
     outcomes = []
     for call, row in zip(calls, rows, strict=True):
         key = call.study(device)
-        ended = "" if row else how_they_ended(folded.trials.get(key, ()))
+        ended = "" if row else how_it_ended(folded, key)
         outcomes.append(closing.Outcome(call.kernel.__name__, call.problem.key, row, reasons.get(key.id, ""), ended))
     text = closing.table(outcomes, folded)
     for call, row in zip(calls, rows, strict=True):

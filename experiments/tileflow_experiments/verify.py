@@ -20,7 +20,8 @@ from tileflow.measure.interpret import InterpretRequest
 from tileflow.measure.types import Outcome, Status
 
 from . import journal as journals
-from .journal import Writer
+from .journal import Folded, Writer
+from .records import StudyKey, how_they_ended
 from .study import Study, leaders
 
 Check = Callable[[InterpretRequest], Outcome]
@@ -112,6 +113,22 @@ def verify(
                 break
             checked(study, config, "random", max(left_s, LEAST_S))
     return unchecked
+
+
+def how_it_ended(folded: Folded, key: StudyKey) -> str:
+    """Return how a search's trials ended, and what the interpreter said of those that only a model has timed: why no
+    config works."""
+    trials = folded.trials.get(key, ())
+    tried = {record.config for record in trials}
+    wrong = {
+        config: e.get("error", "")
+        for e in journals.events(folded.events, "interpreted")
+        if e["study"] == key.id and e["status"] in WRONG and (config := Config.of(e["config"])) in tried
+    }
+    said = Counter(error.splitlines()[0] for error in wrong.values() if error)
+    most = f", most often: {said.most_common(1)[0][0]}" if said else ""
+    found = f"; {len(wrong)} found wrong in the interpreter{most}" if wrong else ""
+    return how_they_ended(trials) + found
 
 
 def _problem(study: Study) -> object:

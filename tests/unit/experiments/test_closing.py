@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tile_testing.fakes.experiments_fakes import GPU, sweep_spec, tools
+from tile_testing.fakes.experiments_fakes import GPU, MODELLED, quick_tools, sweep_spec, tools
 from tileflow_experiments import closing, journal, mlflow_log, sweep
 from tileflow_experiments.journal import Folded
 from tileflow_experiments.records import how_they_ended
 
+from tileflow.measure.interpret import InterpretRequest
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.bundle import load_tables
 
@@ -69,6 +70,21 @@ def test_without_a_row_the_line_says_why(folded: Folded) -> None:
     _, stopped, failed = closing.table(outcomes, folded)
     assert stopped.endswith("no config works: the node left") and "x" * 57 + "..." in stopped
     assert failed.endswith(f"no config works: {len(wrong)} incorrect; most often: off by much")
+
+
+def test_what_the_interpreter_found_wrong_is_why_no_config_works(tmp_path: Path) -> None:
+    """A kernel whose reference gives another shape was said to have no config that works, of 3 that are ok."""
+
+    def wrong(request: InterpretRequest) -> Outcome:
+        return Outcome(Status.INCORRECT, error_digest="result has shape (64, 8), the reference's (8, 64)\nand so on")
+
+    spec = sweep_spec(device_classes=[MODELLED], budget={"trials": 2})
+    sweep.run(spec, tmp_path, replace(quick_tools(), check=wrong))
+    _, *lines, _ = closing.of_sweep(tmp_path / "journal.jsonl", tmp_path / "tables")
+    said = "; 2 found wrong in the interpreter, most often: result has shape (64, 8), the reference's (8, 64)"
+    assert len(lines) == 2 and all("no config works: 2 ok" in line and line.endswith(said) for line in lines)
+    (table,) = load_tables(tmp_path / "tables")[0]
+    assert not table.entries and any(row.reason.endswith(said) for row in table.portfolio)
 
 
 def test_a_default_without_a_time_says_how_it_ended(out: Path, folded: Folded) -> None:
