@@ -68,7 +68,8 @@ def test_short_sums_have_no_tf32() -> None:
 
 
 def test_few_columns_after_another_product_are_in_parts_of_tf32() -> None:
-    """Of 16, ptxas made wrong code of six bfloat16 products: infinities, and reads elsewhere (H100, 2026-11-26)."""
+    """Of 16, ptxas made wrong code of six bfloat16 products: infinities, and reads elsewhere (H100, 2026-11-26). Nor is
+    the product before in such, beside one in others (``parts_agree``); its sums are too short for those."""
     apply = ALL["kernel_apply"].kernel
 
     def precisions(columns: int) -> list[Any]:
@@ -76,7 +77,7 @@ def test_few_columns_after_another_product_are_in_parts_of_tf32() -> None:
         found = apply.lower((x, y, v, 8.0), H200).default
         return [found[f"product:dot#{n}.precision"] for n in range(2)]
 
-    assert precisions(16) == ["bf16x6", "tf32x3"]
+    assert precisions(16) == ["ieee", "tf32x3"]
     assert precisions(64) == ["bf16x6", "bf16x6"]
 
 
