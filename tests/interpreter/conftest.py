@@ -12,7 +12,8 @@ import pytest
 from tileflow.build.process import Done
 from tileflow.build.warm_process import WarmProcess
 
-LIMIT_S = 280.0  # all cases of a module in one call, on a busy machine; a little less than pytest gives a test
+LIMIT_S = 280.0  # a little less than pytest gives a test
+IN_ONE_CALL = 40  # cases
 MAX_RSS_BYTES = 3 << 30  # kept from one call to the next: another such process may run beside it
 HELPERS = "tile_testing"
 
@@ -50,11 +51,12 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
 
 @pytest.fixture(scope="module")
 def interpreted(request: pytest.FixtureRequest, interpreter: Callable[..., Any]) -> dict[tuple[str, str], str]:
-    """What is wrong with each of the ``CASES`` of the test module's file of kernels, ``KERNELS``, in each mode; all in
-    one call of the other process."""
+    """What is wrong with each of the ``CASES`` of the test module's file of kernels, ``KERNELS``, in each mode; few
+    enough in one call of the other process for its limit."""
     from tile_testing.runs.interpreted import load_module
 
     path: str = request.module.KERNELS
     names = [(name, mode) for name in load_module(path).CASES for mode in ("static", "dynamic")]
-    results: list[str] = interpreter("runs.interpreted:run_cases", path, names)
+    groups = [names[n : n + IN_ONE_CALL] for n in range(0, len(names), IN_ONE_CALL)]
+    results = [wrong for group in groups for wrong in interpreter("runs.interpreted:run_cases", path, group)]
     return dict(zip(names, results, strict=True))
