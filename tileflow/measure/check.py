@@ -9,6 +9,9 @@ equal. Where the problem itself is more sensitive to rounding than that, its noi
 elements of each output may be further off, and how far (:mod:`.noise`). What the author says overrides both
 (:class:`tileflow.tolerances.Tolerances`).
 
+Call and reference get copies of the arguments. Those of arguments that share memory share theirs likewise, so that
+``k(x, x)`` is checked as it is called.
+
 Hundreds of configs are checked against one reference, so nearly all of a check is a first pass of five operations on
 each chunk, and one bitwise comparison of each argument that must not change. Only what does not pass it is looked at
 with care, NaN by NaN.
@@ -26,7 +29,7 @@ from ..tolerances import UNSAID, Tolerances
 from .deadline import NoText, OutOfTime, deadline
 from .deviation import by_chunk, chunks, flipped, judge, row_scales
 from .deviation import worst as worst_of
-from .inputs import as_reals, clone, leaves, map_tensors, poisoned, same_bits, tensors
+from .inputs import as_reals, clone, copied, leaves, map_tensors, poisoned, same_bits, tensors
 from .noise import DOUBT, MARGIN, MOST_SHARE, Measured, Noise
 from .types import Status
 
@@ -210,15 +213,19 @@ def _made(function: Callable[..., Any], args: Sequence[Any], as_given: bool) -> 
 
 
 def _made_as_given(function: Callable[..., Any], args: Sequence[Any]) -> Made:
-    copies = map_tensors(clone, tuple(args))
+    copies = copied(args)
     return Made(function(*copies), _changed(copies, args), False)
 
 
 def _made_wide(function: Callable[..., Any], args: Sequence[Any]) -> Made | None:
-    """What higher precision gives; None where the function insists on its dtypes."""
+    """What higher precision gives; None where the function, or the memory that arguments share, insists on its
+    dtypes."""
     import torch
 
-    copies = map_tensors(upcast, tuple(args))
+    try:
+        copies = copied(args, upcast)
+    except TypeError:  # views of one memory in several dtypes
+        return None
     try:
         return Made(function(*copies), _changed(copies, args), True)
     except torch.OutOfMemoryError:
@@ -274,7 +281,7 @@ def check_call(
     """
     worst = 0.0
     for _ in range(repeats):
-        copies = map_tensors(clone, tuple(args))
+        copies = copied(args)
         with poisoned():
             result = call(*copies)
         for got, expected, path in ((result, reference.result, "result"), (copies, reference.args, "args")):

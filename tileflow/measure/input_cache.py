@@ -22,7 +22,7 @@ from . import host_share
 from .check import Made, Reference, reference_of
 from .deadline import Allowance, OutOfTime
 from .failure import slow_problem
-from .inputs import clone, leaves, map_tensors, poisoned
+from .inputs import copied, leaves, map_tensors, poisoned, to_host
 from .kernel import MeasurableKernel, load
 from .noise import Measured
 from .request import MeasureRequest
@@ -177,7 +177,7 @@ def _made_within(
         if key(request) not in _witnesses:
             _witnesses[key(request)] = witnesses_on_device(kernel.kind(*args), request)
         return CachedInputs.of(args, _witnesses[key(request)].reference(args, measured))
-    there = map_tensors(lambda tensor: clone(tensor, "cpu"), args)
+    there = copied(args, to_host)
     name = f"{key(request)} {request.sys_path} seed {seed} of {host_share.digest(there)}"
 
     def keep(make: Callable[[], Made]) -> Made:

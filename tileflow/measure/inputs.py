@@ -1,4 +1,5 @@
-"""Arguments of a measured call: walking them, keeping and restoring what a call changes, poisoning fresh memory."""
+"""Arguments of a measured call: walking and copying them, keeping and restoring what a call changes, poisoning fresh
+memory."""
 
 from __future__ import annotations
 
@@ -7,10 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.overlap import by_memory, extent
+
 if TYPE_CHECKING:
     import torch
 
     from ..runtime.paths import Step
+
+_ALIGNMENT = 256  # bytes: a copy lies to a multiple of it as its original does, so that launches' guards say the same
 
 
 def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -55,9 +60,59 @@ def clone(tensor: torch.Tensor, device: str | None = None) -> torch.Tensor:
     ``device``, else where the tensor is."""
     import torch
 
-    once = tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())]
+    once = _once(tensor)
     copy = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=device or tensor.device)
     return (copy.copy_(once) if tensor.numel() else copy).expand(tensor.shape)
+
+
+def to_host(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy in host memory, with the same strides."""
+    return clone(tensor, "cpu")
+
+
+def copied(values: Sequence[Any], copy: Callable[[torch.Tensor], torch.Tensor] = clone) -> tuple[Any, ...]:
+    """``values``, nested as they are, over copies of their tensors. ``copy``: makes one of a tensor.
+
+    Tensors that share memory have copies that share theirs likewise: what a call stores into one of them it reads from
+    the others. Raises TypeError where such tensors are of several dtypes, and ``copy`` may convert them.
+    """
+    made: dict[int, torch.Tensor] = {}
+    for group in by_memory(tensors(values)):
+        alike = [copy(group[0])] if len(group) == 1 else _copied_together(group, copy)
+        made.update((id(tensor), its) for tensor, its in zip(group, alike, strict=True))
+    copies: tuple[Any, ...] = map_tensors(lambda tensor: made[id(tensor)], tuple(values))
+    return copies
+
+
+def _copied_together(group: Sequence[torch.Tensor], copy: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+    """Copies that lie to each other as the tensors of ``group`` do, whose memory overlaps."""
+    import torch
+
+    dtypes = {tensor.dtype for tensor in group}
+    if len(dtypes) > 1 and copy not in (clone, to_host):
+        kinds = ", ".join(sorted(map(str, dtypes)))
+        raise TypeError(f"tensors that share memory are converted together, which those of {kinds} cannot be")
+    begin = min(tensor.data_ptr() for tensor in group) // _ALIGNMENT * _ALIGNMENT
+    end = -(-max(extent(tensor)[1] for tensor in group) // _ALIGNMENT) * _ALIGNMENT
+    memory = torch.empty(end - begin, dtype=torch.uint8, device=group[0].device)
+    for tensor in group:
+        _placed(memory, _once(tensor.detach()), begin).copy_(_once(tensor.detach()))
+    whole = copy(memory.view(group[0].dtype) if len(dtypes) == 1 else memory)
+    return [_placed(whole, tensor, begin) for tensor in group]
+
+
+def _placed(memory: torch.Tensor, tensor: torch.Tensor, begin: int) -> torch.Tensor:
+    """The elements of ``memory`` at the places of ``tensor``, which lies behind the address ``begin``. ``memory``: as
+    bytes, or with an element for each of the tensor's dtype."""
+    import torch
+
+    elements = memory.view(tensor.dtype) if memory.dtype == torch.uint8 else memory
+    return elements.as_strided(tensor.shape, tensor.stride(), (tensor.data_ptr() - begin) // tensor.element_size())
+
+
+def _once(tensor: torch.Tensor) -> torch.Tensor:
+    """What is in memory of a tensor that may be expanded."""
+    return tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())]
 
 
 class Restorer:

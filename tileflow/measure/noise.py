@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .deadline import OutOfTime, deadline
 from .deviation import by_chunk, chunks, flipped, row_scales, wide_dtype
-from .inputs import as_reals, clone, leaves, map_tensors
+from .inputs import as_reals, clone, copied, leaves
 from .jitter import jitter
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Noise:
 
     def _outputs(self, function: Call, copy: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
         """What a call on copies gives, and what it makes of them, by path."""
-        copies = map_tensors(copy, self.args)
+        copies = copied(self.args, copy)
         result = as_reals(function(*copies))
         return dict(leaves(result, "result")) | dict(leaves(copies, "args"))
 

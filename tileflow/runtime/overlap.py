@@ -11,7 +11,8 @@ both are one memory, that order decides what it computes. Such pairs are launch 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from ..errors import CallError
@@ -32,7 +33,7 @@ def is_apart(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def _meet_in_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether an element of one may be at the address of an element of the other."""
-    first, second = _extent(a), _extent(b)
+    first, second = extent(a), extent(b)
     if first[1] <= second[0] or second[1] <= first[0]:
         return False
     away, size = b.data_ptr() - a.data_ptr(), a.element_size()
@@ -68,6 +69,30 @@ def is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
     )
 
 
+def by_memory(tensors: Iterable[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Group tensors, each once, whose extents in memory overlap; those without elements or data are alone."""
+    once = list({id(tensor): tensor for tensor in tensors}.values())
+    alone = [tensor.numel() == 0 or tensor.device.type == "meta" for tensor in once]
+    groups = [[tensor] for tensor, is_alone in zip(once, alone, strict=True) if is_alone]
+    held = [tensor for tensor, is_alone in zip(once, alone, strict=True) if not is_alone]
+    device, covered = None, 0  # of the last group, and where it ends
+    for tensor in sorted(held, key=lambda tensor: (str(tensor.device), tensor.data_ptr())):
+        begin, end = extent(tensor)
+        if tensor.device == device and begin < covered:
+            groups[-1].append(tensor)
+            covered = max(covered, end)
+        else:
+            groups.append([tensor])
+            device, covered = tensor.device, end
+    return groups
+
+
+def shares_in_part(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether two of them share elements without being the same."""
+    pairs = (pair for group in by_memory(tensors) for pair in combinations(group, 2))
+    return any(not is_same(a, b) and _meet_in_memory(a, b) for a, b in pairs)
+
+
 RELATIONS: Mapping[str, Callable[[torch.Tensor, torch.Tensor], bool]] = {"apart": is_apart, "in_step": is_in_step}
 
 
@@ -76,15 +101,15 @@ def surely_fit(pairs: bytes, *tensors: torch.Tensor) -> bool:
     pair: the numbers of its tensors, and whether they may be the same. :func:`.native.pairs_test` is this in C."""
     for i in range(0, len(pairs), 3):
         a, b = tensors[pairs[i]], tensors[pairs[i + 1]]
-        first, second = _extent(a), _extent(b)
+        first, second = extent(a), extent(b)
         is_outside = first[1] <= second[0] or second[1] <= first[0]
         if not is_outside and not (pairs[i + 2] and is_same(a, b)):
             return False
     return True
 
 
-def _extent(x: torch.Tensor) -> tuple[int, int]:
-    """The addresses of the first byte and of that behind the last one."""
+def extent(x: torch.Tensor) -> tuple[int, int]:
+    """The addresses of a tensor's first byte and of that behind its last one."""
     begin = x.data_ptr()
     if x.numel() == 0:
         return begin, begin

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileflow.measure.check import check_call, compare, make_reference
-from tileflow.measure.inputs import Restorer, clone, poisoned
+from tileflow.measure.inputs import Restorer, clone, copied, poisoned
 from tileflow.measure.types import Status
 from tileflow.tolerances import Tolerances
 
@@ -276,3 +276,67 @@ def test_complex_results_are_judged_as_pairs_of_reals(of: Any) -> None:
     assert check_call(lambda x: of(x * 2).exp() * (1 + 1e-7), (x,), reference).ok
     assert not check_call(lambda x: of(x * 2).exp() + 0.1j, (x,), reference).ok
     assert compare(of(x), of(x)).max_err == 0
+
+
+def adds_twice(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(x + 1)
+    out.add_(x)  # what was stored, where the two are one
+
+
+def loads_once(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(2 * x.clone() + 1)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_arguments_that_share_memory_are_checked_as_they_lie(dtype: torch.dtype) -> None:
+    def in_float32(call: Any) -> Any:
+        def called(x: torch.Tensor, out: torch.Tensor) -> None:
+            shares = x.data_ptr() == out.data_ptr()
+            wide = x.float()
+            call(wide, given := wide if shares else torch.empty_like(wide))
+            out.copy_(given.to(dtype))
+
+        return called
+
+    one, (apart,) = rows(dtype)[0], rows(dtype)
+    together = make_reference(adds_twice, (one, one))
+    assert check_call(in_float32(adds_twice), (one, one), together).ok
+    assert check_call(in_float32(loads_once), (one, one), together).status is Status.INCORRECT
+    assert check_call(in_float32(loads_once), (one, apart.clone()), make_reference(adds_twice, (one, apart))).ok
+
+
+def test_a_view_and_its_base_are_checked_as_they_lie() -> None:
+    def shifts(base: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+        view.mul_(2)
+        return base + 1
+
+    base = torch.randn(40, dtype=torch.float16)
+    reference = make_reference(shifts, (base, base[7:]))
+    assert check_call(shifts, (base, base[7:]), reference).ok
+    assert not check_call(lambda base, view: (base + 1, view.mul_(2))[0], (base, base[7:]), reference).ok
+
+
+def test_copies_lie_to_each_other_and_to_alignment_as_their_originals_do() -> None:
+    base = torch.arange(1000.0)
+    given = (base[1:9], base[4:20:2], {"all": base[:30].view(5, 6).t(), "same": base[1:9]}, torch.arange(3.0))
+    for copy in (clone, torch.Tensor.double):
+        a, b, held, alone = copied(given, copy)
+        assert [a.tolist(), b.tolist(), held["all"].tolist()] == [x.tolist() for x in (*given[:2], given[2]["all"])]
+        assert b.data_ptr() - a.data_ptr() == 3 * a.element_size() and held["all"].stride() == (1, 6)
+        assert alone.untyped_storage().data_ptr() != a.untyped_storage().data_ptr()
+        a.fill_(-1.0)
+        assert held["same"].eq(-1).all() and held["all"][3, 1] == 9 and b[0] == -1 and base[1] == 1
+    aligned = base[4 - base.data_ptr() % 16 // 4 :]
+    assert [x.data_ptr() % 16 for x in copied((aligned[:9], aligned[2:]))] == [0, 8]
+
+
+def test_views_of_one_memory_in_two_dtypes_are_checked_in_those() -> None:
+    def signs(bits: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        bits.bitwise_and_(0x7FFF)
+        return x.float().sum()
+
+    x = torch.randn(64, dtype=torch.float16)
+    args = (x.view(torch.int16), x)
+    reference = make_reference(signs, args)
+    assert reference.result == x.abs().float().sum() and check_call(signs, args, reference).ok
+    assert not check_call(lambda bits, x: (x.float().sum(), bits.bitwise_and_(0x7FFF))[0], args, reference).ok
