@@ -35,6 +35,7 @@ from .runtime.dispatch import Shapes, bind
 from .runtime.environment import INTERPRET, switch, triton_interprets
 from .runtime.handles import importable_name, register
 from .runtime.launch import Launcher, launcher_for
+from .runtime.overlap import shares_in_part
 from .runtime.problem import Problem
 from .runtime.recorded import RECORDED, arguments
 from .runtime.recording import record_as_the_environment_says, recorders
@@ -309,7 +310,10 @@ class Kernel:
         return bind(self.host.run, config, launchers)
 
     def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None, **kwargs: Any) -> Any:
-        """The user's function as Python over torch tensors, with real tiles of the config's block sizes."""
+        """The user's function as Python over torch tensors, with real tiles of the config's block sizes.
+
+        Raises CallError for arguments that overlap as no launch takes them.
+        """
         from .language import eager
         from .language.eager_builtins import with_builtins
         from .language.knob_names import KernelText
@@ -317,6 +321,7 @@ class Kernel:
         regions = {region.loop.lineno: region.index for region in self.host.regions}
         text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites)
         device = _device_of(args, kwargs)
+        self._refuse_overlap(args, kwargs)
         # a generated kernel knows nothing of autocast
         try:
             with eager.session(device, self.scope.__code__, text, config), without_autocast(device):
@@ -324,6 +329,18 @@ class Kernel:
         except OverflowError as error:  # torch says neither the int nor whose it is
             values = bind_call(self.host.signature, self.name, args, kwargs)
             raise too_wide_argument(values, self.name) or error from None
+
+    def _refuse_overlap(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises CallError where lowering does for arguments that share elements at other indices: tiles that run in
+        turn give them a result, which programs that run in no order do not."""
+        given = [*tensors((*args, *kwargs.values()))]
+        if any(map(is_traced, given)) or not shares_in_part(given) or not _has_compiler():
+            return
+        to_meta = ToMeta()
+        try:
+            self.lower([replace(a, to_meta) for a in self.positional_args(args, kwargs)], target(ANY_TARGET))
+        except KernelError:  # the text is run to look at it: one that has no compiled form yet has no launch either
+            return
 
     @cached_property
     def backward(self) -> Kernel:

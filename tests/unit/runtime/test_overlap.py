@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import random
@@ -22,7 +23,7 @@ from tileflow.runtime.abi import LaunchArg
 from tileflow.runtime.guards import conjuncts, pair_of
 from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.launch import cuda_launcher
-from tileflow.runtime.overlap import is_apart, is_in_step, is_same, surely_fit
+from tileflow.runtime.overlap import by_memory, is_apart, is_in_step, is_same, shares_in_part, surely_fit
 from tileflow.runtime.to_meta import ToMeta
 from tileflow.target import target
 
@@ -130,6 +131,43 @@ def test_a_call_that_its_launch_refuses_is_not_lowered() -> None:
         assert pairs(added, *apart) == ["out.in_step.x"]
     held = torch.zeros(8, 9)
     assert pairs(normalised, held[:, :4], held[:, 5:]) == ["out.in_step.x"]
+
+
+@pytest.mark.parametrize("how", ["interpret", "TILEFLOW_INTERPRET", "run_eagerly"])
+def test_a_call_that_its_launch_refuses_is_not_interpreted(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    b = torch.zeros(64)
+    call = added.run_eagerly if how == "run_eagerly" else added
+    if how == "TILEFLOW_INTERPRET":
+        monkeypatch.setenv(how, "1")
+    with tileflow.interpret() if how == "interpret" else contextlib.nullcontext():
+        for _ in range(2):
+            call(b[:32], b[32:])
+            call(b, b)
+            call(b[::2], b[1::2])
+            with pytest.raises(CallError, match="overlap, 4 bytes apart"):
+                call(b[1:], b[:-1])
+    assert b.any()
+
+
+def test_a_text_without_a_compiled_form_is_interpreted_however_its_arguments_lie() -> None:
+    @tileflow.kernel
+    def looked_at(x: torch.Tensor, out: torch.Tensor) -> None:
+        for tile in tfl.tile(x.size(0)):
+            seen.append(x[tile].tolist())
+            out[tile] = x[tile]
+
+    seen: list[list[float]] = []
+    b = torch.arange(9.0)
+    looked_at.run_eagerly(b[1:], b[:-1], config={"block:tile": 4})
+    assert len(seen) == 2
+
+
+def test_what_shares_memory_is_one_group() -> None:
+    base, other = torch.zeros(100), torch.zeros(4)
+    groups = by_memory([base[50:60], other, base[:20], base[10:55], base[:20], base[99:], base[:0]])
+    assert sorted(len(group) for group in groups) == [1, 1, 1, 4]
+    assert not shares_in_part([base[:50], base[50:], other, other]) and shares_in_part([base[:51], base[50:]])
+    assert not shares_in_part([base[::2], base[1::2]])
 
 
 def test_tensors_without_data_lie_as_the_call_s_own() -> None:
