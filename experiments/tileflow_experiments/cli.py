@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 STOPPED = 3
 UNLOGGED = 4
+WITHOUT_A_ROW = 5
 
 app = typer.Typer(no_args_is_help=True)
 sweeps = typer.Typer(help="Run a sweep, go on with one, look at one.", no_args_is_help=True)
@@ -454,12 +455,13 @@ def _require_cluster(wanted: SweepSpec) -> None:
 def finish(stopped: str, out: Path) -> None:
     """Print the closing table and the last line, and end with the exit code.
 
-    The sweep's own end takes precedence over its log's.
+    A stop takes precedence over searches without a row, which a resume does not give one, and those over the log.
     """
     from . import closing
     from .tracking import state as states
 
-    for line in closing.of_sweep(out / "journal.jsonl", out / "tables"):
+    ending = closing.of_sweep(out / "journal.jsonl", out / "tables")
+    for line in ending.lines:
         typer.echo(line)
     logged = states.read(out)
     for line in logged.lines() if logged is not None else ():
@@ -473,6 +475,10 @@ def finish(stopped: str, out: Path) -> None:
             exit_where_the_head_has_gone(STOPPED)
         raise typer.Exit(STOPPED)
     typer.echo(f"{time.strftime('%H:%M:%S')} done: {out / 'report.md'}")
+    if ending.without:
+        missing = f"{len(ending.without)} of {ending.searches} tuning tasks have no row: {', '.join(ending.without)}"
+        typer.echo(f"{missing}; {out / 'report.md'} says how their trials ended", err=True)
+        raise typer.Exit(WITHOUT_A_ROW)
     if logged is not None and not logged.complete:
         raise typer.Exit(UNLOGGED)
 

@@ -35,6 +35,16 @@ class Outcome:
     ended: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a sweep ends with. ``lines``: its table, and where the rows are. ``without``: the searches that have no
+    row, of ``searches``."""
+
+    lines: list[str]
+    without: list[str]
+    searches: int
+
+
 def table(outcomes: Iterable[Outcome], folded: Folded) -> list[str]:
     """Return lines of text, columns below their headings."""
     lines = [HEAD, *(_cells(outcome, folded) for outcome in outcomes)]
@@ -44,8 +54,8 @@ def table(outcomes: Iterable[Outcome], folded: Folded) -> list[str]:
     return ["  ".join(cells).rstrip() for cells in padded]
 
 
-def of_sweep(journal: Path, tables: Path) -> list[str]:
-    """Return the table of an exported sweep, and where its rows are. Raises TableError, JournalError."""
+def of_sweep(journal: Path, tables: Path) -> Ending:
+    """Return what an exported sweep ends with. Raises TableError, JournalError."""
     folded = journals.fold(journals.read(journal))
     stopped = journals.stopped(folded.events)
     loaded = load_tables(tables)[0] if any(tables.glob("*.json")) else ()
@@ -53,13 +63,22 @@ def of_sweep(journal: Path, tables: Path) -> list[str]:
     served = {(one.kernel.ref, row.device, row.problem.key): row for one in loaded for row in reversed(one.entries)}
     calls = _calls(folded)
     outcomes = []
-    for key, records in folded.trials.items():
+    for key, records in {**dict.fromkeys(_untried(folded), ()), **folded.trials}.items():
         own = next((rows[r.trial_id] for r in records if r.trial_id in rows), None)
         # Another problem that makes the same call may have the row that serves both.
         row = own or served.get((key.kernel, key.device_class, calls.get(key.id, "")))
         why, ended = stopped.get(key.id, ""), "" if row else how_it_ended(folded, key)
         outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, why, ended))
-    return [*table(outcomes, folded), f"rows in {tables}"] if outcomes else []
+    lines = [*table(outcomes, folded), f"rows in {tables}"] if outcomes else []
+    without = [f"{one.kernel} {one.call}" for one in outcomes if one.row is None]
+    return Ending(lines, without, len(outcomes))
+
+
+def _untried(folded: Folded) -> list[StudyKey]:
+    """Return the searches of the sweep that have no trial."""
+    told = [line for line in journals.events(folded.events, "study") if "inputs" in line]  # earlier versions had none
+    keys = (StudyKey(e["kernel"], tuple(sorted(e["inputs"].items())), e["device_class"]) for e in told)
+    return [key for key in keys if key not in folded.trials]
 
 
 def _calls(folded: Folded) -> dict[str, str]:

@@ -133,6 +133,8 @@ EVENTS: Mapping[str, Mapping[str, Holds]] = {
 _OF_ANY_EVENT: Mapping[str, Holds] = {
     "at": moment,
     "phase": text,
+    **dict.fromkeys(("kernel", "device_class"), text),
+    "inputs": scalars,
     **dict.fromkeys(("ask_s", "rank_s", "hear_s", "compile_idle"), number),
 }
 

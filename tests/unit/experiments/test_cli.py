@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ from tile_testing.fakes.experiments_fakes import spec_data, sweep_spec, tools
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, mlflow_log, sweep
 from tileflow_experiments.spec import _read_yaml
+from tileflow_experiments.work import Tools
 
 from tileflow.api import load_kernel
 from tileflow.errors import InternalError, SpecError
-from tileflow.measure.types import Outcome
+from tileflow.measure.types import Outcome, Status
 
 if TYPE_CHECKING:
     pass
@@ -289,6 +291,37 @@ def test_tuning_one_problem_ends_with_what_its_author_must_mend(
     options = ["--problem", "n=64", "--device-class", fakes.GPU, "--out", tmp_path / "command"]
     assert call("tune", fakes.KERNEL, *options, monkeypatch=monkeypatch) == cli.BAD_INPUT
     assert "InternalError: the reference must not raise" in capsys.readouterr().err
+
+
+def found_wrong(request: object) -> Outcome:
+    return Outcome(Status.INCORRECT, error_digest="result has shape (64, 8), the reference's (8, 64)")
+
+
+@pytest.mark.parametrize(
+    "device, made, how",
+    [
+        (fakes.MODELLED, replace(tools(), check=found_wrong), "2 ok; 2 found wrong in the interpreter"),
+        (fakes.GPU, tools(lambda request, outcome: found_wrong(request)), "2 incorrect"),
+    ],
+)
+def test_a_search_without_a_row_is_named_and_ends_the_command_with_5(
+    device: str,
+    made: Tools,
+    how: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    broken_tools: None,
+) -> None:
+    """It ended with 0 and "done", and production found no row of the kernel."""
+    monkeypatch.setattr(cli, "tools", lambda: made)
+    kernels = [{"kernel": fakes.KERNEL, "problems": [{"n": 64}]}]
+    spec = write(tmp_path / "s.yaml", spec_data(device_classes=[device], kernels=kernels, budget={"trials": 2}))
+    assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == cli.WITHOUT_A_ROW == 5
+    said = capsys.readouterr()
+    last = said.err.splitlines()[-1]
+    assert last.startswith(f"1 of 1 tuning tasks have no row: {fakes.KERNEL} n=64 on {device}; ")
+    assert f"no config works: {how}" in said.out
 
 
 def test_help_imports_nothing_heavy() -> None:

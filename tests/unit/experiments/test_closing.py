@@ -33,7 +33,7 @@ def folded(out: Path) -> Folded:
 
 
 def test_a_line_a_search_and_where_the_rows_are(out: Path, folded: Folded) -> None:
-    heading, *lines, place = closing.of_sweep(out / "journal.jsonl", out / "tables")
+    heading, *lines, place = closing.of_sweep(out / "journal.jsonl", out / "tables").lines
     assert heading.split() == ["kernel", "call", "default", "best", "speed-up", "roofline", "checks"]
     assert len(lines) == len(folded.trials) > 1 and place == f"rows in {out / 'tables'}"
     rows = {row.trial_id: row for one in load_tables(out / "tables")[0] for row in one.entries}
@@ -48,7 +48,7 @@ def test_a_line_a_search_and_where_the_rows_are(out: Path, folded: Folded) -> No
 
 
 def test_columns_stand_below_each_other(out: Path) -> None:
-    heading, *lines, _ = closing.of_sweep(out / "journal.jsonl", out / "tables")
+    heading, *lines, _ = closing.of_sweep(out / "journal.jsonl", out / "tables").lines
     for name in ("default", "best", "checks"):
         assert {line[heading.index(name) - 1] for line in lines} == {" "}, name
 
@@ -80,11 +80,25 @@ def test_what_the_interpreter_found_wrong_is_why_no_config_works(tmp_path: Path)
 
     spec = sweep_spec(device_classes=[MODELLED], budget={"trials": 2})
     sweep.run(spec, tmp_path, replace(quick_tools(), check=wrong))
-    _, *lines, _ = closing.of_sweep(tmp_path / "journal.jsonl", tmp_path / "tables")
+    _, *lines, _ = closing.of_sweep(tmp_path / "journal.jsonl", tmp_path / "tables").lines
     said = "; 2 found wrong in the interpreter, most often: result has shape (64, 8), the reference's (8, 64)"
     assert len(lines) == 2 and all("no config works: 2 ok" in line and line.endswith(said) for line in lines)
     (table,) = load_tables(tmp_path / "tables")[0]
     assert not table.entries and any(row.reason.endswith(said) for row in table.portfolio)
+
+
+def test_a_search_that_tried_nothing_has_a_line(tmp_path: Path) -> None:
+    """A search whose sweep had used its GPU-seconds before it began was missing from the table, and from the count."""
+    spec = sweep_spec(device_classes=[GPU], budget={"trials": 2})
+    sweep.run(spec, tmp_path, quick_tools())
+    path = tmp_path / "journal.jsonl"
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if '"n":100' not in line or '"kind":"trial"' not in line]
+    path.write_text("\n".join(kept) + "\n")
+    sweep.export(tmp_path, quick_tools().prepare)
+    ending = closing.of_sweep(path, tmp_path / "tables")
+    assert ending.without == ["fakes:kernel n=100 on nvidia-h200"] and ending.searches == 2
+    assert any(line.endswith("no config works: none was tried") for line in ending.lines)
 
 
 def test_a_default_without_a_time_says_how_it_ended(out: Path, folded: Folded) -> None:

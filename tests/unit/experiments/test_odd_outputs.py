@@ -40,7 +40,7 @@ def test_two_problems_that_make_one_call_share_a_row(tmp_path: Path, caplog: pyt
     (row,) = load_table(tmp_path / "tables/fakes-kernel.json").entries
     assert row.problem.key == "x=float32[64]" and row.best_us == 10.0
     assert f"two problems of {KERNEL} make the call x=float32[64]" in caplog.text
-    said = closing.of_sweep(tmp_path / "journal.jsonl", tmp_path / "tables")
+    said = closing.of_sweep(tmp_path / "journal.jsonl", tmp_path / "tables").lines
     assert [line.split()[1] for line in said[1:3]] == ["n=64", "n=100"]
     assert all("10.0 us" in line and "no config works" not in line for line in said[1:3])
 
