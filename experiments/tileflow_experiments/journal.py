@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ FSYNC_S = 1.0
 RESERVE_BYTES = 16 << 20
 
 Line = dict[str, Any]
+Fits = Callable[[Line], None]  # raises ConfigError for a line that a reader of its kind could not use
 
 
 class Lines(list[Line]):
@@ -155,18 +156,18 @@ class Journal(Writer):
         return journal
 
     @staticmethod
-    def resume(path: Path) -> Journal:
+    def resume(path: Path, fits: Fits | None = None) -> Journal:
         """Continue the journal at ``path``.
 
-        A torn last line is cut off. Whole lines that cannot be read are moved to a file beside it, which an event
-        names; what they said is asked again. Raises SpecError where there is no journal, JournalError where the file is
-        not one; it then stays as it is.
+        A torn last line is cut off. Whole lines that cannot be read, or do not fit, are moved to a file beside it,
+        which an event names; what they said is asked again. Raises SpecError where there is no journal, JournalError
+        where the file is not one; it then stays as it is.
         """
         if not path.exists():
             raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent))
         descriptor = _locked(path, 0)
         with _closed_on_error(descriptor):
-            found = parse(path.read_bytes())
+            found = parse(path.read_bytes(), fits)
             found.lines.path = str(path)
             header(found.lines)
             if found.damaged:
@@ -350,27 +351,28 @@ class Parsed:
     damaged: tuple[tuple[int, int], ...] = ()
 
 
-def read(path: Path) -> Lines:
-    """Return the readable lines of a journal, which may be written meanwhile. Raises SpecError where there is none."""
+def read(path: Path, fits: Fits | None = None) -> Lines:
+    """Return the readable lines of a journal that fit. It may be written meanwhile. Raises SpecError where there is
+    none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent)) from None
     except OSError as error:
         raise SpecError("a sweep's journal must be readable", got=error.strerror, where=str(path)) from None
-    found = parse(content)
+    found = parse(content, fits)
     found.lines.path = str(path)
     if found.damaged:
         log.warning(
-            "%d lines of %s cannot be read, or are of another sweep; `tileflow sweep resume` sets them aside",
+            "%d lines of %s cannot be read, or are of another sweep or space; `tileflow sweep resume` sets them aside",
             len(found.damaged),
             path,
         )
     return found.lines
 
 
-def parse(content: bytes) -> Parsed:
-    """Return the whole lines in ``content``. What follows the last newline is torn, or being written."""
+def parse(content: bytes, fits: Fits | None = None) -> Parsed:
+    """Return the whole lines in ``content`` that fit. What follows the last newline is torn, or being written."""
     lines = Lines()
     damaged: list[tuple[int, int]] = []
     begin = 0
@@ -380,6 +382,8 @@ def parse(content: bytes) -> Parsed:
             try:
                 line, record = _line(content[begin:newline])
                 _require_own(line, record, lines)
+                if fits is not None:
+                    fits(line)
                 lines.add(line, record)
             except _UNREADABLE:
                 damaged.append((begin, end))

@@ -33,6 +33,11 @@ class StudyKey:
     problem: ProblemItems
     device_class: str
 
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> StudyKey:
+        """Return the study of a trial's line."""
+        return StudyKey(data["kernel"], _pairs(data["problem"]), data["device_class"])
+
     @property
     def title(self) -> str:
         """The study as text: ``examples.softmax:softmax dtype=bfloat16 m=1024 n=2048 on nvidia-h200``."""
@@ -202,7 +207,7 @@ class TrialRecord:
             sweep_id=data["sweep_id"],
             seed_source=data["seed_source"],
             started_at=data["started_at"],
-            study=StudyKey(data["kernel"], _pairs(data["problem"]), data["device_class"]),
+            study=StudyKey.of(data),
             semantic_hash=data["semantic_hash"],
             mode=data["mode"],
             config=Config.of(data["config"]),

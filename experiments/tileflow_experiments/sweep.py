@@ -52,7 +52,7 @@ from .spec import SweepSpec
 from .tables import Winners
 from .tracking import state as states
 from .tracking.uri import uri_of
-from .tuning_task import Prepare, TuningTask, prepare, require_searched, require_unchanged
+from .tuning_task import Prepare, TuningTask, configs_fit, prepare, require_searched, require_unchanged
 from .warm_start import Transfers
 from .work import SchedulerResult, Tools, opened, work
 
@@ -184,7 +184,7 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     mlflow_uri = outputs.logged_to(mlflow_uri) if tools.to_mlflow else ""
     with _opened(sweep, tools) as (tasks, evaluator, seeds):
         _require_known(tasks, known, require_unchanged)
-        journal = Journal.resume(outputs.journal)
+        journal = Journal.resume(outputs.journal, configs_fit(tasks, known))
         given = (sweep, outputs, tasks, seeds, evaluator, journal, tools, mlflow_uri)
         return _carried_out(outputs, journal, partial(_run, *given))
 
@@ -199,7 +199,7 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     sweep, known = _searched(outputs.journal)
     tasks = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
     _require_known(tasks, known, require_searched)
-    write_outputs(outputs, tasks, logged=states.read(outputs.folder))
+    write_outputs(outputs, tasks, logged=states.read(outputs.folder), fits=configs_fit(tasks, known))
 
 
 def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
@@ -216,12 +216,14 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
     """Return the portfolios of the journal of ``out``, by kernel, whatever state the sweep is in. Raises SpecError
     where a kernel has changed since it was searched."""
-    lines = journals.read(Outputs(out).journal)
-    sweep, trials = _spec_of(lines), tables.right_trials(journals.fold(lines))
+    journal = Outputs(out).journal
+    sweep, known = _searched(journal)
     tasks: dict[str, list[TuningTask]] = {}
     for key in study_keys(sweep):
         tasks.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
-    _require_known(itertools.chain(*tasks.values()), _studies_of(lines), require_searched)
+    every = list(itertools.chain(*tasks.values()))
+    _require_known(every, known, require_searched)
+    trials = tables.right_trials(journals.fold(journals.read(journal, configs_fit(every, known))))
     return [(kernel, found) for kernel, group in tasks.items() for found in choose(group, trials)]
 
 
@@ -462,11 +464,12 @@ def write_outputs(
     built: Iterable[Built] = (),
     portable: Sequence[BuiltRow] = (),
     logged: states.LogState | None = None,
+    fits: journals.Fits | None = None,
 ) -> None:
-    """Write Parquet, tables, bundle and reports from the journal. ``logged``: how far MLflow is, where nobody logs
-    to it meanwhile."""
+    """Write Parquet, tables, bundle and reports from the journal's lines that fit. ``logged``: how far MLflow is, where
+    nobody logs to it meanwhile."""
     with _writing(outputs.folder), journals.uncollected():
-        lines = journals.read(outputs.journal)
+        lines = journals.read(outputs.journal, fits)
         parquet.write((r for kind in RECORD_KINDS for r in journals.attempts(lines, kind)), outputs.parquet)
         folded = journals.fold(lines)
         won = tables.winners(folded, tasks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from tileflow_cluster.protocol import KernelRef, Mode
 from tileflow_search.transfer import ProblemFeatures
 
 from tileflow.config import Config, ConfigSpace
-from tileflow.errors import SpecError
+from tileflow.errors import ConfigError, SpecError
 from tileflow.ir.traffic import Traffic
 from tileflow.runtime.problem import Problem
 from tileflow.target import target
 
-from .records import StudyKey
+from .records import RECORD_KINDS, StudyKey
 from .spec import problem_inputs
 from .waiting import said_when_slow
 
@@ -83,6 +83,31 @@ def require_unchanged(task: TuningTask, known: Mapping[str, Any]) -> None:
     require_searched(task, known)
     if task.space.fingerprint != known["space_fingerprint"]:
         raise _changed(task, "space_fingerprint", known["space_fingerprint"], task.space.fingerprint)
+
+
+def configs_fit(
+    tasks: Iterable[TuningTask], known: Mapping[str, Mapping[str, Any]]
+) -> Callable[[Mapping[str, Any]], None]:
+    """Return a function that raises ConfigError for a journal's line of a search that is none of ``tasks``, or of a
+    config outside its space: somebody has changed the line. ``known``: the ``study`` events by study.
+
+    A space that is another by now, as that of a later version, says nothing of the configs.
+    """
+    spaces: dict[StudyKey | str, ConfigSpace | None] = {}
+    for task in tasks:
+        is_same = task.key.id in known and known[task.key.id]["space_fingerprint"] == task.space.fingerprint
+        spaces[task.key] = spaces[task.key.id] = task.space if is_same else None
+
+    def fits(line: Mapping[str, Any]) -> None:
+        if line["kind"] not in RECORD_KINDS and line.get("event") != "known":
+            return
+        key = StudyKey.of(line) if line["kind"] in RECORD_KINDS else line["study"]
+        if key not in spaces:
+            raise ConfigError("a trial must be of a search of its sweep", got=str(key))
+        if (space := spaces[key]) is not None:
+            space.check(Config.of(line["config"]))
+
+    return fits
 
 
 def _changed(task: TuningTask, what: str, was: str, now: str) -> SpecError:

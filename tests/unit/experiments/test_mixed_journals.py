@@ -1,4 +1,5 @@
-"""Lines of another sweep in a journal, as ``cat`` of two makes them, are no trials of this one."""
+"""Lines of another sweep in a journal, as ``cat`` of two makes them, and those that somebody has changed to a config or
+a search that the sweep has not, are no trials of this one."""
 
 from __future__ import annotations
 
@@ -7,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tile_testing.fakes.experiments_fakes import completed, quick_tools, sweep_spec, trials
+from tile_testing.fakes.experiments_fakes import MODELLED, completed, quick_tools, sweep_spec, trials
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
+
+from tileflow.runtime.table import load_table
+
+BEST = '"config":{"inert":0,"x":6,"y":2}'
 
 
 @pytest.fixture
@@ -45,3 +50,29 @@ def test_resuming_sets_them_aside(two: tuple[Path, bytes]) -> None:
     aside = (mine / "journal.jsonl.damaged").read_bytes().splitlines()
     foreign = [line for line in other.splitlines() if b'"kind":"event"' not in line]
     assert aside == foreign and b'"kind":"header"' in aside[0]
+
+
+@pytest.mark.parametrize(
+    "was, now", [('"x":6', '"x":77'), ('"inert":', '"other":'), ('"y":2', '"y":"2"'), ('"n":64', '"n":65')]
+)
+def test_a_trial_that_was_changed_to_another_space_is_asked_again(
+    was: str, now: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A resume ended in "knob x must be one of ..." without a place, and an export made a row of the config."""
+    spec: dict[str, Any] = {"strategy": {"name": "exhaustive"}, "budget": {"trials": 32}, "device_classes": [MODELLED]}
+    sweep.run(sweep_spec(**spec), tmp_path, quick_tools())
+    journal, before = tmp_path / "journal.jsonl", completed(tmp_path)
+    lines = journal.read_text().splitlines(keepends=True)
+    changed = next(i for i, line in enumerate(lines) if '"kind":"trial"' in line and BEST in line and '"n":64' in line)
+    lines[changed] = lines[changed].replace(was, now)
+    journal.write_text("".join(lines))
+    for tool in (sweep.export, sweep.portfolios):
+        caplog.clear()
+        tool(tmp_path, quick_tools().prepare)
+        assert "1 lines of" in caplog.text and "or are of another sweep or space" in caplog.text
+    rows = load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert len(rows) == 2 and len({row.best_us for row in rows}) == 2, "one search has its best trial, the other not"
+    assert sweep.resume(tmp_path, quick_tools()) == ""
+    assert (tmp_path / "journal.jsonl.damaged").read_text() == lines[changed]
+    assert completed(tmp_path) == before
+    assert len({row.best_us for row in load_table(tmp_path / "tables/fakes-kernel.json").entries}) == 1
