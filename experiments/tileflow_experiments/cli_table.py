@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,7 +90,10 @@ def merge_tables(
     tables: Annotated[list[Path], typer.Argument(help="Tables' files and directories of tables.")],
     out: Annotated[Path, typer.Option(help="The directory for the merged tables, one file a kernel.")],
 ) -> None:
-    """Write one table for each version of a kernel: of comparable rows for the same call the better one."""
+    """Write one table for each version of a kernel: of comparable rows for the same call the better one.
+
+    A table in --out is replaced where it is among those that are merged.
+    """
     from functools import reduce
 
     from tileflow.runtime import merge
@@ -101,11 +104,50 @@ def merge_tables(
     merged = {version: reduce(merge, parts) for version, parts in sorted(found.items())}
     files = {version: out / name for version, name in _file_names(merged).items()}
     require_folder(out, "--out")
+    _require_no_other(out, files)
     out.mkdir(parents=True, exist_ok=True)
-    dump_tables({files[version]: (one, None) for version, one in merged.items()})
+    dump_tables(
+        {files[version]: (one, _replaced(files[version], one, found[version])) for version, one in merged.items()}
+    )
     for version, one in merged.items():
         given = sum(len(part.entries) for part in found[version])
         typer.echo(f"{files[version]}: {len(one.entries)} rows of {given}")
+
+
+def _require_no_other(out: Path, files: Mapping[Version, Path]) -> None:
+    """Raise TableError where the folder has a table of a version under another name than the one that is written: who
+    loads the folder would have the rows from before the merge, too."""
+    from tileflow.runtime import load_table
+
+    for path in sorted(out.glob("*.json")):
+        if path.name.startswith(".") or path in files.values():
+            continue
+        kernel = load_table(path).kernel
+        if (kernel.ref, kernel.semantic_hash) in files:
+            raise TableError(
+                "a folder must have one table for each version of a kernel",
+                got=f"{path.name}, beside which {files[kernel.ref, kernel.semantic_hash].name} would be written",
+                where=str(out),
+                hint="name another folder with --out",
+            )
+
+
+def _replaced(path: Path, merged: Table, parts: Iterable[Table]) -> str | None:
+    """Return the id of the table that ``merged`` takes the place of, None for no file. Raises TableError for a table
+    that is none of its ``parts``, whose rows would be lost."""
+    from tileflow.runtime import load_table
+
+    if not path.exists():
+        return None
+    there = load_table(path).table_id
+    if there not in {merged.table_id, *(part.table_id for part in parts)}:
+        raise TableError(
+            "a merge must replace no table but those that it merges",
+            got=f"table {there[:12]}, which is none of them",
+            where=str(path),
+            hint=f"tileflow table merge {path} TABLES --out {path.parent} keeps its rows too",
+        )
+    return there
 
 
 def _file_names(versions: Iterable[Version]) -> dict[Version, str]:

@@ -119,6 +119,32 @@ def test_tables_that_do_not_merge_leave_every_file_as_it_was(say: Say, tmp_path:
     assert {path: path.read_bytes() for path in out.glob("*.json")} == before
 
 
+def test_tables_are_merged_into_a_folder_that_is_among_them(say: Say, tmp_path: Path) -> None:
+    """The second merge into a folder of winners was refused, with the name of a function of Python."""
+    night, out = tmp_path / "night.json", tmp_path / "winners"
+    for best_us, *rows in ((10.0, row(1, 10.0)), (8.0, row(1, 8.0, 8))):
+        dump_table(table(*rows), night, replaces=load_table(night).table_id if night.exists() else None)
+        code, _ = say("merge", *([out] if out.exists() else []), night, "--out", out)
+        (path,) = out.glob("*.json")
+        assert code == 0 and [entry.best_us for entry in load_table(path).entries] == [best_us]
+    dump_table(table(row(2, 5.0)), tmp_path / "other.json")
+    before = path.read_bytes()
+    result = CliRunner().invoke(app, ["table", "merge", f"{tmp_path}/other.json", "--out", str(out)])
+    assert isinstance(result.exception, TableError)
+    assert f"tileflow table merge {path} TABLES --out {out} keeps its rows" in str(result.exception)
+    assert path.read_bytes() == before
+
+
+def test_a_merge_leaves_no_second_table_of_a_version(say: Say, tmp_path: Path) -> None:
+    """A sweep's own folder had ``module-kernel.json`` with the rows from before beside ``module.kernel.json``."""
+    out = versions(tmp_path / "out", ("a", 10.0))
+    better = versions(tmp_path / "better", ("a", 8.0))
+    result = CliRunner().invoke(app, ["table", "merge", str(out), str(better), "--out", str(out)])
+    assert isinstance(result.exception, TableError) and "k-a.json, beside which" in str(result.exception)
+    assert [path.name for path in out.glob("*.json")] == ["k-a.json"]
+    assert say("merge", better, "--out", versions(tmp_path / "beside", ("b", 1.0)))[0] == 0
+
+
 def versions(folder: Path, *versions_: tuple[str, float]) -> Path:
     """A folder of tables of one kernel, a row each, as of closures or from before and after an edit."""
     folder.mkdir()
