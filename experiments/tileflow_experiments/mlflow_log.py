@@ -153,8 +153,8 @@ class Follower:
                 self._complete = True
                 return
             except MlflowUnusable as error:
-                _note(folder, self._uri, error.constraint)
                 log.error("%s", error)
+                _note(folder, self._uri, error.constraint)
                 return
             except Exception as error:  # MLflow's stores raise whatever their transport does
                 failures += 1
@@ -196,9 +196,13 @@ def _said(error: BaseException) -> str:
 
 
 def _note(folder: Path, uri: str, why: str) -> None:
-    """Record why the log is incomplete, and keep what is known of how far it got."""
+    """Record why the log is incomplete, and keep what is known of how far it got. A folder that does not take that, as
+    on a full disk, must not end who logs: the note before says that the log is incomplete, too."""
     known = states.read(folder)
-    (known if known is not None else LogState(masked(uri))).incomplete(why).write(folder)
+    try:
+        (known if known is not None else LogState(masked(uri))).incomplete(why).write(folder)
+    except OSError as error:
+        log.warning("%s does not say why MLflow lacks part of the sweep (%s): %s", folder / states.NAME, why, error)
 
 
 @contextlib.contextmanager

@@ -336,10 +336,10 @@ class _Stoppable(Protocol):
 
 def _carried_out(outputs: Outputs, journal: Journal, run: Callable[[], str]) -> str:
     """Return what ``run`` does. Say what is kept, and how to go on, where somebody does not wait for the end of a
-    stop; a journal that is full before the search stops the sweep as a full one does later."""
+    stop; a folder that is full before the search stops the sweep as a full one does later."""
     try:
         return run()
-    except JournalFull as error:
+    except (JournalFull, OutputError) as error:
         log.error("%s", error)
         with suppress(JournalFull):
             journal.close()
@@ -368,7 +368,8 @@ def _run(
         driver = _driver(sweep, tasks, seeds, evaluator, journal)
     logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts) if tools.to_mlflow else None
     if logger is not None:
-        logger.start()
+        with _writing(outputs.folder):
+            logger.start()
     progress = tools.display(str(sweep.budget))
     runner: Driver | Schedulers
     if driver is None:

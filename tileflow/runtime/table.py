@@ -474,7 +474,8 @@ def table_file_name(ref: str) -> str:
 
 
 def write_atomically(path: FilePath, content: bytes) -> None:
-    """All of ``content`` under ``path``, or the old file: a temporary file beside it, synced, then renamed."""
+    """All of ``content`` under ``path``, or the old file: a temporary file beside it, synced, then renamed. Raises
+    OSError, which names a file."""
     import tempfile  # and random with it: not for those who only read
 
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -485,8 +486,10 @@ def write_atomically(path: FilePath, content: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # of a full disk: the system names no file
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -593,6 +594,29 @@ def test_one_process_logs_a_sweep(unlogged: Path, tmp_path: Path, uri: str) -> N
     shutil.copy(unlogged / "journal.jsonl", tmp_path / "journal.jsonl")
     with mlflow_log.alone(tmp_path), pytest.raises(MlflowAway, match="another one"):
         mlflow_log.replay(tmp_path / "journal.jsonl", uri)
+
+
+def test_a_log_outlives_a_folder_that_takes_no_note_of_it(
+    unlogged: Path, tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a full disk the note of why the log waits could not be written, and that ended the log for good."""
+    shutil.copy(unlogged / "journal.jsonl", tmp_path / "journal.jsonl")
+    write, refused = state.LogState.write, []
+
+    def full(self: state.LogState, folder: Path) -> None:
+        if len(refused) < 3:
+            refused.append(self)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, folder)
+
+    monkeypatch.setattr(state.LogState, "write", full)
+    monkeypatch.setattr(mlflow_log, "RETRY_S", (0.01,))
+    follower = mlflow_log.Follower(tmp_path / "journal.jsonl", uri, tmp_path / "artifacts")
+    follower.start()
+    assert follower.finish(())
+    logged = state.read(tmp_path)
+    assert logged is not None and logged.complete and len(children(uri)) == logged.trials
+    assert "does not say why MLflow lacks part of the sweep" in caplog.text
 
 
 def test_passwords_are_in_no_text() -> None:

@@ -190,6 +190,22 @@ def test_a_disk_that_is_full_from_the_start_stops_a_sweep_that_is_resumed(
     assert sum(completed(tmp_path).values()) == 40
 
 
+def test_a_disk_that_takes_no_note_of_mlflow_stops_a_sweep_that_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an OSError and exit code 2, after the journal was begun."""
+
+    def full(self: mlflow_log.MlflowLog) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "mlflow-log.json"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mlflow_log.MlflowLog, "start", full)
+        said = sweep.run(sweep_spec(), tmp_path, tools())
+    assert "No space left on device" in said and "mlflow-log.json" in said
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(completed(tmp_path).values()) == 40
+
+
 def test_little_room_stops_before_a_line_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "has_room", lambda self: len(self.lines) < 25)
     assert "nearly full" in sweep.run(sweep_spec(), tmp_path, tools())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from dataclasses import replace
@@ -371,6 +372,18 @@ def test_a_link_to_a_table_stays_and_its_file_is_written(tmp_path: Path) -> None
     with pytest.raises(TableError, match="a file of its own"):
         dump_tables({file: (second, second.table_id), link: (first, second.table_id)})
     assert load_table(file) == second
+
+
+def test_a_disk_that_is_full_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``tileflow table merge`` ended in "[Errno 28] No space left on device", of whichever disk."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tileflow.runtime.table.os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*t\.json'"):
+        dump_table(table(entry(64, 64)), tmp_path / "t.json")
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == []
 
 
 def test_tables_of_two_catalogues_merge() -> None:
