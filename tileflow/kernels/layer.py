@@ -182,6 +182,7 @@ def _require(function: str, weight: torch.Tensor, bias: torch.Tensor, eps: float
         require_shape(
             function, name, vector, rows["x"].shape[-1:], "weight and bias have an element each for each of a row"
         )
+    require_rows(function, weight=weight, bias=bias)
 
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS) -> torch.Tensor:

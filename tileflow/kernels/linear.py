@@ -12,14 +12,13 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from ..errors import CallError
 from ..runtime.ambient import without_autocast
 from ..runtime.describe import refuse_transforms
 from . import gated
 from . import residual as added
 from .activations import geglu, swiglu
 from .hopper import hopper_multiprocessors
-from .rows import as_rows, require_choice, require_rows, require_shape
+from .rows import as_rows, require_alike, require_choice, require_rows, require_shape
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {"silu": swiglu, "gelu": geglu}
 _HALVES = (torch.bfloat16, torch.float16)
@@ -40,7 +39,7 @@ def gated_linear(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, *, activ
     require_rows("gated_linear", x=x, gate=gate, up=up)
     require_shape("gated_linear", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
     require_shape("gated_linear", "up", up, gate.shape, "both weights have one shape")
-    _require_alike("gated_linear", x, gate, up)
+    require_alike("gated_linear", x=x, gate=gate, up=up)
     with without_autocast(x.device):
         if is_fused(x, (gate, up), _TILE):
             _refuse_transforms("gated_linear", x=x, gate=gate, up=up)
@@ -60,7 +59,7 @@ def linear_add(x: torch.Tensor, weight: torch.Tensor, residual: torch.Tensor) ->
     require_shape("linear_add", "weight", weight, (*weight.shape[:1], x.size(-1)), "a weight is (columns, hidden)")
     wanted = (*x.shape[:-1], weight.size(0))
     require_shape("linear_add", "residual", residual, wanted, "a residual has the product's shape")
-    _require_alike("linear_add", x, weight, residual)
+    require_alike("linear_add", x=x, weight=weight, residual=residual)
     with without_autocast(x.device):
         if is_fused(x, (weight, residual), 2 * _TILE):
             _refuse_transforms("linear_add", x=x, weight=weight, residual=residual)
@@ -86,20 +85,3 @@ def is_fused(x: torch.Tensor, others: tuple[torch.Tensor, ...], columns: int) ->
 def _refuse_transforms(function: str, **tensors: torch.Tensor) -> None:
     for name, tensor in tensors.items():
         refuse_transforms(f"tileflow.kernels.{function}", name, tensor)
-
-
-def _require_alike(function: str, *tensors: torch.Tensor) -> None:
-    if len({t.device for t in tensors}) > 1:
-        raise CallError(
-            "rows and weights are on one device",
-            got=" and ".join(str(t.device) for t in tensors),
-            where=f"tileflow.kernels.{function}",
-            hint="x.to(weight.device)",
-        )
-    if len({t.dtype for t in tensors}) > 1:
-        raise CallError(
-            "rows and weights have one dtype",
-            got=" and ".join(str(t.dtype) for t in tensors),
-            where=f"tileflow.kernels.{function}",
-            hint="x.to(weight.dtype)",
-        )

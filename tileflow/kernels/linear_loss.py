@@ -37,7 +37,7 @@ from .losses import (
 )
 from .losses import inputs as loss_inputs
 from .losses import reference as losses_of
-from .rows import as_rows, is_size, require_rows, require_shape, shown
+from .rows import as_rows, is_size, require_alike, require_rows, require_shape, shown
 
 _NAME = "linear_cross_entropy"
 _WHERE = f"tileflow.kernels.{_NAME}"
@@ -322,16 +322,12 @@ def linear_cross_entropy(
         )
     require_rows(_NAME, x=x, weight=weight)
     require_shape(_NAME, "weight", weight, (*weight.shape[:1], x.size(-1)), "a weight is (vocabulary, hidden)")
-    if x.dtype != weight.dtype:
-        raise CallError(
-            "rows and weight have one dtype",
-            got=f"{x.dtype} and {weight.dtype}",
-            where=_WHERE,
-            hint="x.to(weight.dtype)",
-        )
+    require_alike(_NAME, x=x, weight=weight)
     if bias is not None:
         require_shape(_NAME, "bias", bias, weight.shape[:1], "a bias has an element for each row of the weight")
+        require_rows(_NAME, bias=bias)
         bias = bias.to(weight.dtype)
+        require_alike(_NAME, x=x, bias=bias)
     labels = labels_of(_NAME, labels, x.shape[:-1], weight.size(0), ignore_index)
     require_options(_NAME, label_smoothing, softcap)
     if rows_of_chunk is not None and not (is_size(rows_of_chunk) and rows_of_chunk > 0):

@@ -209,9 +209,10 @@ def divisor(
     """What the sum of losses is divided by: a number, or a tensor of one without dimensions. Raises CallError for a
     reduction that is none, and for what is no number."""
     require_choice(function, "reduction", reduction, REDUCTIONS)
-    if isinstance(num_items_in_batch, torch.Tensor) and num_items_in_batch.numel() == 1:
+    if isinstance(num_items_in_batch, torch.Tensor):
         require_tensors(function, num_items_in_batch=num_items_in_batch)
-        return num_items_in_batch.to(labels.device).reshape(())
+        if num_items_in_batch.numel() == 1:
+            return num_items_in_batch.to(labels.device).reshape(())
     if num_items_in_batch is not None:
         require_numbers(function, num_items_in_batch=num_items_in_batch)
         return num_items_in_batch

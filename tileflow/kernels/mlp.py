@@ -13,12 +13,11 @@ import torch
 import torch.nn.functional as F
 
 from ..autograd import differentiated_once
-from ..errors import CallError
 from ..runtime.ambient import without_autocast
 from ..runtime.describe import refuse_transforms
 from . import gated
 from .linear import ACTIVATIONS, gated_linear
-from .rows import as_rows, require_choice, require_rows, require_shape
+from .rows import as_rows, require_alike, require_choice, require_rows, require_shape
 
 _WHERE = "tileflow.kernels.gated_mlp"
 _FORWARD = {"silu": gated.swiglu, "gelu": gated.geglu}
@@ -72,13 +71,7 @@ def gated_mlp(
     require_shape("gated_mlp", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
     require_shape("gated_mlp", "up", up, gate.shape, "both first weights have one shape")
     require_shape("gated_mlp", "down", down, (*down.shape[:1], gate.size(0)), "the last weight is (hidden, inner)")
-    if len({x.dtype, gate.dtype, up.dtype, down.dtype}) > 1:
-        raise CallError(
-            "rows and weights have one dtype",
-            got=f"{x.dtype}, {gate.dtype}, {up.dtype} and {down.dtype}",
-            where=_WHERE,
-            hint="x.to(gate.dtype)",
-        )
+    require_alike("gated_mlp", x=x, gate=gate, up=up, down=down)
     for name, tensor in (("x", x), ("gate", gate), ("up", up), ("down", down)):
         refuse_transforms(_WHERE, name, tensor)
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():

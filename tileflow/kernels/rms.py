@@ -172,6 +172,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset:
     require_rows("rms_norm", x=x)
     require_numbers("rms_norm", eps=eps, offset=offset)
     require_shape("rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
+    require_rows("rms_norm", weight=weight)
     out: torch.Tensor = _plain(as_rows(x), weight, eps, offset)
     return out.view(x.shape)
 
@@ -185,6 +186,7 @@ def add_rms_norm(
     require_numbers("add_rms_norm", eps=eps, offset=offset)
     require_shape("add_rms_norm", "residual", residual, x.shape, "a residual has the shape of what it is added to")
     require_shape("add_rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
+    require_rows("add_rms_norm", weight=weight)
     x, residual = wider_first("add_rms_norm", x, residual)
     out, summed = _added(as_rows(x), as_rows(residual), weight, eps, offset)
     return out.view(x.shape), summed.view(x.shape)

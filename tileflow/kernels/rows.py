@@ -11,7 +11,7 @@ import torch
 
 from ..errors import CallError
 from ..runtime.argtree import is_traced
-from ..runtime.describe import refuse_transforms
+from ..runtime.describe import LAZY, refuse_transforms, unlike_strided
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
@@ -22,18 +22,34 @@ def as_rows(x: torch.Tensor) -> torch.Tensor:
 def require_tensors(function: str, **given: object) -> None:
     """Raises CallError for what is no tensor with strides."""
     for name, x in given.items():
-        if not isinstance(x, torch.Tensor) or x.layout is not torch.strided:
+        odd = unlike_strided(x) if isinstance(x, torch.Tensor) else (shown(x), "pass a tensor")
+        if odd is not None:
             raise CallError(
                 f"{name} is a strided tensor",
-                got=f"one of {x.layout}" if isinstance(x, torch.Tensor) else shown(x),
+                got=f"one with {odd[0]}" if isinstance(x, torch.Tensor) else odd[0],
                 where=f"tileflow.kernels.{function}",
+                hint=odd[1],
+            )
+
+
+def require_alike(function: str, **tensors: torch.Tensor) -> None:
+    """Raises CallError for tensors of several devices, which torch's products on a CPU read as they come, or dtypes."""
+    first, *_ = tensors
+    for of, word in (("device", "are on one device"), ("dtype", "have one dtype")):
+        found = [str(getattr(x, of)) for x in tensors.values()]
+        if len({*found}) > 1:
+            raise CallError(
+                f"{', '.join(tensors)} {word}",
+                got=", ".join(found),
+                where=f"tileflow.kernels.{function}",
+                hint=f"give the others that of {first}, by .to({first}.{of})",
             )
 
 
 def require_rows(function: str, **tensors: torch.Tensor) -> None:
     """Raises CallError for tensors that are not floating, or have no last dimension."""
-    require_tensors(function, **tensors)
     for name, x in tensors.items():
+        require_tensors(function, **{name: x})
         if not x.ndim or not x.is_floating_point():
             raise CallError(
                 f"{name} is a floating tensor of one dimension or more",
@@ -65,6 +81,8 @@ def require_choice(function: str, name: str, value: object, choices: Iterable[st
 
 def shown(value: object) -> str:
     """A value in an error's text: what is long, as a tensor, by its kind."""
+    if isinstance(value, LAZY):
+        return "a tensor without a size yet"
     if isinstance(value, torch.Tensor):
         return f"a tensor, {value.dtype} of {tuple(value.shape)}"
     text = repr(value)
@@ -92,6 +110,8 @@ def size_of_rows(module: str, size: object) -> int:
 
 def require_shape(function: str, name: str, x: torch.Tensor | None, shape: Sequence[int], why: str) -> None:
     """Raises CallError for a tensor of another shape, with the rule that asks for this one."""
+    if isinstance(x, torch.Tensor):
+        require_tensors(function, **{name: x})
     if not isinstance(x, torch.Tensor) or tuple(x.shape) != tuple(shape):
         raise CallError(
             why,

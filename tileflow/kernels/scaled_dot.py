@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -14,8 +16,9 @@ from ..errors import CallError
 from ..runtime.ambient import autocast_dtype
 from . import flash
 from .hopper import hopper_multiprocessors
-from .rows import require_choice, require_numbers, require_tensors, shown
+from .rows import require_alike, require_choice, require_numbers, require_rows, require_tensors, shown
 
+_WHERE = "tileflow.kernels.attention"
 BACKENDS = ("auto", "tileflow", "torch")
 MOST_WON = 64  # the head size up to which the kernel was ahead of torch's (docs/measurements/performance.md)
 # on Hopper, in 16 bits (docs/measurements/warp-specialisation.md)
@@ -95,18 +98,71 @@ def attention_backend(
     backend: str = "auto",
 ) -> Backend:
     """What :func:`attention` runs for such a call, and why. Raises CallError for a backend that does not serve it."""
-    _require(q, k, v, causal, mask, backend)
-    return _chosen(_as_cast(q), _as_cast(k), _as_cast(v), causal, mask, backend)
+    return _chosen(*_checked(q, k, v, causal, mask, backend), causal, mask, backend)
 
 
-def _require(q: object, k: object, v: object, causal: object, mask: object, backend: object) -> None:
-    """Raises CallError for what neither attention takes, which torch's would say in its own parameters' names."""
-    require_tensors("attention", q=q, k=k, v=v)
-    if mask is not None:
-        require_tensors("attention", mask=mask)
+def _checked(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, mask: torch.Tensor | None, backend: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Queries, keys and values as autocast has them. Raises CallError for what neither attention takes, which torch's
+    says in its own parameters' names, or computes with memory that nothing filled."""
+    require_tensors("attention", q=q, k=k, v=v, **({} if mask is None else {"mask": mask}))
     if not isinstance(causal, bool):
-        raise CallError("causal is a bool", got=shown(causal), where="tileflow.kernels.attention")
+        raise CallError("causal is a bool", got=shown(causal), where=_WHERE)
     require_choice("attention", "backend", backend, BACKENDS)
+    q, k, v = _as_cast(q), _as_cast(k), _as_cast(v)
+    if backend != "tileflow":  # which says what it does not serve
+        require_rows("attention", q=q, k=k, v=v)
+        require_alike("attention", q=q, k=k, v=v)
+        _require_fit(q, k, v, mask if mask is None else _as_cast(mask))
+    return q, k, v
+
+
+def _shares_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    return q.ndim == k.ndim == v.ndim == 4 and not q.size(1) == k.size(1) == v.size(1)
+
+
+def _require_fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None) -> None:
+    """Raises CallError for shapes that are no attention: torch's broadcasts dimensions before the last two, and lets
+    heads share keys where there are four."""
+    is_fitting = min(q.ndim, k.ndim, v.ndim) >= 2 and q.size(-1) == k.size(-1) and k.size(-2) == v.size(-2)
+    outer = [tuple(x.shape[:-2]) for x in (q, k, v)]
+    if is_fitting and _shares_heads(q, k, v):
+        is_fitting = all(x.size(1) and not q.size(1) % x.size(1) for x in (k, v))
+        outer = [(x.size(0), q.size(1)) for x in (q, k, v)]
+    if not is_fitting or not _broadcast(*outer):
+        raise CallError(
+            "queries and keys have one size, there is a value for each key, and each head has its keys",
+            got=f"q of {tuple(q.shape)}, k of {tuple(k.shape)} and v of {tuple(v.shape)}",
+            where=_WHERE,
+            hint="q is (batch, heads, queries, size), k and v (batch, key heads, keys, size); key heads divide heads",
+        )
+    if mask is not None:
+        _require_mask(mask, q, [(*each, q.size(-2), k.size(-2)) for each in outer])
+
+
+def _require_mask(mask: torch.Tensor, q: torch.Tensor, weights: Sequence[tuple[int, ...]]) -> None:
+    """Raises CallError for a mask of another device, another dtype, or none of these shapes of ``weights``."""
+    if mask.device != q.device or mask.dtype not in (torch.bool, torch.float32, q.dtype):
+        raise CallError(
+            "a mask is on the queries' device, of bools or of their dtype",
+            got=f"{mask.dtype} on {mask.device} for {q.dtype} on {q.device}",
+            where=_WHERE,
+            hint="mask.bool(), True where a key counts, or mask.to(q)",
+        )
+    if not all(_broadcast(mask.shape, shape) for shape in weights):
+        raise CallError(
+            "a mask broadcasts to (batch, heads, queries, keys)",
+            got=f"one of {tuple(mask.shape)} for weights of {max(weights, key=len)}",
+            where=_WHERE,
+            hint="mask[:, None, None, :] is a mask of keys, (batch, keys)",
+        )
+
+
+def _broadcast(*shapes: Sequence[int]) -> bool:
+    """Whether torch broadcasts tensors of these shapes."""
+    pairs = [pair for a, b in combinations(shapes, 2) for pair in zip(reversed(a), reversed(b), strict=False)]
+    return all(one == other or one == 1 or other == 1 for one, other in pairs)
 
 
 def _as_cast(x: torch.Tensor) -> torch.Tensor:
@@ -125,7 +181,7 @@ def _chosen(
             raise CallError(
                 "tileflow's attention serves the call",
                 got=why,
-                where="tileflow.kernels.attention",
+                where=_WHERE,
                 hint="backend='auto' takes torch's for it",
             )
         return Backend("torch", why)
@@ -191,16 +247,14 @@ def attention(
     ``mask``: as torch's, whose attention such a call takes, and one that ``backend="auto"`` expects to run faster there
     (:func:`attention_backend` tells). Transposed and sliced views are read where they lie, and the output lies in
     memory as the queries do. Under autocast all are cast first, by whichever attention. Raises CallError where
-    ``backend="tileflow"`` does not serve the call.
+    ``backend="tileflow"`` does not serve the call, and for dtypes, devices and shapes of which neither makes anything.
     """
-    _require(q, k, v, causal, mask, backend)
+    q, k, v = _checked(q, k, v, causal, mask, backend)
     if scale is not None:
         require_numbers("attention", scale=scale)
-    q, k, v = _as_cast(q), _as_cast(k), _as_cast(v)
     chosen = _chosen(q, k, v, causal, mask, backend)
     if chosen.name == "torch":
-        is_shared = q.ndim == k.ndim == 4 and q.size(1) != k.size(1)
-        options: dict[str, Any] = {"enable_gqa": True} if is_shared else {}
+        options: dict[str, Any] = {"enable_gqa": True} if _shares_heads(q, k, v) else {}
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale, **options)
     if scale is not None:  # the kernel's own is 1 / sqrt(size)
         q = q * (scale * math.sqrt(q.size(-1)))

@@ -37,6 +37,9 @@ from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
 CallableHash = Callable[[Callable[..., Any]], str]
 
+LAZY = (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
+_NEVER = (*LAZY, torch.masked.MaskedTensor)  # followed by no compiler
+
 _log = logging.getLogger("tileflow.runtime")
 
 
@@ -156,10 +159,10 @@ def _callable_spec(name: str, function: FunctionType, callable_hash: CallableHas
 def check_memory(name: str, values: Mapping[str, Any]) -> None:
     """Raises CallError, naming the argument, where a tensor is not what its memory holds: a kernel reads the memory.
 
-    Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse and nested ones, and
-    any while forward-mode differentiation is going on, whose tangents would be lost. A tensor that is traced has no
-    memory yet, and may be of any kind but nested. Also raised inside torch.jit.trace, which records what host code
-    allocates and no launch.
+    Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse, masked and nested
+    ones, parameters of lazy modules, and any while forward-mode differentiation is going on, whose tangents would be
+    lost. A tensor that is traced has no memory yet, and may be of any kind but nested and masked. Also raised inside
+    torch.jit.trace, which records what host code allocates and no launch.
     """
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         raise CallError(
@@ -169,7 +172,7 @@ def check_memory(name: str, values: Mapping[str, Any]) -> None:
         )
     for parameter, value in values.items():
         for steps, leaf in walk(value, ()):
-            if isinstance(leaf, torch.Tensor) and (leaf.is_nested or _has_memory(leaf)):
+            if isinstance(leaf, torch.Tensor):
                 _check_tensor(name, path_text(parameter, steps), leaf)
 
 
@@ -177,15 +180,25 @@ def _has_memory(tensor: torch.Tensor) -> bool:
     return not is_traced(tensor) and tensor.device.type != "meta"
 
 
+def unlike_strided(value: torch.Tensor) -> tuple[str, str] | None:
+    """What a tensor has that strided ones do not, and what to do; None of one that is its memory's elements."""
+    if isinstance(value, LAZY):
+        return "no size yet", "call the lazy module that it is of once, which gives its parameters their sizes"
+    if isinstance(value, torch.masked.MaskedTensor):
+        return "a mask", "pass x.get_data() and x.get_mask(), or x.to_tensor(0)"
+    if value.is_nested or value.is_quantized or value.layout is not torch.strided:
+        kind = "nested sizes" if value.is_nested else value.dtype if value.is_quantized else value.layout
+        return str(kind), "pass its parts (values, offsets, indices, scales), or x.to_dense()"
+    return None
+
+
 def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
-    if value.layout is not torch.strided or value.is_quantized or value.is_nested:
-        kind = value.dtype if value.is_quantized else "nested sizes" if value.is_nested else value.layout
-        raise CallError(
-            "a kernel's tensors are strided",
-            got=f"{path} with {kind}",
-            where=name,
-            hint="pass its parts (values, offsets, indices, scales), or x.to_dense()",
-        )
+    odd = unlike_strided(value)
+    # others that are traced or have no memory are followed by their shapes, whatever their layout
+    if odd and (_has_memory(value) or value.is_nested or isinstance(value, _NEVER)):
+        raise CallError("a kernel's tensors are strided", got=f"{path} with {odd[0]}", where=name, hint=odd[1])
+    if not _has_memory(value):
+        return
     refuse_transforms(name, path, value)
     if value.is_neg() or value.is_conj():
         lazily, remedy = ("negated", "resolve_neg") if value.is_neg() else ("conjugated", "resolve_conj")

@@ -34,6 +34,14 @@ def attended(keys: Tensor, queries: Tensor | None = None) -> Tensor:
     return ours.attention(keys if queries is None else queries, keys, keys, backend="tileflow")
 
 
+def by_torch(queries: Tensor, keys: Tensor, mask: Tensor | None = None) -> Tensor:
+    return ours.attention(queries, keys, keys, mask=mask)
+
+
+def meta(*shape: int) -> Tensor:
+    return R(*shape, device="meta")
+
+
 Q, K, ANGLES, TABLE = R(2, 4, 3, 8), R(2, 1, 3, 8), R(2, 3, 4), R(9, 4)
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "fewer values than gates": (lambda: ours.swiglu(R(4, 8), R(2, 8)), "both tensors have one shape"),
@@ -103,6 +111,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "attention of ints": (lambda: attended(zeros(1, 2, 4, 16)), "int64, which is not floating"),
     "attention of two dtypes": (
         lambda: ours.attention(R(1, 2, 4, 16), R(1, 2, 4, 16).half(), R(1, 2, 4, 16), backend="tileflow"), "float16"),
+    "keys of another dtype": (lambda: by_torch(R(4, 8), R(4, 8).half()), "q, k, v have one dtype"),
+    "keys on another device": (lambda: by_torch(R(4, 8), meta(4, 8)), "q, k, v are on one device, but got cpu, meta"),
+    "keys of another size": (lambda: by_torch(R(4, 8), R(4, 6)), "queries and keys have one size"),
+    "heads that share no keys": (lambda: by_torch(R(1, 2, 4, 8), R(1, 3, 4, 8)), "each head has its keys"),
+    "batches that do not meet": (lambda: by_torch(R(2, 4, 8), R(3, 4, 8)), "each head has its keys"),
+    "queries of one dimension": (lambda: by_torch(R(4), R(4)), r"q of \(4,\), k of"),
+    "ints by torch's": (lambda: by_torch(zeros(4, 8), zeros(4, 8)), "q is a floating tensor"),
+    "a mask of ints": (lambda: by_torch(R(4, 8), R(4, 8), zeros(4, 4)), "of bools or of their dtype"),
+    "a mask without memory": (lambda: by_torch(R(4, 8), R(4, 8), meta(4, 4)), "on the queries' device"),
+    "a mask of fewer keys": (lambda: by_torch(R(4, 8), R(4, 8), R(3, 3)), r"\(3, 3\) for weights of \(4, 4\)"),
+    "a weight without memory": (lambda: ours.gated_mlp(R(4, 8), meta(6, 8), R(6, 8), R(8, 6)), "are on one device"),
+    "classes without memory": (
+        lambda: ours.linear_cross_entropy(R(4, 8), meta(5, 8), zeros(4)), "x, weight are on one device"),
+    "a bias without memory": (
+        lambda: ours.linear_cross_entropy(R(4, 8), R(5, 8), zeros(4), bias=meta(5)), "x, bias are on one device"),
+    "complex weights": (lambda: ours.rms_norm(R(4, 8), R(8) + 1j), "weight is a floating tensor"),
+    "a complex bias": (lambda: ours.layer_norm(R(4, 8), R(8), R(8) + 1j), "bias is a floating tensor"),
 }  # fmt: skip
 
 
@@ -115,6 +140,7 @@ def test_a_call_that_does_not_fit_is_refused(name: str) -> None:
 
 
 F8 = R(4, 8).to(torch.float8_e4m3fn)
+LAZY = torch.nn.UninitializedParameter()
 CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, tuple[Any, ...]]]] = {
     "rms_norm": (ours.rms_norm, (R(4, 8), R(8)), {"eps": (), "offset": ()}),
     "add_rms_norm": (ours.add_rms_norm, (R(4, 8), R(4, 8), R(8)), {"eps": (), "offset": ()}),
@@ -139,17 +165,19 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, tuple[Any,
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_no_tensor_and_no_number_is_refused_by_name(name: str) -> None:
     """These were AttributeErrors, TypeErrors and whatever else the first use of the value raised."""
     function, args, options = CALLS[name]
+    tensors = (R(4, 8).to_sparse(), LAZY, torch.masked.masked_tensor(R(4, 8), R(4, 8) > 0))
     for i in range(len(args)):
-        for odd in (None, 3, "x", [1.0], object(), R(4, 8).to_sparse(), R(4, 8).numpy()):
+        for odd in (None, 3, "x", [1.0], object(), R(4, 8).numpy(), *tensors):
             with pytest.raises(CallError) as error:
                 function(*args[:i], odd, *args[i + 1 :])
             assert f"at tileflow.kernels.{name}" in str(error.value)
     for option, own in options.items():
-        for odd in ("x", [1.0], object(), R(4, 8).to_sparse(), *own):
+        for odd in ("x", [1.0], object(), *tensors, *own):
             with pytest.raises(CallError) as error:
                 function(*args, **{option: odd})
             assert f"at tileflow.kernels.{name}" in str(error.value) and len(str(error.value)) < 500

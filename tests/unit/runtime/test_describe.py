@@ -293,6 +293,19 @@ def added(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_tensors_without_a_size_or_with_a_mask_are_refused_in_words() -> None:
+    """These were torch's own ValueError and a TypeError about dispatch."""
+    lazy = torch.nn.LazyLinear(3).weight
+    masked = torch.masked.masked_tensor(torch.ones(2), torch.tensor([True, False]))
+    with pytest.raises(CallError, match="x with no size yet"):
+        added(lazy)
+    with pytest.raises(CallError, match=r"x with a mask[\s\S]*get_mask"):
+        added(masked)
+    with tileflow.interpret(), pytest.raises(CallError, match="x with no size yet"):
+        added(lazy)
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 def test_nested_tensors_are_refused_in_words(layout: torch.layout) -> None:
