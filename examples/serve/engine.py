@@ -17,6 +17,12 @@ import torch
 from .cache import PAGE, PagedCache
 from .model import Batch, Decoder, Parts
 
+_CLOSED = "the engine was closed before the request was done"
+
+
+class EngineClosedError(RuntimeError):
+    """The engine was closed before a request was done."""
+
 
 @dataclass
 class Request:
@@ -99,7 +105,7 @@ class Engine:
         self.steps = self.tokens = 0
 
     def submit(self, request: Request) -> Future[list[int]]:
-        """Raises ValueError for what could never run."""
+        """Raises ValueError for what could never run. Of a closed engine the result is an EngineClosedError."""
         total = len(request.prompt) + request.most_tokens
         s = self.model.sizes
         if not request.prompt or request.most_tokens < 1 or total > s.positions:
@@ -112,8 +118,11 @@ class Engine:
             raise ValueError(f"{total} tokens do not fit the cache")
         request.random.manual_seed(request.seed)
         with self._changed:
-            self._waiting.append(request)
-            self._changed.notify()
+            if self._closed:
+                request.done.set_exception(EngineClosedError(_CLOSED))
+            else:
+                self._waiting.append(request)
+                self._changed.notify()
         return request.done
 
     @property
@@ -145,7 +154,8 @@ class Engine:
         return True
 
     def run(self) -> None:
-        """Step until closed; for a thread of its own. An exception of a step is set on all requests."""
+        """Step until closed; for a thread of its own. An exception of a step is set on all requests, and the end on
+        those that are left, since somebody waits for each."""
         while not self._closed:
             try:
                 if not self.step():
@@ -153,9 +163,10 @@ class Engine:
                         self._changed.wait_for(lambda: self._closed or self._waiting, timeout=1.0)
             except Exception as error:
                 self._fail(error)
+        self._fail(EngineClosedError(_CLOSED))
 
     def close(self) -> None:
-        """Let :meth:`run` end after its step."""
+        """Let :meth:`run` end after its step. Requests that are not done fail, and there are no further ones."""
         with self._changed:
             self._closed = True
             self._changed.notify()

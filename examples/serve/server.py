@@ -13,7 +13,7 @@ from typing import Any
 
 from tileflow.runtime.metrics import CONTENT_TYPE, openmetrics, register_counter, register_gauge
 
-from .engine import Engine, Request
+from .engine import Engine, EngineClosedError, Request
 
 LOOPBACK = "127.0.0.1"
 MOST_BYTES = 1 << 20
@@ -86,11 +86,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             done = self.engine.submit(self._request())
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:  # the last of brackets in brackets
             self._answer(400, {"error": str(error)})
             return
         try:
             self._answer(200, {"tokens": done.result(MOST_S)})
+        except EngineClosedError as error:
+            self._answer(503, {"error": str(error)})
         except Exception as error:  # of the step that it was part of
             self._answer(500, {"error": f"{type(error).__name__}: {error}"})
 
@@ -104,8 +106,9 @@ class _Handler(BaseHTTPRequestHandler):
         prompt = data["prompt"]
         if not isinstance(prompt, list) or not all(type(token) is int for token in prompt):
             raise ValueError("prompt must be a list of integers")
-        numbers = {"most_tokens": int, "k": int, "p": (int, float), "seed": int}
-        if wrong := [n for n, kind in numbers.items() if n in data and not isinstance(data[n], kind)]:
+        numbers: dict[str, Any] = {"most_tokens": int, "k": int, "p": (int, float), "seed": int}
+        given = {name: data[name] for name in numbers if name in data}
+        if wrong := [n for n, value in given.items() if isinstance(value, bool) or not isinstance(value, numbers[n])]:
             raise ValueError(f"{', '.join(wrong)} must be numbers")
         return Request(**data)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,8 @@ import torch
 import tileflow
 from examples.serve import benchmark
 from examples.serve.cache import CacheFullError, PagedCache
-from examples.serve.engine import Engine, Request
-from examples.serve.model import KERNELS, PLAIN, TINY, Decoder, Parts
+from examples.serve.engine import Engine, EngineClosedError, Request
+from examples.serve.model import KERNELS, PLAIN, TINY, Batch, Decoder, Parts
 from examples.serve.server import Server, show_engine
 
 PROMPTS = ([3, 1, 4], [9, 2], [6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6])
@@ -128,6 +131,7 @@ def post(server: Server, data: object) -> tuple[int, Any]:
         ({"prompt": [1], "most_tokens": 64}, "1 to 64"),
         ({"prompt": [1], "most_tokens": 1, "p": 0}, "p above 0"),
         ({"prompt": [1], "most_tokens": 1, "k": "5"}, "k must be numbers"),
+        ({"prompt": [1], "most_tokens": True}, "most_tokens must be numbers"),
         ([], "prompt and most_tokens"),
     ],
 )  # fmt: skip
@@ -153,6 +157,41 @@ def test_a_length_that_is_none_is_refused_at_once(server: Server, length: bytes)
     with socket.create_connection((host, int(port)), timeout=20) as client:
         client.sendall(b"POST /generate HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n{")
         assert client.makefile("rb").readline().startswith(b"HTTP/1.0 400")
+
+
+def test_brackets_in_brackets_are_refused(server: Server) -> None:
+    """They ended the connection without an answer, with a traceback."""
+    request = urllib.request.Request(f"{server.address}/generate", b"[" * 500_000)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+    assert refused.value.code == 400
+
+
+def test_a_server_that_closes_answers_what_it_has_not_done(model: Decoder) -> None:
+    """Requests of a closed engine waited for ten minutes."""
+    running = Server(Engine(model, PLAIN, pages=16))
+    step, entered, go = running.engine.stepper, threading.Event(), threading.Event()
+
+    def slow(batch: Batch) -> torch.Tensor:
+        entered.set()
+        go.wait(20)
+        return step(batch)
+
+    running.engine.stepper = slow  # type: ignore[assignment]
+    running.start()
+    with ThreadPoolExecutor(2) as threads:
+        answer = threads.submit(post, running, {"prompt": [1], "most_tokens": 60})
+        assert entered.wait(20)
+        closing = threads.submit(running.close)
+        while not running.engine._closed:
+            time.sleep(0.01)
+        go.set()
+        assert answer.result(20)[0] == 503
+        closing.result(20)
+    late = running.engine.submit(Request([1], 1))
+    with pytest.raises(EngineClosedError, match="closed"):
+        late.result(0)
+    assert running.engine.cache.free == 15 and not running.engine.running
 
 
 def test_a_client_that_goes_leaves_no_traceback(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
