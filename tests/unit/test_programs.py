@@ -142,6 +142,24 @@ def test_kernels_that_no_other_process_finds() -> None:
             tileflow.saved_operators(torch.export.export(module, (torch.randn(8),)))
 
 
+def test_a_kernel_is_the_same_while_torch_export_replaces_functions_of_pythons() -> None:
+    """torch.export has its own ``max``, ``min`` and ``math.pow`` while it traces. Device code that says them was
+    refused, and hashes that were read then, a row's and an operator's, were found by no other process."""
+
+    class Limited(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            found.append((made.semantic_hash, made.identity))
+            return made(x, 4)
+
+    made, x = tileflow.kernel(kernels.limited.__wrapped__), torch.randn(8)
+    found: list[tuple[str, str]] = []
+    program = torch.export.export(Limited(), (x,))
+    same = tileflow.kernel(kernels.limited.__wrapped__)
+    assert {*found} == {(same.semantic_hash, same.identity)}
+    assert declared(program)[1][0]["kernel"] == same.name
+    torch.testing.assert_close(program.module()(x), x.clamp(min=0.5) * 4 * 8)
+
+
 def test_a_loaded_operator_is_traced_as_the_kernel_s_own_call(
     program: torch.export.ExportedProgram, nothing_traced: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError
+from ..python_functions import python_own
 from ..runtime.libraries import is_library
 from ..runtime.numpy_numbers import plain_number
 from .captured_objects import is_captured, is_torch_method, method_of
@@ -27,6 +28,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     t = control.tracer
     if is_captured(function):
         return call(control, method_of(function), args, kwargs)
+    function = python_own(function)
     name = getattr(function, "__tileflow_device__", None)
     if name is not None:
         if name not in DEVICE:
@@ -125,7 +127,7 @@ def _reduce(control: Control, function: Any, items: Any, *initial: Any) -> Any:
 
 
 _OF_SCOPES = frozenset({globals, eval, exec})
-_OF_ITEMS = (all, any, max, min)  # what they are given by a generator may be traced
+_OF_ITEMS = (all, any, python_own(max), python_own(min))  # what they are given by a generator may be traced
 _HIGHER: dict[Any, Callable[..., Any]] = {map: _map, functools.reduce: _reduce}
 
 

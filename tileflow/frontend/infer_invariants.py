@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from ..python_functions import python_own
 from ..runtime.key_invariants import DEFAULT_DTYPE, OF_ANY_HOST_CODE, KeyInvariants
 from .liveness import COMPREHENSIONS, FUNCTIONS, Names, bound_names, parameters, target_names
 from .source import FunctionSource, resolve
@@ -75,7 +76,7 @@ _ATTRIBUTES: dict[str, Kind] = {
     "ndim": "number",
     "shape": "number",
 }
-_BUILTINS = (abs, bool, divmod, float, int, len, max, min, range, round, sum, tuple)
+_BUILTINS = (abs, bool, divmod, float, int, len, python_own(max), python_own(min), range, round, sum, tuple)
 _PLAIN = (types.NoneType, bool, int, float, str)
 _COMPOSED = (
     ast.BinOp,

@@ -19,6 +19,7 @@ from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
 
 from ..parsing import module_tree
+from ..python_functions import python_own
 
 
 class Lines(Protocol):
@@ -171,7 +172,7 @@ def resolve(expression: ast.expr, fn: types.FunctionType, local: frozenset[str])
     if isinstance(expression, ast.Attribute):
         owner = resolve(expression.value, fn, local)
         named = isinstance(owner, types.ModuleType | type | types.SimpleNamespace)
-        return getattr(owner, expression.attr, None) if named else None
+        return python_own(getattr(owner, expression.attr, None)) if named else None
     if isinstance(expression, ast.Name) and expression.id not in local:
         return lookup(fn, expression.id, None)
     return None
@@ -185,4 +186,4 @@ def lookup(fn: types.FunctionType, name: str, default: object) -> object:
             return cell.cell_contents
         except ValueError:  # not assigned yet
             return default
-    return fn.__globals__.get(name, getattr(builtins, name, default))
+    return python_own(fn.__globals__.get(name, getattr(builtins, name, default)))

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ..python_functions import python_own
 from . import eager
 
 
@@ -80,8 +81,8 @@ def _round(number: Any, ndigits: int | None = None) -> Any:
 
 
 _OWN: dict[str, Any] = {
-    "max": _chosen(max, torch.maximum),
-    "min": _chosen(min, torch.minimum),
+    "max": _chosen(python_own(max), torch.maximum),
+    "min": _chosen(python_own(min), torch.minimum),
     "divmod": _divmod,
     "round": _round,
 }

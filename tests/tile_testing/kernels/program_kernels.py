@@ -3,6 +3,7 @@ tile_testing.kernels.program_kernels FILE``."""
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -36,6 +37,18 @@ def mapped(x: Tensor, then: Any) -> Tensor:
     out = torch.empty_like(x)
     for tile in tfl.tile(x.numel()):
         out[tile] = then(x[tile])
+    return out
+
+
+def at_least(n: int) -> int:
+    return max(n, 3)
+
+
+@tileflow.kernel
+def limited(x: Tensor, n: int) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.numel()):
+        out[tile] = max(x[tile], 0.5) * min(at_least(n), 9) * math.pow(2.0, 3.0)
     return out
 
 

@@ -13,6 +13,7 @@ from ...errors import TraceError
 from ...expr import Expr
 from ...ir.types import Value, is_float
 from ...language.bounds import axes
+from ...python_functions import python_own
 from ..control import TileLoop, scalar_loop
 from ..indexing import check_number, load, store
 from ..language_registry import ALWAYS, PYTHON, REPLACEABLE, register_language
@@ -275,8 +276,8 @@ def _no_breakpoint(t: Tracer, *args: Any, **kwargs: Any) -> None:
 
 PYTHON.update(
     {
-        min: _fold("minimum", "min"),
-        max: _fold("maximum", "max"),
+        python_own(min): _fold("minimum", "min"),
+        python_own(max): _fold("maximum", "max"),
         abs: _pointwise("abs"),
         int: _int,
         float: _float,
@@ -312,7 +313,7 @@ _OF_TORCH = (
     "acos", "asin", "atan", "atan2", "copysign", "cosh", "erf", "erfc", "expm1", "fmod", "hypot", "isfinite", "isinf",
     "isnan", "log10", "log1p", "log2", "pow", "sinh", "tan", "tanh",
 )  # fmt: skip
-PYTHON.update({getattr(math, name): _as_torch(getattr(math, name), name) for name in _OF_TORCH})
+PYTHON.update({own: _as_torch(own, name) for name in _OF_TORCH if (own := python_own(getattr(math, name)))})
 PYTHON[math.fabs] = _as_torch(math.fabs, "abs")
 
 ALWAYS.update({isinstance: _isinstance, type: _type, str: _str})
