@@ -196,6 +196,8 @@ class Defined:
 
 
 _defined: dict[str, Defined] = {}
+# The modules that register operators of their own where they are imported, by the operators' names.
+MODULES: dict[str, str] = {}
 
 
 def defined() -> Mapping[str, Defined]:

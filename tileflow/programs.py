@@ -16,6 +16,7 @@ operator's name, which says those.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import zipfile
@@ -29,7 +30,7 @@ import torch
 
 from .api import load_kernel, operators_of
 from .errors import CallError, TileflowError
-from .operators import HERE, NAMESPACE, Operator, Subject, define, defined
+from .operators import HERE, MODULES, NAMESPACE, Operator, Subject, define, defined
 from .runtime.argtree import Constant, Inner, Leaf, MappingShell, SequenceShell, leaves_of
 from .serve import may_compile
 
@@ -62,13 +63,14 @@ def saved_operators(program: torch.export.ExportedProgram) -> dict[str, str]:
         )
     known = defined()
     names = sorted({*_called(program.graph_module)})
-    if missing := [name for name in names if name not in known]:
+    if missing := [name for name in names if name not in known and name not in MODULES]:
         raise CallError(
             "a program's kernels were traced, or loaded, by the process that saves it",
             got=missing[0],
             hint="export it here, or call tileflow.load_operators first",
         )
-    return {FILE: json.dumps({"version": _VERSION, "operators": [_declaration(n, known[n].operator) for n in names]})}
+    found = [_declaration(n, known[n].operator) if n in known else {"name": n, "module": MODULES[n]} for n in names]
+    return {FILE: json.dumps({"version": _VERSION, "operators": found})}
 
 
 def load_operators(file: str | os.PathLike[str] | Mapping[str, str]) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ def load_operators(file: str | os.PathLike[str] | Mapping[str, str]) -> tuple[st
                 got=found["version"],
                 hint="upgrade tileflow, or export the program again",
             )
-        operators = [_operator(declaration) for declaration in declarations]
+        operators = [None if "module" in each else _operator(each) for each in declarations]
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CallError(
             "a file of operators is what tileflow.saved_operators wrote",
@@ -95,10 +97,31 @@ def load_operators(file: str | os.PathLike[str] | Mapping[str, str]) -> tuple[st
             hint="export the program again",
         ) from error
     names = tuple(str(declaration["name"]) for declaration in declarations)
-    for name, operator in zip(names, operators, strict=True):
+    for name, operator, declaration in zip(names, operators, declarations, strict=True):
+        if operator is None:
+            _import(str(declaration["module"]), name)
+            continue
         is_visible = bool(operator.shown) and may_compile("default")
         define(operator, shown=_Again(operator) if is_visible else None, loaded_as=name)
     return names
+
+
+def _import(module: str, name: str) -> None:
+    """Import the module that registers an operator of its own. Raises CallError where it is not here, or does not."""
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise _not_here(name, module, error) from error
+    if MODULES.get(name) != module:
+        raise _not_here(name, module, "it registers no such operator")
+
+
+def _not_here(name: str, where: str, why: object) -> CallError:
+    return CallError(
+        "a saved program's kernels are here",
+        got=f"{name} of {where}: {why}",
+        hint="install the package that declares it, or set PYTHONPATH",
+    )
 
 
 class _Again:
@@ -219,11 +242,7 @@ def _kernel(ref: str, name: str) -> Subject:
     try:
         return load_kernel(ref)
     except TileflowError as error:
-        raise CallError(
-            "a saved program's kernels are here",
-            got=f"{name} of {ref}: {error}",
-            hint="install the package that declares it, or set PYTHONPATH",
-        ) from error
+        raise _not_here(name, ref, error) from error
 
 
 def _template_data(template: Hashable, where: str) -> Any:

@@ -142,6 +142,28 @@ def test_kernels_that_no_other_process_finds() -> None:
             tileflow.saved_operators(torch.export.export(module, (torch.randn(8),)))
 
 
+def test_an_operator_that_a_module_registers_is_saved_by_its_module() -> None:
+    """A program with the linear loss in training was refused as one whose kernels nobody had traced."""
+    import tileflow.kernels as ours
+
+    class Loss(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(11, 16))
+
+        def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+            return ours.linear_cross_entropy(x, self.weight, labels)
+
+    program = torch.export.export(Loss(), (torch.randn(8, 16), torch.arange(8)))
+    whole, (found,) = declared(program)
+    assert found == {"name": "linear_cross_entropy_chunks", "module": "tileflow.kernels.linear_loss"}
+    assert tileflow.load_operators({FILE: json.dumps(whole)}) == ("linear_cross_entropy_chunks",)
+    for module, said in (("json", "registers no such operator"), ("no_such_module_here", "no_such_module_here")):
+        wrong = whole | {"operators": [found | {"module": module}]}
+        with pytest.raises(CallError, match=f"kernels are here.*{said}"):
+            tileflow.load_operators({FILE: json.dumps(wrong)})
+
+
 def test_a_kernel_is_the_same_while_torch_export_replaces_functions_of_pythons() -> None:
     """torch.export has its own ``max``, ``min`` and ``math.pow`` while it traces. Device code that says them was
     refused, and hashes that were read then, a row's and an operator's, were found by no other process."""

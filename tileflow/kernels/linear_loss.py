@@ -20,7 +20,7 @@ import tileflow.language as tfl
 
 from ..autograd import differentiated_once
 from ..errors import CallError
-from ..operators import NAMESPACE
+from ..operators import MODULES, NAMESPACE
 from ..runtime.ambient import without_autocast
 from ..runtime.describe import refuse_transforms
 from .losses import (
@@ -224,6 +224,9 @@ def _add_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: in
         torch.addmm(total, a, b, out_dtype=total.dtype, beta=beta, out=total)
     else:
         total.addmm_(a.to(total.dtype), b.to(total.dtype), beta=beta)
+
+
+MODULES["linear_cross_entropy_chunks"] = __name__
 
 
 @torch.library.custom_op(f"{NAMESPACE}::linear_cross_entropy_chunks", mutates_args=())
