@@ -86,7 +86,7 @@ def join(known: Known, op: Op, value: Value, axis: int) -> float | None:
     if axis == len(value.dims) - 1:
         return None
     first, second = (known.at(v, axis) for v in op.inputs)
-    return first if first == second else None
+    return first if _is_one(first, second) else None
 
 
 def nibbles(known: Known, op: Op, value: Value, axis: int) -> float | None:
@@ -172,7 +172,14 @@ def branch(known: Known, op: Op, value: Value, axis: int) -> float | None:
     place, tile = op.outputs.index(value), _lone_tile(value, axis)
     first, second = (known.broadcast(side.results[place], value, axis) for side in op.regions)
     is_full = tile is not None and bool(op.inputs) and known.positions.is_full_without(op.inputs[0], tile)
-    return first if first == second or is_full else None
+    return first if is_full or _is_one(first, second) else None
+
+
+def _is_one(first: float | None, second: float | None) -> bool:
+    """Whether both are known to be one number: 0.0 and -0.0 are equal, and their reciprocals are not."""
+    if first is None or second is None or first != second:
+        return False
+    return math.copysign(1.0, first) == math.copysign(1.0, second)
 
 
 def fold_fills(op: Op) -> tuple[Fill, ...]:

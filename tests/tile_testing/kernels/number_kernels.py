@@ -105,3 +105,21 @@ def numbers_that_are_equal(x: torch.Tensor) -> torch.Tensor:
         out[i, 0] = x[i].abs() / chosen
         out[i, 1] = x[i].abs() / carried
     return out
+
+
+def _least_quotients(x: torch.Tensor) -> torch.Tensor:
+    signs = torch.where(x[:, :1] > 1, 1, -1)
+    return torch.stack([(1 / x).amin(1), (-1 / x).amin(1), (signs / x).amin(1)], 1)
+
+
+@case(X.abs() + 0.5, wanted=_least_quotients)
+@tileflow.kernel
+def zeros_of_two_signs(x: torch.Tensor) -> torch.Tensor:
+    """Past a row's end are 0.0 and -0.0, put together or chosen from: their reciprocals are not one infinity."""
+    out = torch.empty(x.size(0), 3)
+    for i in tfl.grid(x.size(0)):
+        row = x[i, :]
+        out[i, 0:2] = (1 / torch.stack([row, -row], -1)).amin(0)
+        chosen = row if x[i, 0] > 1 else -row
+        out[i, 2] = (1 / chosen).amin(0)
+    return out
