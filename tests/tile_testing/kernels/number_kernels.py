@@ -107,6 +107,72 @@ def numbers_that_are_equal(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+BYTES = torch.arange(1, 14, dtype=torch.int8)
+
+
+def _wrapped(number: torch.Tensor) -> torch.Tensor:
+    return number.to(torch.int8).int()
+
+
+def _up_to_fifty(x: torch.Tensor) -> torch.Tensor:
+    steps = torch.arange(1, 14)
+    return torch.stack([_wrapped(-(-50 // steps) * steps * x), _wrapped(torch.where(x % 2 == 0, 100, 90) * x)], 1)
+
+
+@case(BYTES, wanted=_up_to_fifty)
+@tileflow.kernel
+def changed_numbers_beside_bytes(x: torch.Tensor) -> torch.Tensor:
+    """What a while and a branch of the kernel change is Python's number still, and has no dtype: bytes wrap."""
+    out = torch.empty(x.size(0), 2, dtype=torch.int32)
+    for i in tfl.grid(x.size(0)):
+        reached = 0
+        while reached < 50:
+            reached = reached + i + 1
+        out[i, 0] = reached * x[i]
+        chosen = 100 if x[i] % 2 == 0 else 90
+        out[i, 1] = chosen * x[i]
+    return out
+
+
+@case(BYTES, wanted=lambda x: torch.stack([_wrapped((x.long() + 30) * 7 * x), _wrapped(40 * x.long() * x)], 1))
+@tileflow.kernel
+def counted_numbers_beside_bytes(x: torch.Tensor) -> torch.Tensor:
+    """What turns of the kernel add up, and what int() makes of a scalar."""
+    out = torch.empty(x.size(0), 2, dtype=torch.int32)
+    for i in tfl.grid(x.size(0)):
+        total = 0
+        for _ in range(x.size(0) + 27):
+            total += int(x[i])
+        out[i, 1] = total * x[i]
+        out[i, 0] = (int(x[i]) + 30) * 7 * x[i]
+    return out
+
+
+@case(X[0], wanted=lambda x: torch.stack([torch.arange(37) + x, torch.where(x > 0, 2.0, 1.0) * 0.25], 1))
+@tileflow.kernel
+def numbers_that_grow(x: torch.Tensor) -> torch.Tensor:
+    """A number of the kernel to which a float is added is a float, as in Python: it was cut to an int."""
+    out = torch.empty(x.size(0), 2)
+    for i in tfl.grid(x.size(0)):
+        total = i
+        total += x[i]
+        out[i, 0] = total
+        share = i - i
+        share += 0.25
+        out[i, 1] = share * (x[i] > 0) + share
+    return out
+
+
+@case(torch.tensor([3 << 40, -5]), wanted=lambda x: x + 1)
+@tileflow.kernel
+def numbers_of_wide_scalars(x: torch.Tensor) -> torch.Tensor:
+    """int() keeps the bits of an int64, of which it had 32."""
+    out = torch.empty_like(x)
+    for i in tfl.grid(x.size(0)):
+        out[i] = int(x[i]) + 1
+    return out
+
+
 def _least_quotients(x: torch.Tensor) -> torch.Tensor:
     signs = torch.where(x[:, :1] > 1, 1, -1)
     return torch.stack([(1 / x).amin(1), (-1 / x).amin(1), (signs / x).amin(1)], 1)
