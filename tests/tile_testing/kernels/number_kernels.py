@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 import tileflow
@@ -190,24 +188,4 @@ def zeros_of_two_signs(x: torch.Tensor) -> torch.Tensor:
         out[i, 0:2] = (1 / torch.stack([row, -row], -1)).amin(0)
         chosen = row if x[i, 0] > 1 else -row
         out[i, 2] = (1 / chosen).amin(0)
-    return out
-
-
-def _rounded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    places = torch.arange(x.size(0))
-    factors = (x.floor().long(), -(-places // 3), (places / 2).round().long(), x.long())
-    return torch.stack([*(_wrapped(factor * y).float() for factor in factors), x[places // 3]], 1)
-
-
-@case(X[0, :13] * 50, BYTES, wanted=_rounded)
-@tileflow.kernel
-def rounded_numbers_beside_bytes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """What math.floor, math.ceil, round and int() make of scalars are ints: they index, and bytes wrap."""
-    out = torch.empty(x.size(0), 5)
-    for i in tfl.grid(x.size(0)):
-        out[i, 0] = math.floor(x[i]) * y[i]
-        out[i, 1] = math.ceil(i / 3) * y[i]
-        out[i, 2] = round(i / 2) * y[i]
-        out[i, 3] = int(x[i]) * y[i]
-        out[i, 4] = x[math.floor(i / 3)]
     return out

@@ -155,13 +155,11 @@ def _float(t: Tracer, x: Any) -> Any:
 
 
 def _number(t: Tracer, x: Any, name: str) -> TileValue:
-    """``x`` as a number of Python's, which has no dtype where it meets a tile: held in 64 bits where it may need
-    them."""
+    """``x`` as a number of Python's, which has no dtype where it meets a tile: held in 64 bits where ``x`` is."""
     value = t.operand(_scalar(t, x, name))
     if isinstance(value, Value) and value.dims:
         value = t.operand(reshape(t, t.wrap(value), ()))
-    dtype = value.type.dtype if isinstance(value, Value) else ""
-    is_long = dtype == "float64" or (name == "int" and (is_float(dtype) or dtype in ("int64", "uint32", "uint64")))
+    is_long = isinstance(value, Value) and value.type.dtype in ("int64", "uint32", "uint64", "float64")
     return t.number(t.wrap(value) if isinstance(value, Value) else value, f"{name}{'64' if is_long else '32'}")
 
 
@@ -179,7 +177,7 @@ def _rounding(fn: str, of_sizes: Callable[[Tracer, Any], Any]) -> Callable[..., 
         if isinstance(x, SymInt):
             return x
         found = of_sizes(t, x)
-        return _whole(t, t.pointwise(fn, x)) if found is None else found
+        return t.pointwise(fn, x) if found is None else found
 
     return compute
 
@@ -234,18 +232,12 @@ def _divmod(t: Tracer, a: Any, b: Any) -> Any:
 
 
 def _round(t: Tracer, number: Any, ndigits: int | None = None) -> Any:
-    """To the nearest integer, halves to the even one, as Python and torch do; of a tile of floats it stays one."""
+    """To the nearest integer, halves to the even one, as Python and torch do; of a float it stays one."""
     if isinstance(number, SymInt):
         return round(number, ndigits)
     if ndigits is None and isinstance(number, TileValue) and not number.is_floating_point():
         return number
-    found = t.run_torch(METHODS["round"], "round", (number,), {} if ndigits is None else {"decimals": ndigits})
-    return _whole(t, found) if ndigits is None and found.value.type.weak else found
-
-
-def _whole(t: Tracer, rounded: TileValue) -> TileValue:
-    """A scalar that was rounded as the int that Python has there; a tile as it is."""
-    return rounded if rounded.value.dims else _number(t, rounded, "int")
+    return t.run_torch(METHODS["round"], "round", (number,), {} if ndigits is None else {"decimals": ndigits})
 
 
 def _bool(t: Tracer, x: Any) -> Any:
