@@ -25,7 +25,7 @@ from ..ir.attributes import (
 )
 from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
-from ..ir.types import ONE, Dim, TileType, Value, is_float
+from ..ir.types import ONE, Dim, Value
 from .program import Branch, Loop, Namer, Statement
 from .sizes import path_text, symbol_text
 
@@ -415,23 +415,7 @@ def _random(s: Speller, op: Op, env: Env) -> str:
 
 def _full(s: Speller, op: Op, env: Env) -> str:
     value, type_ = s.operand(op.inputs[0], env), op.output.type
-    if type_.weak:
-        return _number(type_, value)
     return f"tfl.full({s.shape(type_.dims, env)}, {value}, dtype=torch.{type_.dtype})"
-
-
-def _cast(s: Speller, op: Op, env: Env) -> str:
-    """A number has no method: it is made a scalar, or another number."""
-    value, type_ = s.operand(op.inputs[0], env), op.output.type
-    if type_.weak:
-        return _number(type_, value)
-    if _is_number(op.inputs[0]):
-        return f"tfl.full([], {value}, dtype=torch.{type_.dtype})"
-    return f"{value}.to(torch.{type_.dtype})"
-
-
-def _number(type_: TileType, value: str) -> str:
-    return f"{'float' if is_float(type_.dtype) else 'int'}({value})"
 
 
 def _axis(method: str) -> Callable[[Speller, Op, Env], str]:
@@ -441,7 +425,7 @@ def _axis(method: str) -> Callable[[Speller, Op, Env], str]:
 TEXT: dict[OpKind, Callable[[Speller, Op, Env], str]] = {
     OpKind.LOAD: _load,
     OpKind.POINTWISE: _pointwise,
-    OpKind.CAST: _cast,
+    OpKind.CAST: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.to(torch.{op.output.type.dtype})",
     OpKind.BITCAST: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.view(torch.{op.output.type.dtype})",
     OpKind.FULL: _full,
     OpKind.SIZE: lambda s, op, env: s.size(SizeAttrs.of(op).value, env),

@@ -3,7 +3,6 @@
 In float32 ``1 - beta`` of a ``beta`` near 1 keeps few digits, and powers multiply an error. So sums, differences and
 powers of numbers alone are computed in float64, with all that leads to them; a result is rounded where it meets a tile.
 Products and quotients keep their digits, and stay in float32: many GPUs compute doubles at a fraction of its rate.
-What a loop carries, a branch chooses or a cast gives is held in float32, and has no more digits after it.
 """
 
 from __future__ import annotations
@@ -36,24 +35,9 @@ def are_numbers(op: Op) -> bool:
 
 def _in_doubles(ir: KernelIR) -> frozenset[Value]:
     found: set[Value] = set()
-    held = _held(ir)
     for op in reversed(ir.ops):  # uses come before what they use
         if op.kind is not OpKind.POINTWISE or not are_numbers(op) or not is_float(op.output.type.dtype):
             continue
-        if op.output in held:
-            continue
         if op.output in found or PointwiseAttrs.of(op).fn in _LOSING:
             found |= {op.output, *(v for v in op.inputs if isinstance(v, Value))}
-    return frozenset(found)
-
-
-def _held(ir: KernelIR) -> frozenset[Value]:
-    """The numbers that the kernel has in variables of their own dtype, and what follows from them."""
-    found: set[Value] = set()
-    for op in ir.ops:
-        if op.regions or op.kind in (OpKind.CAST, OpKind.FULL):
-            found |= {*op.outputs, *(param for block in op.regions for param in block.params)}
-    for op in ir.ops:  # what is used comes before its uses
-        if op.kind is OpKind.POINTWISE and any(v in found for v in op.inputs if isinstance(v, Value)):
-            found |= {*op.outputs}
     return frozenset(found)

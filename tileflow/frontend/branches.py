@@ -70,9 +70,7 @@ def both(t: Tracer, fn: str, a: Any, b: Any) -> Any:
         return t.pointwise(fn, a, b)
     if isinstance(b, TileValue) and b.value.dims:
         raise _of_tiles(t, b)
-    found = t.pointwise("where", t.pointwise("ne", a, 0), *((b, a) if fn == "logical_and" else (a, b)))
-    common = t.common_type(a, b)
-    return t.number(found, common.dtype) if common.weak else found
+    return t.pointwise("where", t.pointwise("ne", a, 0), *((b, a) if fn == "logical_and" else (a, b)))
 
 
 def _is_condition(x: Any) -> bool:
@@ -126,7 +124,11 @@ def _close(t: Tracer, results: Sequence[Any], scope: int, ops: tuple[Op, ...], m
     """The block of a side, its results brought to the common types."""
     t.builder._open.append(list(ops))
     t.scopes.append(scope)
-    yields = tuple(t.brought(r, m).value for r, m in zip(results, merged, strict=True) if isinstance(m, TileType))
+    yields = tuple(
+        t.expand(t.cast(r, m.dtype), m.dims).value
+        for r, m in zip(results, merged, strict=True)
+        if isinstance(m, TileType)
+    )
     return Block((), t.close_scope(), yields)
 
 

@@ -76,7 +76,7 @@ class _Attempt:
         if not isinstance(value, TileValue):
             return value
         type_ = value.value.type
-        param = self.t.builder.value(TileType(type_.dtype, type_.dims, type_.weak), value.value.loc)
+        param = self.t.builder.value(TileType(type_.dtype, type_.dims), value.value.loc)
         self.t.name_value(param, name)
         return self.t.wrap(param)
 
@@ -108,14 +108,12 @@ class _Attempt:
                 return entry
             return self._outside(lambda: self._as_tile(entry, result))  # a number has any number of dimensions
         target = self._target(name, entry, result)
-        if target == entry.value.type:
+        if target == TileType(entry.value.type.dtype, entry.value.dims):
             return entry
-        return self._outside(lambda: self.t.brought(entry, target))
+        return self._outside(lambda: self.t.expand(self.t.cast(entry, target.dtype), target.dims))
 
     def _as_tile(self, entry: Any, result: Any) -> Any:
         common = self.t.common_type(entry, result)
-        if common.weak:
-            return self.t.number(entry, common.dtype)
         return self.t.full(tuple(self._leave(d) for d in common.dims), entry, common.dtype)
 
     def _target(self, name: str, entry: TileValue, result: Any) -> TileType:
@@ -139,7 +137,7 @@ class _Attempt:
         dims = tuple(self._leave(d) for d in common.dims)
         # an entry with this loop's own lanes cannot be; a bare block stays bare
         kept = tuple(o if o.extent == d.extent else d for o, d in zip(own, dims, strict=True))
-        return TileType(common.dtype, kept, common.weak)
+        return TileType(common.dtype, kept)
 
     def _leave(self, d: Dim) -> Dim:
         return d.bare() if self._is_own(d) else d
@@ -166,9 +164,6 @@ class _Attempt:
             if not isinstance(param, TileValue):
                 continue
             target = param.value.type
-            if target.weak:
-                yields.append(t.number(result, target.dtype).value)
-                continue
             value = t.cast(result, target.dtype)
             axes = tuple(n for n, d in enumerate(value.value.dims) if self._is_own(d))
             if axes:

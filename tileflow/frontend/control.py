@@ -383,10 +383,9 @@ class Control:
     # ---- assignment and calls -------------------------------------------------------------------
 
     def iadd(self, op: str, a: Any, b: Any, loc: int) -> Any:
-        """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew; a number becomes what Python makes
-        of both."""
+        """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew."""
         result = _AUGMENTED[op](a, b)
-        if isinstance(a, TileValue) and not a.value.type.weak and isinstance(result, TileValue):
+        if isinstance(a, TileValue) and isinstance(result, TileValue):
             kept = self.tracer.cast_weakly(result, a)
             # the lanes of a tile that was added stay known, so that a loop keeps the others
             same = [d.extent for d in kept.value.dims] == [d.extent for d in a.value.dims]

@@ -118,7 +118,7 @@ def _leaves(names: tuple[str, ...], values: Values) -> list[tuple[str, Any]]:
 def _is_one_type(a: Any, b: Any) -> bool:
     if isinstance(a, TileValue) and isinstance(b, TileValue):
         x, y = a.value.type, b.value.type
-        return (x.dtype, x.weak) == (y.dtype, y.weak) and [d.extent for d in x.dims] == [d.extent for d in y.dims]
+        return x.dtype == y.dtype and [d.extent for d in x.dims] == [d.extent for d in y.dims]
     return a is b or (type(a) is type(b) and isinstance(a, (list, tuple, dict)))  # whose parts are compared
 
 

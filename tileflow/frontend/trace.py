@@ -279,21 +279,6 @@ class Tracer:
         """A tile filled with a number or a scalar of the kernel."""
         return self.emit(OpKind.FULL, (self.operand(value),), TileType(dtype, dims))
 
-    def number(self, x: Any, dtype: str) -> TileValue:
-        """A scalar of the kernel that is a number of Python's where the kernel runs as Python: held in ``dtype``, and
-        without one where it meets a tile."""
-        value = self.operand(x)
-        type_ = TileType(dtype, weak=True)
-        if isinstance(value, Value) and value.type == type_:
-            return self.wrap(value)
-        return self.emit(OpKind.CAST if isinstance(value, Value) else OpKind.FULL, (value,), type_)
-
-    def brought(self, x: Any, type_: TileType) -> TileValue:
-        """``x`` in the dtype and the dimensions of ``type_``; a number stays one where ``type_`` is one's."""
-        if type_.weak:
-            return self.number(x, type_.dtype)
-        return self.expand(self.cast(x, type_.dtype), type_.dims)
-
     def align(self, operand: Operand, rank: int) -> Operand:
         """A value with leading dimensions of 1 added up to ``rank``; scalars and numbers stay."""
         if not isinstance(operand, Value) or not operand.dims:
@@ -552,19 +537,16 @@ class Tracer:
         )
 
     def common_type(self, a: Any, b: Any) -> TileType:
-        """The type that holds two values, of whatever scopes: promoted dtype, broadcast dims. Of two numbers it is a
-        number's."""
+        """The type that holds two values, of whatever scopes: promoted dtype, broadcast dims."""
         operands = [x.value if isinstance(x, TileValue) else self.operand(x) for x in (a, b)]
         kinds = tuple(kind_of(o) for o in operands)
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         same = {o.type.dtype for o in operands if isinstance(o, Value)}
-        are_numbers = all(not isinstance(o, Value) or o.type.weak for o in operands)
         if len(same) == 1 and all(isinstance(o, Value) for o in operands):
-            return TileType(same.pop(), dims, are_numbers)
+            return TileType(same.pop(), dims)
         try:
             with self.plain_torch():
-                dtype = promote(kinds)
-            return TileType(dtype, dims, are_numbers and dtype != "bool")
+                return TileType(promote(kinds), dims)
         except RuntimeError as error:
             raise TraceError(
                 "values that one name takes have dtypes that promote to one",

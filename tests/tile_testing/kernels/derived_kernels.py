@@ -504,24 +504,3 @@ def product_of_blocks(x: Tensor, y: Tensor, kept: Tensor) -> Tensor:
                 acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
         out[tile_m, tile_n] = acc
     return out
-
-
-def _numbers_applied(x: Tensor) -> Tensor:
-    found = []
-    for i, number in enumerate(x):
-        count = sum(j + 1 for j in range(i + 1))
-        found.append(torch.exp(number * 0.01 * count) * (1.5 if i % 2 == 0 else 2) + number * (i + i // 2))
-    return torch.stack(found)
-
-
-@example(_numbers_applied, (9,))
-def changed_numbers(x: Tensor) -> Tensor:
-    """Numbers that a loop and a branch of the kernel change, and that are converted."""
-    out = torch.empty_like(x)
-    for i in tfl.grid(x.size(0)):
-        count = 0
-        for j in range(i + 1):
-            count = count + j + 1
-        factor = 1.5 if i % 2 == 0 else 2
-        out[i] = torch.exp(x[i] * 0.01 * count) * factor + x[i] * (float(i) + int(i / 2))
-    return out

@@ -24,7 +24,6 @@ from ..values import SymInt, TensorRef, TileValue
 from .factories import arange
 from .quotients import cut, rounded_down, rounded_up
 from .reductions import reduce as reduce_tile
-from .reshape import reshape
 from .stacks import StackRef, load_stack, store_stack
 
 
@@ -147,20 +146,11 @@ def _int(t: Tracer, x: Any) -> Any:
     if isinstance(x, SymInt):
         return x
     of_sizes = cut(t, x)
-    return _number(t, x, "int") if of_sizes is None else of_sizes
+    return t.cast(_scalar(t, x, "int"), "int32") if of_sizes is None else of_sizes
 
 
 def _float(t: Tracer, x: Any) -> Any:
-    return _number(t, x, "float")
-
-
-def _number(t: Tracer, x: Any, name: str) -> TileValue:
-    """``x`` as a number of Python's, which has no dtype where it meets a tile: held in 64 bits where ``x`` is."""
-    value = t.operand(_scalar(t, x, name))
-    if isinstance(value, Value) and value.dims:
-        value = t.operand(reshape(t, t.wrap(value), ()))
-    is_long = isinstance(value, Value) and value.type.dtype in ("int64", "uint32", "uint64", "float64")
-    return t.number(t.wrap(value) if isinstance(value, Value) else value, f"{name}{'64' if is_long else '32'}")
+    return t.cast(_scalar(t, x, "float"), "float32")
 
 
 def _scalar(t: Tracer, x: Any, name: str) -> Any:
