@@ -88,8 +88,10 @@ def by_memory(tensors: Iterable[torch.Tensor]) -> list[list[torch.Tensor]]:
 
 
 def shares_in_part(tensors: Iterable[torch.Tensor]) -> bool:
-    """Whether two of them share elements without being the same."""
-    pairs = (pair for group in by_memory(tensors) for pair in combinations(group, 2))
+    """Whether two of them share elements without being the same. Those without an address, as of ``functionalize``, lie
+    nowhere."""
+    placed = (tensor for tensor in tensors if tensor.data_ptr())
+    pairs = (pair for group in by_memory(placed) for pair in combinations(group, 2))
     return any(not is_same(a, b) and _meet_in_memory(a, b) for a, b in pairs)
 
 
