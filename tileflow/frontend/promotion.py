@@ -114,9 +114,6 @@ def result_by_torch(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
     return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
 
 
-# what of ints torch refuses where a number that divides them is 0, or wraps to it
-WHOLE_QUOTIENTS = frozenset({"floordiv", "truncdiv", "remainder", "fmod"})
-
 # where torch rounds a Python number to a half type: at which places; elsewhere it computes with the number itself
 _ROUNDED = dict.fromkeys(("remainder", "fmod", "pow", "eq", "ne", "lt", "le", "gt", "ge"), (0, 1)) | {"floordiv": (0,)}
 

@@ -23,23 +23,13 @@ from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
-from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
+from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from ..language.rules import ALIGNED, MEET
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import gaps
 from .call_arguments import is_in_place, with_numbers
 from .code_locations import frame_location
-from .of_floats import check_floats
-from .promotion import (
-    WHOLE_QUOTIENTS,
-    dtype_name,
-    kind_of,
-    number_as,
-    operand_dtype,
-    promote,
-    result_dtype,
-    torch_dtype,
-)
+from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import handler_for
@@ -250,13 +240,6 @@ class Tracer:
             )
         with self.plain_torch():
             operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
-        if fn in WHOLE_QUOTIENTS and operands[1] == 0 and not is_float(operand):
-            raise TraceError(
-                "ints are divided by what is not 0",
-                got=f"{fn} of {operand} by {args[1]!r}, which is 0 there",
-                where=self.location(),
-                hint="choose what stands in its place: torch.where(divisor == 0, 0, x // torch.clamp(divisor, min=1))",
-            )
         operands = self.opposite(operands)
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
@@ -602,7 +585,6 @@ class Tracer:
         """Call a row of torch's table, however the call is spelled."""
         args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
         args, kwargs = with_numbers(handler, args, kwargs)
-        check_floats(name, args, self.location())
         found = self.run(handler, name, args, kwargs)
         if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
             self.overwritten[args[0].value] = self.scopes[-1]
