@@ -32,12 +32,13 @@ _FUNCTIONS: dict[str, str] = {
     found = below + tl.where(whole - below > 0.5, 1.0, 0.0)
     return tl.where(b == 0, a / b, tl.where(found == 0, a / b * 0.0, found))
 """,
-    # half to even: one more where the rest is above a half, or a half beside an odd number; a 0 has the number's sign
+    # half to even: one more above the middle, or in it beside an odd number; a 0 has the number's sign. The number is
+    # compared and never subtracted from: of a product a compiler would subtract before it is rounded
     "_round": """(a):
     below = tl.floor(a)
-    rest = a - below
+    middle = below + 0.5
     is_odd = below - 2.0 * tl.floor(below * 0.5) == 1.0
-    found = below + tl.where((rest > 0.5) | ((rest == 0.5) & is_odd), 1.0, 0.0)
+    found = below + tl.where((a > middle) | ((a == middle) & is_odd), 1.0, 0.0)
     return tl.where(found == 0, a * 0.0, found)
 """,
     # a negative base has real powers for whole exponents only, and infinity's are those of its size; Triton subtracts

@@ -23,6 +23,7 @@ from .masks import place_masks
 from .neighbours import join_neighbours
 from .nibbles import convert_nibbles
 from .partial_blocks import mask_partial_blocks
+from .rests import round_before_rests
 from .roll import roll_all
 from .share_loops import share_in_cluster
 from .share_reductions import share_reductions
@@ -80,7 +81,8 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
         ir = _run(spread, ir, tile, programs)
     for tile, blocks in choice.cluster_loops:
         ir = _run(share_in_cluster, ir, tile, blocks)
-    ir = _run(agree, ir)
+    for step in (agree, round_before_rests):
+        ir = _run(step, ir)
     for step in (place_masks, remove_dead_code) if choice.in_consumers else (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir

@@ -5,24 +5,22 @@ product, the compiler makes one instruction of the multiplication and the additi
 rounds the neighbour's product and not the lane's own, so that two lanes have results a bit apart. Nobody notices in a
 norm. But of ``delay = ((a - b) ** 2).sum(1)`` the nearest one's ``floor(delay - delay.amin())`` is 0 in one lane and -1
 in the other: 25 of 1024 results were off (H200, 2026-11-26), and where an address and its mask come from different
-lanes, memory is read that is no tensor's. Such products are rounded by themselves: as ``fma(a, b, 0)``, which no
-compiler joins with an addition. That is an instruction more, and left out where no bit decides.
+lanes, memory is read that is no tensor's. Such products are rounded by themselves (:mod:`.products_apart`). That is an
+instruction more, and left out where no bit decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ir.attributes import AccessAttrs, LoopAttrs, PointwiseAttrs, ReduceAttrs
 from ..ir.graph import KernelIR, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
-from ..ir.op_table import ACCESSES, having
-from ..ir.opdef import Trait
+from ..ir.op_table import ACCESSES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT_BITS, Value, is_float
-from .makers import Makers, function_of
-from .rewrite import map_ops, with_body
+from .makers import function_of
+from .products_apart import products_of, reached, rounded_apart
 
 # functions that jump, or are not a number a bit below it, where a number equals the largest or the least of its kind
 _EDGES = frozenset({"floor", "ceil", "trunc", "round", "sign", "sqrt", "rsqrt", "log", "log2", "pow"})
@@ -30,40 +28,17 @@ _EDGES |= {"floordiv", "truncdiv", "fmod", "remainder", "remainder_by_power"}
 _EDGES |= {fn for fn, row in POINTWISE.items() if row.boolean}
 _EXTREMA = frozenset({"max", "min", "argmax", "argmin"})
 _BRANCHES = frozenset({OpKind.IF, OpKind.WHILE})
-_SAME_ELEMENTS = having(Trait.REARRANGES) | {OpKind.CAST}  # a cast to a wider dtype may be no instruction
-_SAME_SIZE = ("neg", "positive")
 
 
 def agree(ir: KernelIR) -> KernelIR:
     """Products as ``fma(a, b, 0)`` whose sums along a dimension something decides by."""
     sums = [op for op in ir.walk() if op.kind is OpKind.REDUCE and ReduceAttrs.of(op).fn == "sum"]
-    products = {op.output: found for op in sums if (found := _products(ir.definitions, op.values))}
+    products = {op.output: found for op in sums if (found := products_of(ir.definitions, op.values))}
     if not products:
         return ir
     placing, readers = _placing(ir), _readers(ir)
     deciding = (found for total, found in products.items() if total in placing or _meets_its_extremum(total, readers))
-    apart = set[Value]().union(*deciding)
-
-    def rewrite(op: Op) -> list[Op]:
-        if not apart.isdisjoint(op.outputs):
-            op = op.with_(inputs=(*op.inputs, 0.0), attrs=replace(PointwiseAttrs.of(op), fn="fma"))
-        return [op]
-
-    return with_body(ir, map_ops(ir.body, rewrite)) if apart else ir
-
-
-def _products(makers: Makers, summed: Iterable[Value]) -> set[Value]:
-    """The products of floats whose elements are summed, as they are, negated, or in the dtype of the sum."""
-
-    def shown(value: Value) -> Iterable[Value]:
-        op = makers.get(value)
-        return op.values if op is not None and (op.kind in _SAME_ELEMENTS or function_of(op) in _SAME_SIZE) else ()
-
-    return {v for v in _reached(summed, shown) if (op := makers.get(v)) is not None and _is_product(op)}
-
-
-def _is_product(op: Op) -> bool:
-    return function_of(op) == "mul" and is_float(PointwiseAttrs.of(op).operand)
+    return rounded_apart(ir, set[Value]().union(*deciding))
 
 
 def _placing(ir: KernelIR) -> set[Value]:
@@ -76,7 +51,7 @@ def _placing(ir: KernelIR) -> set[Value]:
         op = makers.get(value)
         return [] if op is None else [*op.values, *(v for region in op.regions for v in _values(region.results))]
 
-    return _reached((v for op in ir.walk() for v in _values(_placed_by(ir, op))), made_of)
+    return reached((v for op in ir.walk() for v in _values(_placed_by(ir, op))), made_of)
 
 
 def _placed_by(ir: KernelIR, op: Op) -> Iterable[Operand]:
@@ -109,23 +84,11 @@ def _meets_its_extremum(total: Value, readers: Mapping[Value, Sequence[Op]]) -> 
         ops = [op for op in readers.get(value, ()) if beyond_extrema or not _is_extremum(op)]
         return [v for op in ops for v in (*op.outputs, *(p for region in op.regions for p in region.params))]
 
-    straight = _reached([total], lambda value: gives(value, beyond_extrema=False))
+    straight = reached([total], lambda value: gives(value, beyond_extrema=False))
     extrema = [v for value in straight for op in readers.get(value, ()) if _is_extremum(op) for v in op.outputs]
-    around = _reached(extrema, lambda value: gives(value, beyond_extrema=True))
+    around = reached(extrema, lambda value: gives(value, beyond_extrema=True))
     edges = (op for value in straight for op in readers.get(value, ()) if _has_an_edge(op))
     return any(not around.isdisjoint(op.values) for op in edges)
-
-
-def _reached(values: Iterable[Value], step: Callable[[Value], Iterable[Value]]) -> set[Value]:
-    """``values`` and all that steps from them lead to."""
-    found: set[Value] = set()
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
-        if value not in found:
-            found.add(value)
-            waiting += step(value)
-    return found
 
 
 def _values(operands: Iterable[Operand]) -> Iterator[Value]:

@@ -484,3 +484,22 @@ def python_values_choose_code(x: torch.Tensor, double: bool, bias: torch.Tensor 
             y = y + bias[tile]
         out[tile] = y
     return out
+
+
+def _eighths(x: torch.Tensor, y: float) -> torch.Tensor:
+    u = x * y
+    return torch.stack([((u - u.floor()) * 8).floor(), torch.frac(u).sign(), (u - u.int()).sign(), u % 0.3])
+
+
+@case(torch.arange(-18, 19) / 3.3, 3.3, wanted=_eighths, tile=8)
+@tileflow.kernel
+def rests_of_products(x: torch.Tensor, y: float) -> torch.Tensor:
+    """Some products are rounded to a whole number from below, whose rest is 0 and no negative number."""
+    out = torch.empty(4, x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        u = x[tile] * y
+        out[0, tile] = torch.floor((u - torch.floor(u)) * 8)
+        out[1, tile] = torch.sign(torch.frac(u))
+        out[2, tile] = torch.sign(u - u.int())
+        out[3, tile] = u % 0.3
+    return out

@@ -10,17 +10,11 @@ import torch
 
 pytest.importorskip("triton")
 
-import triton
+from tile_testing.ptx import ptx
 from tile_testing.strangers import ALL
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.build.compile import load_function
-from tileflow.target import target
-
-H200 = target("nvidia-h200")
 
 
 @tileflow.kernel
@@ -92,15 +86,6 @@ DECIDED = {
 }
 
 
-def ptx(kernel: Any, args: Any) -> str:
-    lowered = kernel.lower(args, H200)
-    (source,) = lowered.emit(lowered.space.normalise(lowered.default.with_({"num_warps": 2})))
-    signature = {a.name: a.type for a in source.args} | dict.fromkeys(dict(source.constexprs), "constexpr")
-    ast = ASTSource(load_function(source), signature, dict(source.constexprs))
-    compiled = triton.compile(ast, target=GPUTarget("cuda", 90, 32), options=dict(source.options))
-    return str(compiled.asm["ptx"])
-
-
 def rounded_for_one_lane(text: str) -> list[str]:
     """The lines that multiply a lane's own numbers and add what a neighbour has rounded already."""
     neighbours = set(re.findall(r"shfl\.sync\.bfly\.b32\s+(%\w+)", text))
@@ -110,11 +95,11 @@ def rounded_for_one_lane(text: str) -> list[str]:
 @pytest.mark.parametrize("kernel", DECIDED, ids=lambda k: k.__name__)
 def test_a_sum_that_decides_is_one_number(kernel: Any) -> None:
     """On the code before, each of these has such lines."""
-    text = ptx(kernel, DECIDED[kernel])
+    text = ptx(kernel, DECIDED[kernel], num_warps=2)
     assert "shfl.sync.bfly" in text
     assert rounded_for_one_lane(text) == []
 
 
 def test_a_sum_that_decides_nothing_keeps_its_instruction() -> None:
-    text = ptx(scaled_by_the_norm, (PLACES, POINTS))
+    text = ptx(scaled_by_the_norm, (PLACES, POINTS), num_warps=2)
     assert len(rounded_for_one_lane(text)) > 0
