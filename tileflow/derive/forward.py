@@ -26,6 +26,7 @@ from ..ir.attributes import (
 from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, Value
+from .lanes import with_lanes
 from .program import Branch, Loop, Namer, Statement
 from .sizes import path_text, symbol_text
 
@@ -418,6 +419,11 @@ def _full(s: Speller, op: Op, env: Env) -> str:
     return f"tfl.full({s.shape(type_.dims, env)}, {value}, dtype=torch.{type_.dtype})"
 
 
+def _narrow(s: Speller, op: Op, env: Env) -> str:
+    (value,) = op.values
+    return with_lanes(s.operand(value, env), value.dims, op.output.dims, lambda dim: s.dim(dim, env))
+
+
 def _axis(method: str) -> Callable[[Speller, Op, Env], str]:
     return lambda s, op, env: f"{s.operand(op.inputs[0], env)}.{method}({AxisAttrs.of(op).axis})"
 
@@ -438,6 +444,7 @@ TEXT: dict[OpKind, Callable[[Speller, Op, Env], str]] = {
     OpKind.PERMUTE: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.permute{PermuteAttrs.of(op).order}",
     OpKind.EXPAND: _expand,
     OpKind.RESHAPE: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.reshape({s.shape(op.output.dims, env)})",
+    OpKind.NARROW: _narrow,
     OpKind.JOIN: lambda s, op, env: f"tfl.join({s.operand(op.inputs[0], env)}, {s.operand(op.inputs[1], env)})",
     OpKind.SPLIT: lambda s, op, env: f"tfl.split({s.operand(op.inputs[0], env)})",
     OpKind.GATHER: lambda s, op, env: (f"torch.gather({s.operand(op.inputs[0], env)}, {AxisAttrs.of(op).axis}, "

@@ -12,6 +12,7 @@ from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, Value, is_float
 from .forward import HINT
+from .lanes import with_lanes
 
 NONE = ""  # no gradient: the operand's value changes the result in steps, or not at all
 
@@ -149,6 +150,12 @@ def reshape(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
     r.give(value, f"{grads[0]}.reshape({r.shape(value.dims)})")
 
 
+def narrow(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The gradient of the lanes that stay; of all others it is 0."""
+    (value,) = op.values
+    r.give(value, with_lanes(f"{grads[0]}", op.output.dims, value.dims, lambda dim: r.shape((dim,))[1:-1]))
+
+
 def join(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
     """The two halves of the gradient, one for each side."""
     both = r.name("split", f"tfl.split({grads[0]})")
@@ -254,6 +261,7 @@ RULES: dict[OpKind, Rule] = {
     OpKind.PERMUTE: permute,
     OpKind.EXPAND: expand,
     OpKind.RESHAPE: reshape,
+    OpKind.NARROW: narrow,
     OpKind.JOIN: join,
     OpKind.SPLIT: split,
     OpKind.GATHER: gather,

@@ -252,6 +252,33 @@ def picked(x: Tensor, labels: Tensor) -> Tensor:
     return losses.mean()
 
 
+def _padded_parts(x: Tensor) -> Tensor:
+    row = x[:, :5] * x[:, :5].tanh()
+    return torch.cat([F.pad(row, (0, 2)) * F.pad(row, (0, 2)).cos(), x.exp()], 1)
+
+
+@example(_padded_parts, (3, 7))
+def first_lanes(x: Tensor) -> Tensor:
+    """Lanes that stay where they are: the first ones of a dimension, and some more behind them."""
+    out = x.new_empty(x.size(0), 14)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        five = row[:, :5] * torch.tanh(row[:, :5])
+        seven = F.pad(five, (0, 2))
+        out[tile, :7] = seven * torch.cos(seven)
+        out[tile, 7:] = torch.exp(row)
+    return out
+
+
+@example(lambda x: torch.cat([x, 2 * x, x * x], 1).sin(), (3, 4))
+def three_in_a_row(x: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0), 12)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        out[tile, :] = torch.sin(torch.cat([row, 2 * row, row * row], 1))
+    return out
+
+
 @example(lambda x: torch.cat([x[:, 4:] * 2, x[:, :4]], 1), (3, 8))
 def halves(x: Tensor) -> Tensor:
     out = torch.empty_like(x)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
@@ -479,4 +480,32 @@ def product_of_mxfp8(a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor) ->
     out = torch.empty(a.size(0), b.size(1), device=a.device)
     for tile_m, tile_n in tfl.tile([a.size(0), b.size(1)]):
         out[tile_m, tile_n] = tfl.dot_scaled(a[tile_m, :], a_scale[tile_m, :], "e4m3", b[:, tile_n], None, "bf16")
+    return out
+
+
+def _kept_lanes(x: torch.Tensor) -> torch.Tensor:
+    zero = torch.zeros_like(x[:, :1])
+    parts = [x[:, :9].sum(1), x[:, :9].amin(1), F.pad(x, (0, 2), value=3.0).sum(1), F.pad(x, (0, 2)).amax(1)]
+    first, rest = torch.split(x, [10, 3], 1)
+    parts += [first.sum(1), rest.sum(1), torch.cat([x, rest], 1).amin(1), x.diff(dim=1).abs().sum(1)]
+    ends = (x.diff(dim=1, prepend=zero), x.diff(dim=1, append=zero), x.diff(n=3, dim=1, prepend=x[:, :2], append=zero))
+    return torch.stack([*parts, *(d.abs().sum(1) for d in ends)])
+
+
+@case(rand(17, 13) - 2.0, wanted=_kept_lanes, tile=8)
+@tileflow.kernel
+def lanes_that_stay(x: torch.Tensor) -> torch.Tensor:
+    """The first lanes of a dimension, alone and with others behind them: reductions take no more and no less."""
+    out = torch.empty(11, x.size(0), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        zero = torch.zeros_like(row[:, :1])
+        out[0, tile], out[1, tile] = row[:, :9].sum(1), row[:, :9].amin(1)
+        out[2, tile], out[3, tile] = F.pad(row, (0, 2), value=3.0).sum(1), F.pad(row, (0, 2)).amax(1)
+        first, rest = torch.split(row, [10, 3], 1)
+        out[4, tile], out[5, tile], out[6, tile] = first.sum(1), rest.sum(1), torch.cat([row, rest], 1).amin(1)
+        out[7, tile] = row.diff(dim=1).abs().sum(1)
+        out[8, tile] = torch.diff(row, dim=1, prepend=zero).abs().sum(1)
+        out[9, tile] = torch.diff(row, dim=1, append=zero).abs().sum(1)
+        out[10, tile] = torch.diff(row, n=3, dim=1, prepend=row[:, :2], append=zero).abs().sum(1)
     return out

@@ -1,4 +1,4 @@
-"""Elements along a dimension in another order: gathers in registers, which have no addresses."""
+"""Elements along a dimension in another order: gathers in registers, which have no addresses, or as they lie."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType
 from ..trace import Tracer
 from ..values import TileValue
+from .extents import known
 
 
 def run(t: Tracer, start: int, length: int, step: int = 1) -> TileValue:
@@ -30,3 +31,23 @@ def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
     """The elements of a dimension that a 1-D tile of ints names."""
     found: TileValue = x.gather(axis, spread(t, x, axis, places))
     return found
+
+
+def first(t: Tracer, x: TileValue, axis: int, length: int) -> TileValue | None:
+    """A dimension of a constant size with ``length`` elements, the first ones its own and any others after them; None
+    where registers hold more or fewer."""
+    size = known(t, x.value.dims[axis].extent).constant
+    if size is None or x.value.dims[axis].tile is not None or _registers(size) != _registers(length):
+        return None
+    return x if size == length else narrow(t, x, axis, Dim(Expr.of(length)))
+
+
+def _registers(size: int) -> int | None:
+    return Expr.of(size).next_pow2().constant
+
+
+def narrow(t: Tracer, x: TileValue, axis: int, dim: Dim) -> TileValue:
+    """The first ``dim.extent`` lanes of an axis; registers hold as many either way."""
+    value = x.value
+    dims = (*value.dims[:axis], dim, *value.dims[axis + 1 :])
+    return t.emit(OpKind.NARROW, (value,), TileType(value.type.dtype, dims))

@@ -9,7 +9,7 @@ from ...errors import ShapeError, TraceError
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .along import run
+from .along import first, run
 from .slices import part, size_of
 from .tile_index import nearest
 
@@ -62,7 +62,8 @@ def _padded(t: Tracer, x: TileValue, axis: int, before: int, after: int, mode: s
     elif mode == "reflect":
         places = t.pointwise("abs", places)
         places = (size - 1) - t.pointwise("abs", (size - 1) - places)
-    found = nearest(t, x, axis, places)
+    as_it_lies = None if before or mode != "constant" else first(t, x, axis, size + after)
+    found = nearest(t, x, axis, places) if as_it_lies is None else as_it_lies
     if mode != "constant":
         return found
     inside = t.pointwise("logical_and", places >= 0, places < size)

@@ -20,11 +20,11 @@ from ..promotion import promote
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
-from .along import run, taken
+from .along import first, narrow, run, taken
 from .extents import known
 from .reshape import axis_of, part_of_block, to_dims, value_of
 from .tile_index import nearest, pick
-from .views import movedim, narrow, unsqueeze
+from .views import movedim, unsqueeze
 
 _TWO = Dim(Expr.of(2))
 
@@ -150,7 +150,10 @@ def _cat_by_lanes(t: Tracer, values: Sequence[Value], axis: int, sizes: Sequence
     found, begin = None, 0
     for value, size in zip(values, sizes, strict=True):
         own = (*dims[:axis], Dim(Expr.of(size)), *dims[axis + 1 :])
-        part = nearest(t, t.expand(t.cast(t.wrap(value), dtype), own), axis, lanes - begin if begin else lanes)
+        whole = t.expand(t.cast(t.wrap(value), dtype), own)
+        as_it_lies = None if begin else first(t, whole, axis, sum(sizes))
+        own_lanes = lanes - begin if begin else lanes
+        part = nearest(t, whole, axis, own_lanes) if as_it_lies is None else as_it_lies
         place = lanes
         for _ in range(len(dims) - axis - 1):
             place = unsqueeze(t, place, -1)
@@ -289,8 +292,12 @@ def _in_steps(size: int, step: int) -> list[int]:
 
 
 def _parts(t: Tracer, value: Value, axis: int, sizes: Sequence[int]) -> tuple[TileValue, ...]:
-    begins = [sum(sizes[:n]) for n in range(len(sizes))]
-    return tuple(taken(t, t.wrap(value), axis, run(t, begin, n)) for begin, n in zip(begins, sizes, strict=True))
+    x, parts, begin = t.wrap(value), list[TileValue](), 0
+    for size in sizes:
+        as_it_lies = None if begin else first(t, x, axis, size)
+        parts.append(taken(t, x, axis, run(t, begin, size)) if as_it_lies is None else as_it_lies)
+        begin += size
+    return tuple(parts)
 
 
 def _sequence(t: Tracer, tensors: Any) -> Sequence[Any]:

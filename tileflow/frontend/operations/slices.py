@@ -1,7 +1,7 @@
 """Parts of register tiles: slices, selected, reversed and shifted elements of a dimension, triangles.
 
-Registers have no addresses. Aligned halves and every other element are splits; all else is a gather along the
-dimension.
+Registers have no addresses. Aligned halves and every other element are splits, the most of a dimension from its start
+is as it lies; all else is a gather along the dimension.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...ir.types import Dim, TileType, fills_registers
 from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
-from .along import run, taken
+from .along import first, run, taken
 from .extents import check_diagonal, known
 from .packing import cat, chunk, unbind
 from .reshape import axis_of, is_scalar, reshape, to_dims, value_of
@@ -69,7 +69,8 @@ def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
         )
     if (start, step, length) == (0, 1, size):
         return x
-    cut = _halves(t, x, axis, start, step, length, size)
+    cut = first(t, x, axis, length) if (start, step) == (0, 1) else None
+    cut = _halves(t, x, axis, start, step, length, size) if cut is None else cut
     return taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
 
 
@@ -243,14 +244,21 @@ def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, appe
     """The differences of neighbours along ``dim``, with what is put before and after it, taken ``n`` times."""
     axis = axis_of(t, dim, x.ndim)
     parts = [v for v in (prepend, x, append) if v is not None]
-    x = x if len(parts) == 1 else cat(t, parts, axis)
-    size = size_of(t, x, axis, "diff")
-    needs_elements(t, "diff", size, n + 1)
-    for length in range(size, size - n, -1):
-        later, earlier = part(t, x, axis, slice(1, length)), part(t, x, axis, slice(0, length - 1))
+    needs_elements(t, "diff", sum(size_of(t, v, axis, "diff") for v in parts), n + 1)
+    for _ in range(n):
+        later, earlier = _without(t, parts, axis, 0), _without(t, parts, axis, -1)
         # torch's difference of bools is whether they differ
-        x = t.pointwise("ne", later, earlier) if x.value.type.dtype == "bool" else later - earlier
+        x = t.pointwise("ne", later, earlier) if later.value.type.dtype == "bool" else later - earlier
+        parts = [x]
     return x
+
+
+def _without(t: Tracer, parts: Sequence[Any], axis: int, end: int) -> Any:
+    """Tiles side by side without the first element of all, or the last one by -1: what one of them holds moves once."""
+    size = size_of(t, parts[end], axis, "diff")
+    cut = [part(t, parts[end], axis, slice(1, None) if end == 0 else slice(0, size - 1))] if size > 1 else []
+    kept = [*cut, *parts[1:]] if end == 0 else [*parts[:-1], *cut]
+    return kept[0] if len(kept) == 1 else cat(t, kept, axis)
 
 
 def needs_elements(t: Tracer, what: str, size: int, least: int) -> None:

@@ -9,7 +9,7 @@ import torch
 from ...errors import ShapeError, TraceError
 from ...ir.attributes import AxisAttrs, PermuteAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import ONE, Dim, TileType, Value, itemsize
+from ...ir.types import ONE, TileType, Value, itemsize
 from ..promotion import dtype_name
 from ..torch_registry import register_torch
 from ..trace import Tracer
@@ -168,10 +168,3 @@ def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> Ti
             )
         return _as_bits(t, value, dtype_name(sizes[0]))
     return reshape(t, x, *sizes)
-
-
-def narrow(t: Tracer, x: TileValue, axis: int, dim: Dim) -> TileValue:
-    """The first ``dim.extent`` lanes of an axis; registers hold as many either way."""
-    value = x.value
-    dims = (*value.dims[:axis], dim, *value.dims[axis + 1 :])
-    return t.emit(OpKind.NARROW, (value,), TileType(value.type.dtype, dims))
