@@ -1,17 +1,19 @@
 """Functions of floats that are more than an expression: beside the kernel that calls them.
 
-The remainder is the vendor's own, exact for quotients of any size, as torch's on a GPU: Triton's ``%`` multiplies the
-rounded quotient back. Triton's interpreter knows no vendor, and its ``%`` is exact.
+Two are the vendor's own. The remainder is exact for quotients of any size, as torch's on a GPU, where Triton's ``%``
+multiplies the rounded quotient back; rounding to a whole number is one instruction. Triton's interpreter knows no
+vendor: its ``%`` is exact, and it rounds by floors.
 """
 
 from __future__ import annotations
 
 import re
 
-from .module import ModuleText
+from .context import Context
+from .module import INTERPRETED
 
 _IMPORT = "from triton.language.extra import libdevice"
-_FMOD = "(lambda a, b: a % b) if triton.knobs.runtime.interpret else libdevice.fmod"
+_FMOD, _INTERPRETED_FMOD = "libdevice.fmod", "(lambda a, b: a % b) if triton.knobs.runtime.interpret else "
 # by name: the text after it, and the functions that it calls
 _FUNCTIONS: dict[str, str] = {
     "_remainder": """(a, b):
@@ -32,15 +34,6 @@ _FUNCTIONS: dict[str, str] = {
     found = below + tl.where(whole - below > 0.5, 1.0, 0.0)
     return tl.where(b == 0, a / b, tl.where(found == 0, a / b * 0.0, found))
 """,
-    # half to even: one more above the middle, or in it beside an odd number; a 0 has the number's sign. The number is
-    # compared and never subtracted from: of a product a compiler would subtract before it is rounded
-    "_round": """(a):
-    below = tl.floor(a)
-    middle = below + 0.5
-    is_odd = below - 2.0 * tl.floor(below * 0.5) == 1.0
-    found = below + tl.where((a > middle) | ((a == middle) & is_odd), 1.0, 0.0)
-    return tl.where(found == 0, a * 0.0, found)
-""",
     # a negative base has real powers for whole exponents only, and infinity's are those of its size; Triton subtracts
     # from 0 where it negates, which makes 0.0 of 0.0
     "_power": """(a, b):
@@ -54,15 +47,35 @@ _FUNCTIONS: dict[str, str] = {
     return tl.where(b == 0, 1.0, found)
 """,
 }
+# half to even
+_ROUND = """(a):
+    return libdevice.nearbyint(a)
+"""
+# by floors: one more above the middle, or in it beside an odd number; a 0 has the number's sign
+_INTERPRETED_ROUND = f"""(a):
+    if {INTERPRETED[0]}:
+        below = tl.floor(a)
+        middle = below + 0.5
+        is_odd = below - 2.0 * tl.floor(below * 0.5) == 1.0
+        found = below + tl.where((a > middle) | ((a == middle) & is_odd), 1.0, 0.0)
+        return tl.where(found == 0, a * 0.0, found)
+    else:
+        return libdevice.nearbyint(a)
+"""
 _CALL = re.compile(r"\b_[a-z_]+(?=\()")
 
 
-def provide(module: ModuleText, template: str) -> None:
+def provide(e: Context, template: str) -> None:
     """Write the functions that a row's text calls beside the kernel."""
     for name in _CALL.findall(template):
         if name == "_fmod":
-            module.imports(_IMPORT)
-            module.constant("_fmod", _FMOD)
+            e.module.imports(_IMPORT)
+            e.module.constant("_fmod", f"{_INTERPRETED_FMOD}{_FMOD}" if e.is_interpreted else _FMOD)
+        elif name == "_round":
+            e.module.imports(_IMPORT)
+            if e.is_interpreted:
+                e.module.constant(*INTERPRETED)
+            e.module.helper(name, _INTERPRETED_ROUND if e.is_interpreted else _ROUND)
         else:
-            provide(module, _FUNCTIONS[name])
-            module.helper(name, _FUNCTIONS[name])
+            provide(e, _FUNCTIONS[name])
+            e.module.helper(name, _FUNCTIONS[name])

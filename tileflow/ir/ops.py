@@ -92,7 +92,7 @@ POINTWISE: dict[str, Pointwise] = {
     "floor": Pointwise("tl.floor({0})", torch.floor, integer="{0}"),
     "ceil": Pointwise("tl.ceil({0})", torch.ceil, integer="{0}"),
     "trunc": Pointwise("tl.where({0} < 0, tl.ceil({0}), tl.floor({0}))", torch.trunc, integer="{0}", flops=3),
-    "round": Pointwise("_round({0})", torch.round, integer="{0}", flops=8),
+    "round": Pointwise("_round({0})", torch.round, integer="{0}"),
     # comparisons and logic
     "eq": Pointwise("{0} == {1}", torch.eq, boolean=True),
     "ne": Pointwise("{0} != {1}", torch.ne, boolean=True),

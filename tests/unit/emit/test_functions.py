@@ -1,0 +1,83 @@
+"""Functions that stand beside a kernel, in both families of templates (emit/functions.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from tile_testing.ptx import ptx
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.build.compile import build, load_function
+from tileflow.target import target
+
+
+@tileflow.kernel
+def product_with(f, x, w, s: float):
+    out = torch.empty(x.size(0), w.size(1), dtype=x.dtype, device=x.device)
+    for tm, tn in tfl.tile(out.shape):
+        acc = tfl.zeros([tm, tn])
+        for tk in tfl.tile(x.size(1)):
+            acc = tfl.dot(x[tm, tk], w[tk, tn], acc)
+        out[tm, tn] = f(acc, s).to(x.dtype)
+    return out
+
+
+@tileflow.kernel
+def alone(f, x, s: float):
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        out[t] = f(x[t], s)
+    return out
+
+
+FUNCTIONS = {
+    "remainder": lambda x, s: x % s,
+    "remainder by a power of two": lambda x, s: x % 8,
+    "whole quotient": lambda x, s: x // s,
+    "quotient cut off": lambda x, s: torch.div(x, s, rounding_mode="trunc"),
+    "fmod": torch.fmod,
+    "round": lambda x, s: torch.round(x * s),
+    "power": lambda x, s: x**s,
+}
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=list(FUNCTIONS))
+def test_a_warp_specialised_epilogue_has_them(f: Callable[..., Any]) -> None:
+    """On the code before, no module of a remainder could be loaded."""
+    x = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")
+    lowered = product_with.lower((f, x, x, 0.3), target("nvidia-h200"))
+    config = lowered.space.repair(lowered.default.with_({"schedule": "warp_specialised"}))
+    assert config["schedule"] == "warp_specialised"
+    (source,) = lowered.emit(config)
+    assert load_function(source)
+
+
+def test_a_warp_specialised_epilogue_that_rounds_is_built() -> None:
+    x = torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")
+    lowered = product_with.lower((FUNCTIONS["round"], x, x, 0.3), target("nvidia-h200"))
+    (source,) = lowered.emit(lowered.space.repair(lowered.default.with_({"schedule": "warp_specialised"})))
+    assert build(source, lowered.target).resources.spills == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_rounding_is_one_instruction(dtype: torch.dtype) -> None:
+    """Two floors and a comparison each before."""
+    text = ptx(alone, (FUNCTIONS["round"], torch.empty(4096, dtype=dtype, device="meta"), 0.3))
+    rounded = [line.split()[0] for line in text.splitlines() if "cvt.rni" in line or "cvt.rmi" in line]
+    assert len(rounded) == text.count("cvt.rni") > 0
+    assert "setp.eq" not in text
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_amd_has_them(dtype: torch.dtype) -> None:
+    x = torch.empty(4096, dtype=dtype, device="meta")
+    lowered = alone.lower((lambda x, s: torch.round(x * s) + x % s, x, 0.3), target("amd-mi300x"))
+    (source,) = lowered.emit(lowered.default)
+    assert build(source, lowered.target).code.startswith(b"\x7fELF")
