@@ -114,6 +114,13 @@ class Config:
                 return choice
         raise ConfigError("a config must name every knob that is asked of it", got=knob, hint=f"it has {self}")
 
+    def __contains__(self, knob: object) -> bool:
+        return any(name == knob for name, _ in self.items)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its knobs, as of a mapping."""
+        return (name for name, _ in self.items)
+
     def get(self, knob: str, default: Choice) -> Choice:
         """The choice of ``knob``; ``default`` where the config does not name it."""
         return next((choice for name, choice in self.items if name == knob), default)

@@ -258,3 +258,11 @@ def test_knobs_and_spaces_refuse_contradictions() -> None:
     knob = Knob("a", "a", (1, 2), "tunable", 1)
     with pytest.raises(ConfigError, match="distinct"):
         ConfigSpace((knob, knob))
+
+
+def test_a_config_is_asked_as_a_mapping_is() -> None:
+    """Without a method for it ``in`` asks for knob 0, which was a ConfigError."""
+    config = Config.of({"num_warps": 4, "block:t": 32})
+    assert "num_warps" in config
+    assert "num_stages" not in config
+    assert list(config) == ["block:t", "num_warps"]
