@@ -13,6 +13,7 @@ from . import (
     circuits,
     climate,
     codecs,
+    colliders,
     contrasts,
     control,
     databases,
@@ -53,6 +54,7 @@ from . import (
     oceans,
     optimisers,
     orbits,
+    packets,
     pairs,
     pictures,
     pools,
@@ -86,6 +88,7 @@ from . import (
     terrain,
     training,
     transport,
+    video,
     vision,
 )
 from .stranger import ALL, Stranger
@@ -93,14 +96,12 @@ from .stranger import ALL, Stranger
 __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
-    adapters, algebra, attention_variants, audio, automata, caches, circuits, climate, codecs, contrasts, control,
-    databases, descriptors, diffusion, ecology, epidemics, errorcodes, evolution, fields, finance, flows, formats,
-    games, genomes,
-    geometry, graphs, hashing, heads, images, layers, ledgers, lm_architectures, lm_blocks, lm_decoding, lm_training,
-    logistics, losses, markets,
-    materials, medicine, mixers, models, molecules, neurons, numerics, objectives, oceans, optimisers, orbits,
-    pairs, pictures, pools, products, quantisation, radar, ranking, recommenders, recurrences, renderings,
-    retrieval, robotics,
-    segments, seismology, selection, sequences, series, serving, signals, sketches, sky, sparse, spatial, spectra,
-    speech, steps, structures, survival, systems, tables, terrain, training, transport, vision,
+    adapters, algebra, attention_variants, audio, automata, caches, circuits, climate, codecs, colliders, contrasts,
+    control, databases, descriptors, diffusion, ecology, epidemics, errorcodes, evolution, fields, finance, flows,
+    formats, games, genomes, geometry, graphs, hashing, heads, images, layers, ledgers, lm_architectures, lm_blocks,
+    lm_decoding, lm_training, logistics, losses, markets, materials, medicine, mixers, models, molecules, neurons,
+    numerics, objectives, oceans, optimisers, orbits, packets, pairs, pictures, pools, products, quantisation,
+    radar, ranking, recommenders, recurrences, renderings, retrieval, robotics, segments, seismology, selection,
+    sequences, series, serving, signals, sketches, sky, sparse, spatial, spectra, speech, steps, structures,
+    survival, systems, tables, terrain, training, transport, video, vision,
 )  # fmt: skip
