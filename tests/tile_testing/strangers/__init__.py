@@ -22,6 +22,7 @@ from . import (
     ecology,
     epidemics,
     errorcodes,
+    estimates,
     evolution,
     fields,
     finance,
@@ -97,11 +98,11 @@ __all__ = ["ALL", "Stranger"]
 
 _FAMILIES = (
     adapters, algebra, attention_variants, audio, automata, caches, circuits, climate, codecs, colliders, contrasts,
-    control, databases, descriptors, diffusion, ecology, epidemics, errorcodes, evolution, fields, finance, flows,
-    formats, games, genomes, geometry, graphs, hashing, heads, images, layers, ledgers, lm_architectures, lm_blocks,
-    lm_decoding, lm_training, logistics, losses, markets, materials, medicine, mixers, models, molecules, neurons,
-    numerics, objectives, oceans, optimisers, orbits, packets, pairs, pictures, pools, products, quantisation,
-    radar, ranking, recommenders, recurrences, renderings, retrieval, robotics, segments, seismology, selection,
-    sequences, series, serving, signals, sketches, sky, sparse, spatial, spectra, speech, steps, structures,
-    survival, systems, tables, terrain, training, transport, video, vision,
+    control, databases, descriptors, diffusion, ecology, epidemics, errorcodes, estimates, evolution, fields,
+    finance, flows, formats, games, genomes, geometry, graphs, hashing, heads, images, layers, ledgers,
+    lm_architectures, lm_blocks, lm_decoding, lm_training, logistics, losses, markets, materials, medicine, mixers,
+    models, molecules, neurons, numerics, objectives, oceans, optimisers, orbits, packets, pairs, pictures, pools,
+    products, quantisation, radar, ranking, recommenders, recurrences, renderings, retrieval, robotics, segments,
+    seismology, selection, sequences, series, serving, signals, sketches, sky, sparse, spatial, spectra, speech,
+    steps, structures, survival, systems, tables, terrain, training, transport, video, vision,
 )  # fmt: skip
