@@ -119,17 +119,23 @@ def product_keys(query, key, value, top: tfl.constexpr):
     n = key.size(2)
     out = torch.empty(b, value.size(1), dtype=value.dtype, device=value.device)
     hits = torch.zeros(n * n, dtype=torch.int32, device=value.device)
-    for t in tfl.tile(b):
-        total = tfl.zeros([t, value.size(1)])
+    share = torch.empty(b, heads, top, device=value.device)
+    places = torch.empty(b, heads, top, dtype=torch.int32, device=value.device)
+    for t, th in tfl.tile([b, heads], block_size=[None, 1]):
+        h = th.begin
+        s1, i1 = torch.topk(tfl.dot(query[t, h, 0, :], key[h, 0, :, :].T), top, dim=1)
+        s2, i2 = torch.topk(tfl.dot(query[t, h, 1, :], key[h, 1, :, :].T), top, dim=1)
+        score, pair = torch.topk((s1[:, :, None] + s2[:, None, :]).flatten(1), top, dim=1)
+        place = torch.gather(i1, 1, pair // top) * n + torch.gather(i2, 1, pair % top)
+        tfl.atomic_add(hits, [place], 1)
+        share[t, h, :] = torch.softmax(score, 1)
+        places[t, h, :] = place
+    for t, tc in tfl.tile([b, value.size(1)]):
+        total = tfl.zeros([t, tc])
         for h in range(heads):
-            s1, i1 = torch.topk(tfl.dot(query[t, h, 0, :], key[h, 0, :, :].T), top, dim=1)
-            s2, i2 = torch.topk(tfl.dot(query[t, h, 1, :], key[h, 1, :, :].T), top, dim=1)
-            both = (s1[:, :, None] + s2[:, None, :]).flatten(1)
-            score, pair = torch.topk(both, top, dim=1)
-            place = torch.gather(i1, 1, pair // top) * n + torch.gather(i2, 1, pair % top)
-            tfl.atomic_add(hits, [place], 1)
-            total += (torch.softmax(score, 1)[:, :, None] * value[place, :]).sum(1)
-        out[t, :] = total
+            for k in range(top):
+                total += share[t, h, k][:, None] * value[places[t, h, k], tc]
+        out[t, tc] = total
     return out, hits
 
 
