@@ -19,11 +19,13 @@ from tile_testing.kernels.computed_kernels import (
     shifted_in_parts,
 )
 from tile_testing.kernels.schedule_kernels import (
+    FUNCTIONS,
     grouped_queries,
     inputs,
     kept_inputs,
     of_kept_keys,
     of_kept_keys_reference,
+    product_with,
     softmax_reference,
     windowed,
     windowed_reference,
@@ -199,6 +201,16 @@ def test_epilogues_and_scales(card: Target, tiles: Tiles) -> None:
     check(multiplied(matmul_epilogue, args, card, tiles), matmul_epilogue, args)
     args = examples.fp8_matmul.inputs(1000, 1096, 1024, device="cuda")
     check(multiplied(fp8_matmul, args, card, tiles), fp8_matmul, args)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=list(FUNCTIONS))
+def test_functions_beside_a_product(card: Target, f: Callable[..., Any]) -> None:
+    """Of whole numbers, whose sums are exact."""
+    x, w = (torch.randint(-3, 4, size, device="cuda").bfloat16() for size in ((1000, 512), (512, 1096)))
+    lowered = product_with.lower((f, x, w, 0.3), card)
+    choices = {"schedule": "warp_specialised", "block:tile_m": 128, "block:tile_n": 128, "block:tile_k": 64}
+    call = product_with.compile(lowered, lowered.space.complete(choices), "cuda")
+    torch.testing.assert_close(call(f, x, w, 0.3), f(x.float() @ w.float(), 0.3), rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
 @pytest.mark.parametrize("tiles", TILES[:2], ids=str)

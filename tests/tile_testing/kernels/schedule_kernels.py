@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -169,3 +170,25 @@ REFUSED = {
     "the keys are loaded as the product takes them": _refused(_scaled_keys),
     "the queries are loaded as the product takes them": _refused(_scaled_query),
 }
+
+
+FUNCTIONS: dict[str, Callable[[Any, float], Any]] = {  # that stand beside a kernel
+    "remainder": lambda x, s: x % s,
+    "remainder by a power of two": lambda x, s: x % 8,
+    "whole quotient": lambda x, s: x // s,
+    "quotient cut off": lambda x, s: torch.div(x, s, rounding_mode="trunc"),
+    "fmod": torch.fmod,
+    "round": lambda x, s: torch.round(x * s),
+    "power": lambda x, s: x**s,
+}
+
+
+@tileflow.kernel(reference=lambda f, x, w, s: f(x.float() @ w.float(), s))
+def product_with(f, x, w, s: float):
+    out = torch.empty(x.size(0), w.size(1), device=x.device)
+    for tile_m, tile_n in tfl.tile(out.shape):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            acc = tfl.dot(x[tile_m, tile_k], w[tile_k, tile_n], acc)
+        out[tile_m, tile_n] = f(acc, s)
+    return out

@@ -10,6 +10,7 @@ import torch
 
 pytest.importorskip("triton")
 
+from tile_testing.kernels.schedule_kernels import FUNCTIONS, product_with
 from tile_testing.ptx import ptx
 
 import tileflow
@@ -19,33 +20,11 @@ from tileflow.target import target
 
 
 @tileflow.kernel
-def product_with(f, x, w, s: float):
-    out = torch.empty(x.size(0), w.size(1), dtype=x.dtype, device=x.device)
-    for tm, tn in tfl.tile(out.shape):
-        acc = tfl.zeros([tm, tn])
-        for tk in tfl.tile(x.size(1)):
-            acc = tfl.dot(x[tm, tk], w[tk, tn], acc)
-        out[tm, tn] = f(acc, s).to(x.dtype)
-    return out
-
-
-@tileflow.kernel
 def alone(f, x, s: float):
     out = torch.empty_like(x)
     for t in tfl.tile(x.size(0)):
         out[t] = f(x[t], s)
     return out
-
-
-FUNCTIONS = {
-    "remainder": lambda x, s: x % s,
-    "remainder by a power of two": lambda x, s: x % 8,
-    "whole quotient": lambda x, s: x // s,
-    "quotient cut off": lambda x, s: torch.div(x, s, rounding_mode="trunc"),
-    "fmod": torch.fmod,
-    "round": lambda x, s: torch.round(x * s),
-    "power": lambda x, s: x**s,
-}
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=list(FUNCTIONS))
