@@ -144,12 +144,12 @@ def match_rules(header, interval):
 
 
 def toeplitz_ref(tuples: Any, key: Any, table: Any) -> Any:
-    bits = ((tuples[:, :, None].int() >> torch.arange(7, -1, -1)) & 1).flatten(1)
     stream = ((key[:, None].int() >> torch.arange(7, -1, -1)) & 1).flatten().long()
     window = (stream.unfold(0, 32, 1) << torch.arange(31, -1, -1)).sum(1)
     out = torch.zeros(tuples.size(0), dtype=torch.int64)
-    for k in range(bits.size(1)):
-        out ^= torch.where(bits[:, k] > 0, window[k], 0)
+    for k in range(8 * tuples.size(1)):
+        bit = (tuples[:, k // 8].int() >> (7 - k % 8)) & 1
+        out ^= torch.where(bit > 0, window[k], 0)
     queue = table[out & (table.numel() - 1)]
     return (out - ((out >> 31) << 32)).int(), queue, torch.bincount(queue.long(), minlength=64).int()
 
