@@ -24,7 +24,14 @@ from ..space.knobs import NUM_STAGES, NUM_WARPS, ROW
 from ..target import Target
 from .columns import reduced_column_config, shared_column_config, tall_dims
 from .contended_sums import contended_config
-from .exchanges import column_config, exchange_config, lone_warp_config, rounds_config, row_warp_config
+from .exchanges import (
+    column_config,
+    exchange_config,
+    lone_warp_config,
+    rounds_config,
+    row_warp_config,
+    sorted_column_config,
+)
 from .gathers import gather_config, kept_place_config
 from .lanes import crossing_config, own_rows_config
 from .pairs import carried_pair_config, pair_config, pair_limits
@@ -161,7 +168,7 @@ def _of_its_turns(
     own = _of_a_kind(ir, sizes, target)
     if not (own or is_ragged or any(wanted[site] for site in rollable(ir))):
         exchanging = (ir, sizes, live, wanted[NUM_WARPS.name(ir)], target)
-        rules = (row_warp_config, column_config, exchange_config, rounds_config)
+        rules = (sorted_column_config, row_warp_config, column_config, exchange_config, rounds_config)
         own = next(filter(None, (rule(*exchanging) for rule in rules)), {})
     if not (own or is_ragged or carries_chunks(ir) or wanted[NUM_WARPS.name(ir)] != MIN_WARPS):
         own = _loops_filled(ir, sizes, target)

@@ -27,6 +27,7 @@ from .rests import round_before_rests
 from .roll import roll_all
 from .share_loops import share_in_cluster
 from .share_reductions import share_reductions
+from .sort_keys import sort_keys_alone
 from .spread import spread
 from .strength import reduce_strength
 from .structural_choice import StructuralChoice
@@ -53,6 +54,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     share_reductions,
     carry_lanes,
     remove_dead_code,
+    sort_keys_alone,
     tell_apart,
     join_neighbours,
     cut_products,
