@@ -24,9 +24,10 @@ class EngineClosedError(RuntimeError):
     """The engine was closed before a request was done."""
 
 
-@dataclass
+@dataclass(eq=False)  # each is itself, whatever another asks for
 class Request:
-    """A prompt, and what is made of it. ``done``: the new tokens, once all are there."""
+    """A prompt, and what is made of it. ``done``: the new tokens, once all are there; who no longer wants them cancels
+    it."""
 
     prompt: Sequence[int]
     most_tokens: int
@@ -137,6 +138,7 @@ class Engine:
 
     def step(self) -> bool:
         """Advance every running sequence by a token. Returns False where there is none."""
+        self._drop_cancelled()
         self._admit()
         if not self._running:
             return False
@@ -150,7 +152,8 @@ class Engine:
         for request in [r for r in self._running if len(r.made) >= r.most_tokens]:
             self._running.remove(request)
             self.cache.give_back(request.pages)
-            request.done.set_result(request.made)
+            if request.done.set_running_or_notify_cancel():  # False: it was cancelled, and takes no result
+                request.done.set_result(request.made)
         return True
 
     def run(self) -> None:
@@ -171,6 +174,15 @@ class Engine:
             self._closed = True
             self._changed.notify()
 
+    def _drop_cancelled(self) -> None:
+        """Nobody waits for what was cancelled: its pages and its place are for others."""
+        with self._changed:
+            for request in [r for r in self._waiting if r.done.cancelled()]:
+                self._waiting.remove(request)
+            for request in [r for r in self._running if r.done.cancelled()]:
+                self._running.remove(request)
+                self.cache.give_back(request.pages)
+
     def _admit(self) -> None:
         """Each sequence takes the pages of all its tokens at once, so that none has to stop midway."""
         with self._changed:
@@ -190,7 +202,8 @@ class Engine:
             self._running.clear()
             self._waiting.clear()
         for request in failed:
-            request.done.set_exception(error)
+            if request.done.set_running_or_notify_cancel():
+                request.done.set_exception(error)
 
     def _batch(self) -> Batch:
         running = self._running

@@ -1,13 +1,18 @@
 """The server: ``POST /generate`` and ``GET /metrics`` on loopback.
 
 A request is JSON, ``{"prompt": [1, 2, 3], "most_tokens": 16, "k": 50, "p": 0.9, "seed": 0}``; so is its answer,
-``{"tokens": [...]}``. It checks nobody's identity, so it listens where nobody else can reach it.
+``{"tokens": [...]}``. It checks nobody's identity, so it listens where nobody else can reach it. The
+sequence of a client that closes its connection ends with the step that it is in.
 """
 
 from __future__ import annotations
 
 import json
+import selectors
+import socket
 import threading
+import time
+from concurrent.futures import Future, wait
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,6 +24,7 @@ LOOPBACK = "127.0.0.1"
 MOST_BYTES = 1 << 20
 MOST_S = 600.0
 SILENT_S = 30.0  # of a client amid its request
+LOOK_S = 0.1  # between looks whether a client that waits is still there
 _FIELDS = {"prompt", "most_tokens", "k", "p", "seed"}
 
 
@@ -64,6 +70,10 @@ def show_engine(engine: Engine) -> None:
     register_counter("serve_tokens", "Tokens made.", lambda: engine.tokens)
 
 
+class _GoneError(ConnectionError):
+    """The client has gone."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     engine: Engine
     timeout = SILENT_S
@@ -90,11 +100,31 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400, {"error": str(error)})
             return
         try:
-            self._answer(200, {"tokens": done.result(MOST_S)})
+            self._answer(200, {"tokens": self._wait(done)})
+        except _GoneError:
+            raise  # nobody is there to be told
         except EngineClosedError as error:
             self._answer(503, {"error": str(error)})
         except Exception as error:  # of the step that it was part of
             self._answer(500, {"error": f"{type(error).__name__}: {error}"})
+
+    def _wait(self, done: Future[list[int]]) -> list[int]:
+        """Return the tokens. Raises ConnectionError where the client goes, and TimeoutError; its sequence ends then."""
+        until = time.monotonic() + MOST_S
+        try:
+            while not wait([done], LOOK_S).done and time.monotonic() < until:
+                self._require_client()
+            return done.result(0)
+        finally:
+            done.cancel()
+
+    def _require_client(self) -> None:
+        """Raises ConnectionError where the client has closed its side, by which it says that it reads no answer."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.connection, selectors.EVENT_READ)
+            is_readable = bool(selector.select(0))
+        if is_readable and not self.connection.recv(1, socket.MSG_PEEK):
+            raise _GoneError("the client has gone")
 
     def _request(self) -> Request:
         length = int(self.headers.get("Content-Length", 0))

@@ -194,6 +194,43 @@ def test_a_server_that_closes_answers_what_it_has_not_done(model: Decoder) -> No
     assert running.engine.cache.free == 15 and not running.engine.running
 
 
+@pytest.mark.parametrize("resets", [False, True])
+def test_a_client_that_goes_ends_its_sequence(model: Decoder, resets: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its sequence ran on to its last token, for up to ten minutes, and others waited for its pages; so did one that
+    waited itself."""
+    engine = Engine(model, PLAIN, pages=5)
+    step = engine.stepper
+
+    def slow(batch: Batch) -> torch.Tensor:
+        time.sleep(0.25)
+        return step(batch)
+
+    engine.stepper = slow  # type: ignore[assignment]
+    running = Server(engine)
+    running.start()
+    host, port = running.address.removeprefix("http://").split(":")
+    body = json.dumps({"prompt": [1], "most_tokens": 63}).encode()
+    clients = [socket.create_connection((host, int(port)), timeout=20) for _ in range(2)]
+    try:
+        for client in clients:
+            client.sendall(b"POST /generate HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        until = time.monotonic() + 20
+        while engine.running + engine.waiting < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (engine.running, engine.waiting) == (1, 1)
+        for client in clients:
+            if resets:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+        while (engine.running or engine.waiting) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (engine.running, engine.waiting, engine.cache.free) == (0, 0, 4)
+        assert post(running, {"prompt": [1], "most_tokens": 1})[0] == 200
+    finally:
+        running.close()
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_a_client_that_goes_leaves_no_traceback(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     host, port = server.address.removeprefix("http://").split(":")
     for _ in range(3):
