@@ -30,6 +30,7 @@ from .runtime.launch import Launcher
 from .runtime.paths import Path, Symbol, read_path, read_symbol
 from .runtime.preload import launcher_maker
 from .runtime.problem import Problem
+from .runtime.recorded import memory_of
 from .runtime.registry import on_change, on_miss
 from .runtime.serving import (
     Attempt,
@@ -191,7 +192,8 @@ def _missed(
     kernel: Kernel, call: Call, policy: str, nearest: Hit | None, tried: Sequence[str]
 ) -> Iterator[Attempt | Direct]:
     """What takes the place of a row."""
-    missed = no_row(kernel.name, call.problem, call.live, tried)
+    memory = memory_of(bind_call(kernel.host.signature, kernel.name, call.args, call.kwargs))
+    missed = no_row(kernel.name, call.problem, call.live, tried, memory)
     if may_compile(policy):
         if nearest is None and runs_code(call.device):
             yield from _portable_attempts(kernel, call, missed)

@@ -49,7 +49,7 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
             where=str(path),
             hint="tileflow sweep run CALLS --device-class nvidia-h200",
         )
-    kernels: dict[str, dict[str, tuple[dict[str, object], int]]] = {}
+    kernels: dict[str, dict[str, tuple[dict[str, object], int, bool]]] = {}
     for call in found:
         try:
             problem = _problem(call)
@@ -57,8 +57,10 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
             log.warning("left out, %d calls of %s: %s", call.calls, call.problem, error)
             continue
         of_kernel = kernels.setdefault(call.kernel, {})
-        known, before = of_kernel.get(call.problem.key, (problem, 0))
-        of_kernel[call.problem.key] = (problem if call.values else known), before + call.calls
+        # one study a problem: as it is called most often, but with values where a line has some
+        known, before, has_values = of_kernel.get(call.problem.key, (problem, 0, bool(call.values)))
+        better = bool(call.values) and not has_values
+        of_kernel[call.problem.key] = (problem if better else known), before + call.calls, has_values or better
     if not kernels:
         raise SpecError(
             "a sweep over recorded calls needs one that can be made again",
@@ -69,7 +71,11 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
         {
             "name": "recorded",
             "kernels": [
-                {"kernel": name, "problems": [p for p, _ in calls.values()], "calls": [n for _, n in calls.values()]}
+                {
+                    "kernel": name,
+                    "problems": [p for p, _, _ in calls.values()],
+                    "calls": [n for _, n, _ in calls.values()],
+                }
                 for name, calls in kernels.items()
             ],
             "device_classes": list(devices),
@@ -82,7 +88,7 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
 def _problem(call: Miss) -> dict[str, Any]:
     """Return keyword arguments of ``Kernel.inputs`` that make arguments like the call's. Raises SpecError."""
     kernel = load_kernel(call.kernel)
-    text = text_of(call.problem, json.loads(call.values or "{}"))
+    text = text_of(call.problem, json.loads(call.values or "{}"), json.loads(call.memory or "[]"))
     problem: dict[str, Any] = {**call.problem.sizes, RECORDED: text}
     parse_kernels({"kernels": [{"kernel": call.kernel, "problems": [problem]}]})  # else one call would refuse all
     made = kernel.describe(*kernel.inputs(device="meta", **problem))

@@ -6,9 +6,10 @@ A line is one object:
      "reason": "...", "calls": 3, "first": "2026-11-22T09:30:00Z", "last": "2026-11-22T09:31:07Z"}
 
 A line of recorded calls (:mod:`.recording`) has the reason ``recorded``, and may have ``values``: what is kept of its
-integers and booleans. ``calls`` is how many came since this process's line before for the same problem. A problem's
-calls are thus the sum over its lines, whoever wrote them: files can be concatenated, cut and rotated. ``first`` and
-``last`` are when the process saw the problem first and last, in UTC.
+integers and booleans. A line of a call whose arguments share memory has ``memory``: for each piece of memory the
+parameters, each with the bytes at which it begins. ``calls`` is how many came since this process's line before for the
+same problem. A problem's calls are thus the sum over its lines, whoever wrote them: files can be concatenated, cut and
+rotated. ``first`` and ``last`` are when the process saw the problem first and last, in UTC.
 
 A problem gets a line when it is new, whenever its count has doubled, and at the end: a process that is killed loses at
 most the later half of a count, and a file grows with the problems, not with the calls. One daemon thread writes. A call
@@ -24,7 +25,7 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -51,6 +52,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "first": (str,),
     "last": (str,),
 }
+_OPTIONAL = {"values": dict, "memory": list}
 _HINT = "the file is something else, or was written by a newer tileflow"
 
 _log = logging.getLogger("tileflow.runtime")
@@ -205,29 +207,31 @@ def record_misses(path: str | os.PathLike[str] | None) -> None:
 
 
 def read_misses(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[Miss, ...]:
-    """The misses of several files, or of all ``*.jsonl`` in folders, one for each kernel, problem, device and reason.
+    """The misses of several files, or of all ``*.jsonl`` in folders, one for each kernel, problem, device, reason
+    and way in which arguments share memory.
 
     The most often called come first. A line that is no JSON was cut off by a full disk or a killed process: it is
     skipped, and logged. Raises TableError, naming the file and line, for JSON that is no miss.
     """
-    merged: dict[tuple[str, str, str | None, str], Miss] = {}
+    merged: dict[tuple[Hashable, ...], Miss] = {}
     given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     for file in _files(all_of(given, (str, os.PathLike), "paths", "a file that record_misses wrote, or its folder")):
         with open(file, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 found = _parse(line, f"{file}:{number}")
                 if found is not None:
-                    key = (found.kernel, found.problem.key, found.device, found.reason)
-                    merged[key] = found if key not in merged else _sum(merged[key], found)
+                    known = merged.get(found.key)
+                    merged[found.key] = found if known is None else _sum(known, found)
     return tuple(sorted(merged.values(), key=lambda m: -m.calls))
 
 
 def line_of(found: Miss) -> bytes:
     """A miss as a line of a file. Raises TableError and ValueError where it is none that can be read."""
     fields = {"format": FORMAT, **found._asdict(), "problem": found.problem.to_json()}
-    values = fields.pop("values")
-    if values:
-        fields["values"] = json.loads(values)
+    for name in _OPTIONAL:
+        text = fields.pop(name)
+        if text:
+            fields[name] = json.loads(text)
     line = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
     _parse(line, found.kernel)
     return line
@@ -355,9 +359,11 @@ def _parse(line: bytes, where: str) -> Miss | None:
     version = data.pop("format", None) if isinstance(data, dict) else None
     if version != FORMAT:
         raise TableError(f"a line of misses must be of format {FORMAT}", got=repr(version), where=where, hint=_HINT)
-    values = data.pop("values", {})
+    further = {name: data.pop(name, kind()) for name, kind in _OPTIONAL.items()}
     wrong = [name for name, kinds in _FIELDS.items() if type(data.get(name)) not in kinds]
-    if wrong or len(data) != len(_FIELDS) or data["calls"] < 1 or not isinstance(values, dict):
+    wrong += [name for name, kind in _OPTIONAL.items() if type(further[name]) is not kind]
+    wrong += ["memory"] if not all(isinstance(group, dict) for group in further["memory"]) else []
+    if wrong or len(data) != len(_FIELDS) or data["calls"] < 1:
         raise TableError(
             f"a line of misses must have {', '.join(_FIELDS)}, of their types, and a call",
             got=f"{line[:200]!r}",
@@ -372,7 +378,8 @@ def _parse(line: bytes, where: str) -> Miss | None:
         raise TableError(
             "a line of misses must hold a problem", got=f"{line[:200]!r}", where=where, hint=_HINT
         ) from error
-    return Miss(**(data | {"problem": problem, "values": json.dumps(values) if values else ""}))
+    texts = {name: json.dumps(value) if value else "" for name, value in further.items()}
+    return Miss(**(data | texts | {"problem": problem}))
 
 
 def _sum(one: Miss, other: Miss) -> Miss:
@@ -385,6 +392,7 @@ def _sum(one: Miss, other: Miss) -> Miss:
         min(one.first, other.first),
         max(one.last, other.last),
         one.values or other.values,
+        one.memory,
     )
 
 

@@ -5,10 +5,12 @@ It is what a next sweep should tune; :mod:`tileflow.runtime.miss_file` writes it
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from .metrics import register_counter, register_gauge
@@ -23,10 +25,24 @@ class Missed:
     """The running count of one missed problem. Whatever serves it from then on counts its warm calls here as well:
     ``missed.calls += 1``."""
 
-    __slots__ = ("_dated", "_passed", "calls", "device", "first", "kernel", "last", "problem", "reason", "written")
+    __slots__ = (
+        "_dated",
+        "_passed",
+        "calls",
+        "device",
+        "first",
+        "kernel",
+        "last",
+        "memory",
+        "problem",
+        "reason",
+        "written",
+    )
 
-    def __init__(self, kernel: str, problem: Problem, device: str | None, reason: str, now: float) -> None:
-        self.kernel, self.problem, self.device, self.reason = kernel, problem, device, reason
+    def __init__(
+        self, kernel: str, problem: Problem, device: str | None, reason: str, now: float, memory: str = ""
+    ) -> None:
+        self.kernel, self.problem, self.device, self.reason, self.memory = kernel, problem, device, reason, memory
         self.first = self.last = now
         self.calls = 0
         self.written = 0  # of ``calls``, those that a file has
@@ -55,7 +71,8 @@ class Missed:
 
 class Miss(NamedTuple):
     """A missed problem, or a recorded one. ``first`` and ``last`` are UTC times as ``2026-11-22T09:30:00Z``.
-    ``values``: of a recorded call, what :mod:`.recorded` keeps, as JSON."""
+    ``values``: of a recorded call, what :mod:`.recorded` keeps, as JSON; ``memory``: where arguments share memory,
+    which and how, as JSON of :func:`.recorded.memory_of`."""
 
     kernel: str
     problem: Problem
@@ -65,6 +82,17 @@ class Miss(NamedTuple):
     first: str
     last: str
     values: str = ""
+    memory: str = ""
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What lines of the same calls have in common."""
+        return (self.kernel, self.problem.key, self.device, self.reason, sharing(self.memory))
+
+
+def sharing(memory: str) -> Hashable:
+    """Which arguments share memory, wherever they lie in it. ``memory``: as in :class:`Miss`."""
+    return tuple(tuple(sorted(group)) for group in json.loads(memory)) if memory else ()
 
 
 class Listener(Protocol):
@@ -80,22 +108,23 @@ class Listener(Protocol):
 
 
 _lock = threading.Lock()
-_records: OrderedDict[tuple[str, str, str | None, str], Missed] = OrderedDict()
+_records: OrderedDict[tuple[Hashable, ...], Missed] = OrderedDict()
 _forgotten = 0
 _listener: Listener | None = None
 
 
-def miss(kernel: str, problem: Problem, device: str | None, reason: str) -> Missed:
-    """Count a lookup that no row served. ``reason``: a short text out of a small set, as "no row fits"."""
+def miss(kernel: str, problem: Problem, device: str | None, reason: str, memory: str = "") -> Missed:
+    """Count a lookup that no row served. ``reason``: a short text out of a small set, as "no row fits"; ``memory``: as
+    in :class:`Miss`."""
     count(kernel, "miss", reason, device)
-    key = (kernel, problem.key, device, reason)
+    key = (kernel, problem.key, device, reason, sharing(memory))
     now = time.time()
     with _lock:
         found = _records.get(key)
         if found is None:
             if len(_records) >= MAX_MISSES:
                 _forget_one()
-            found = _records[key] = Missed(kernel, problem, device, reason, now)
+            found = _records[key] = Missed(kernel, problem, device, reason, now, memory)
         else:
             _records.move_to_end(key)
         found.look_up(now)
@@ -145,7 +174,7 @@ def snapshot(record: Missed, calls: int, now: float) -> Miss:
     """``calls`` of the record's, as a value."""
     record.date(now)
     first, last = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t)) for t in (record.first, record.last))
-    return Miss(record.kernel, record.problem, record.device, record.reason, calls, first, last)
+    return Miss(record.kernel, record.problem, record.device, record.reason, calls, first, last, memory=record.memory)
 
 
 def _forget_one() -> None:

@@ -1,7 +1,7 @@
 """A call as metadata that it can be made from again: what of its tensors' values matters beside their layouts.
 
 Integers and booleans are indices, offsets, lengths and masks: few are kept as they are, of many their range, whether
-they ascend, and the share of True. Floats are random numbers.
+they ascend, and the share of True. Floats are random numbers. Arguments that share memory share it again, as they lay.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import torch
 
 from ..errors import SpecError
 from .argtree import bind_call, is_traced
+from .overlap import by_memory
 from .problem import Problem, ScalarSpec, TensorSpec
 
 RECORDED = "recorded"  # the keyword of ``Kernel.inputs`` that holds a call's text
 MOST_KEPT = 256  # integers of one tensor that are kept as they are
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # of int64
 MOST_INTERPRETED_BYTES = 1 << 20  # of a call that is checked by Triton's interpreter
+_ALIGNMENT = 16  # bytes, of a tensor that counts as aligned
+
+Memory = Sequence[Mapping[str, int]]  # groups of arguments that share memory, and where each begins in it, in bytes
 
 
 def values_of(arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -63,9 +67,26 @@ def _above(dtype: torch.dtype) -> int:
     return -_LEAST if dtype == torch.uint64 else 0
 
 
-def text_of(problem: Problem, values: Mapping[str, Mapping[str, Any]]) -> str:
-    """A call as one line of text. ``values``: of :func:`values_of`."""
-    return json.dumps({"args": problem.to_json()["args"], "values": values}, separators=(",", ":"))
+def memory_of(arguments: Mapping[str, Any]) -> list[dict[str, int]]:
+    """The groups of a call's tensors whose memory overlaps: by parameter, the bytes from a multiple of 16 that the
+    group has in common to the tensor's first one."""
+    named = {
+        name: value
+        for name, value in arguments.items()
+        if isinstance(value, torch.Tensor) and not is_traced(value) and value.numel() and value.device.type != "meta"
+    }
+    groups = []
+    for tensors in by_memory(named.values()):
+        held = {name: value.data_ptr() for name, value in named.items() if any(value is tensor for tensor in tensors)}
+        begin = min(held.values()) // _ALIGNMENT * _ALIGNMENT
+        groups += [{name: address - begin for name, address in held.items()}] if len(held) > 1 else []
+    return groups
+
+
+def text_of(problem: Problem, values: Mapping[str, Mapping[str, Any]], memory: Memory = ()) -> str:
+    """A call as one line of text. ``values``: of :func:`values_of`; ``memory``: of :func:`memory_of`."""
+    shared = {"memory": memory} if memory else {}
+    return json.dumps({"args": problem.to_json()["args"], "values": values} | shared, separators=(",", ":"))
 
 
 def problem_of(text: str) -> Problem:
@@ -76,27 +97,33 @@ def problem_of(text: str) -> Problem:
 def arguments(text: str, signature: inspect.Signature, device: str, interpreted: bool = False) -> tuple[Any, ...]:
     """The arguments of the call that ``text`` says, by position, random by torch's generator. Raises SpecError for what
     cannot be made from metadata, and ValueError for calls that are ``interpreted`` and too large for that."""
-    specs, kept = dict(problem_of(text).args), json.loads(text)["values"]
+    specs, given = dict(problem_of(text).args), json.loads(text)
+    kept, memory = given["values"], given.get("memory", [])
     if interpreted:
         _require_small(specs.values())
-    made = []
     for name in signature.parameters:
-        if name not in specs:
+        spec = specs.get(name)
+        if spec is None:
             raise SpecError(
                 "a call that was recorded is made of tensors and scalars",
                 got=", ".join(specs),
                 where=name,
                 hint="tune it where it stands: kernel.tune(*args)",
             )
-        spec, values = specs[name], kept.get(name, {})
         if isinstance(spec, TensorSpec):
-            _require_values(name, spec, values)
-        made.append(_argument(name, spec, values, device))
-    return tuple(made)
+            _require_values(name, spec, kept.get(name, {}))
+    _require_memory(memory, specs)
+    made = {}
+    for group in memory:
+        made |= _together(group, specs, kept, device)
+    return tuple(
+        made[name] if name in made else _argument(name, specs[name], kept.get(name, {}), device)
+        for name in signature.parameters
+    )
 
 
 def _require_small(specs: Any) -> None:
-    nbytes = sum(_room(s) * _dtype(s.dtype).itemsize for s in specs if isinstance(s, TensorSpec))
+    nbytes = sum(_nbytes(spec) for spec in specs if isinstance(spec, TensorSpec))
     if nbytes > MOST_INTERPRETED_BYTES:
         raise ValueError(f"an interpreter is given {MOST_INTERPRETED_BYTES} bytes of arguments at most")
 
@@ -119,6 +146,37 @@ def _require_values(name: str, spec: TensorSpec, values: Any) -> None:
             where=name,
             hint="record the call again",
         )
+
+
+def _require_memory(memory: Any, specs: Mapping[str, Any]) -> None:
+    """Raise SpecError where ``memory`` is not what :func:`memory_of` says of such arguments."""
+    match memory:
+        case [*groups] if all(_overlap(group, specs) for group in groups):
+            names = [name for group in groups for name in group]
+        case _:
+            names = [""] * 2
+    if len(set(names)) < len(names):
+        raise SpecError(
+            "recorded tensors that share memory must be named once, with the bytes at which they begin, and overlap",
+            got=str(memory)[:100],
+            where="memory",
+            hint="record the call again",
+        )
+
+
+def _overlap(group: Any, specs: Mapping[str, Any]) -> bool:
+    """Whether the tensors of ``group`` are of the call, begin where theirs may, and lie in one piece of memory."""
+    if not isinstance(group, dict) or len(group) < 2:
+        return False
+    covered = _ALIGNMENT
+    for name, begin in sorted(group.items(), key=lambda item: item[1] if type(item[1]) is int else -1):
+        spec = specs.get(name)
+        if type(begin) is not int or not isinstance(spec, TensorSpec) or not 0 <= begin < covered:
+            return False
+        if begin % _dtype(spec.dtype).itemsize or spec.aligned != (begin % _ALIGNMENT == 0) or 0 in spec.shape:
+            return False
+        covered = begin + _nbytes(spec) if covered == _ALIGNMENT else max(covered, begin + _nbytes(spec))
+    return True
 
 
 def _are_of(name: str, data: Sequence[Any]) -> bool:
@@ -164,25 +222,55 @@ def _room(spec: TensorSpec) -> int:
     return 1 + sum((size - 1) * stride for size, stride in zip(spec.shape, spec.strides, strict=True))
 
 
+def _nbytes(spec: TensorSpec) -> int:
+    return _room(spec) * _dtype(spec.dtype).itemsize
+
+
 def _tensor(spec: TensorSpec, values: Mapping[str, Any], device: str) -> torch.Tensor:
-    dtype = _dtype(spec.dtype)
-    room, skipped = _room(spec), 0 if spec.aligned else 1
-    if device == "meta":
-        flat = torch.empty(room + skipped, dtype=dtype, device=device)
-    elif dtype.is_floating_point or dtype.is_complex:
-        wide = dtype if dtype.itemsize > 1 else torch.float32
-        flat = torch.randn(room + skipped, dtype=wide, device=device).to(dtype)
-    else:
-        flat = torch.zeros(room + skipped, dtype=dtype, device=device)
-        _put_integers(flat[skipped:], spec, values)
+    skipped = 0 if spec.aligned else 1
+    flat = torch.empty(skipped + _room(spec), dtype=_dtype(spec.dtype), device=device)
+    _fill(flat[skipped:], spec, values)
     return flat.as_strided(spec.shape, spec.strides, skipped)
 
 
+def _together(
+    group: Mapping[str, int], specs: Mapping[str, Any], kept: Mapping[str, Any], device: str
+) -> dict[str, torch.Tensor]:
+    """The tensors of ``group`` in one piece of memory. What is recorded of a part of a larger one holds for the part;
+    integers are as recorded where floats share their memory."""
+    nbytes = max(begin + _nbytes(specs[name]) for name, begin in group.items())
+    memory = torch.zeros(-(-nbytes // _ALIGNMENT) * _ALIGNMENT, dtype=torch.uint8, device=device)
+    made = {}
+    for name in sorted(group, key=lambda name: (not _is_random(specs[name]), -_nbytes(specs[name]))):
+        spec, dtype = specs[name], _dtype(specs[name].dtype)
+        flat = memory.view(dtype)[group[name] // dtype.itemsize :][: _room(spec)]
+        _fill(flat, spec, kept.get(name, {}))
+        made[name] = flat.as_strided(spec.shape, spec.strides, flat.storage_offset())
+    return made
+
+
+def _is_random(spec: TensorSpec) -> bool:
+    dtype = _dtype(spec.dtype)
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def _fill(flat: torch.Tensor, spec: TensorSpec, values: Mapping[str, Any]) -> None:
+    """Put numbers into the memory of a tensor, which is ``flat``."""
+    if flat.device.type == "meta":
+        return
+    if not _is_random(spec):
+        _put_integers(flat, spec, values)
+        return
+    wide = flat.dtype if flat.dtype.itemsize > 1 else torch.float32
+    flat.copy_(torch.randn(flat.numel(), dtype=wide, device=flat.device))
+
+
 def _put_integers(flat: torch.Tensor, spec: TensorSpec, values: Mapping[str, Any]) -> None:
-    """Put the recorded integers into the memory of a tensor, or random ones like them; where none were recorded zeros
-    stay, which are valid indices everywhere, and masks are all True."""
+    """Put the recorded integers into the memory of a tensor, or random ones like them; where none were recorded zeros,
+    which are valid indices everywhere, and masks are all True. What lies between its elements stays as it is."""
     shape = [1 if stride == 0 else size for size, stride in zip(spec.shape, spec.strides, strict=True)]
     stored = flat.as_strided(shape, spec.strides, flat.storage_offset())  # what is expanded is there once
+    stored.zero_()
     if "data" in values:
         given = torch.tensor(values["data"], dtype=flat.dtype, device=flat.device).reshape(spec.shape)
         stored.copy_(given[tuple(slice(size) for size in shape)])

@@ -1,7 +1,8 @@
 """What a running program calls, written for a sweep: ``with tileflow.record("calls"):`` or ``TILEFLOW_RECORD=calls``.
 
 A file has the format of the misses (:mod:`.miss_file`), a line a problem with how often it was called, and with what
-is kept of integers and booleans (:mod:`.recorded`). ``tileflow sweep run calls`` searches for all of them.
+is kept of integers, of booleans and of memory that arguments share (:mod:`.recorded`). ``tileflow sweep run calls``
+searches for all of them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ from .at_end import at_end
 from .describe import check_memory, device_class
 from .files import require_folder
 from .miss_file import Appended, line_of, place_of, resolve, unusable
-from .miss_record import Miss
+from .miss_record import Miss, sharing
 from .problem import Problem
-from .recorded import bound, values_of
+from .recorded import bound, memory_of, values_of
 
 VARIABLE = "TILEFLOW_RECORD"
 REASON = "recorded"
@@ -52,7 +53,7 @@ class Recorder:
     def _restart(self) -> None:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._found: dict[tuple[str, str, str | None], _Recorded] = {}
+        self._found: dict[tuple[str, str, str | None, Hashable], _Recorded] = {}
         self._thread: threading.Thread | None = None
         self._is_new = threading.Event()
         self._stopped = threading.Event()
@@ -88,7 +89,9 @@ class Recorder:
         problem = kernel.describe(*args, **kwargs)
         on = next((tensor.device for tensor in given), None)
         device = device_class(on) if on is not None and on.type == "cuda" else None
-        key = (kernel.name, problem.key, device)
+        shared = memory_of(arguments)
+        memory = json.dumps(shared) if shared else ""
+        key = (kernel.name, problem.key, device, sharing(memory))
         with self._lock:
             found = self._found.get(key)
             if found is not None:
@@ -96,7 +99,7 @@ class Recorder:
                 return
         values = values_of(arguments)
         with self._lock:
-            self._found.setdefault(key, _Recorded(problem, values)).count()
+            self._found.setdefault(key, _Recorded(problem, values, memory)).count()
             self._start()
         self._is_new.set()
 
@@ -182,8 +185,8 @@ def _path_of_calls(path: str | os.PathLike[str]) -> str:
 
 
 class _Recorded:
-    def __init__(self, problem: Problem, values: dict[str, dict[str, Any]]) -> None:
-        self.problem, self.values = problem, values
+    def __init__(self, problem: Problem, values: dict[str, dict[str, Any]], memory: str) -> None:
+        self.problem, self.values, self.memory = problem, values, memory
         self.calls = self.written = 0
         self.first = self.last = time.time()
 
@@ -205,7 +208,7 @@ class _Recorded:
         first, last = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t)) for t in (self.first, self.last))
         values = json.dumps(self.values) if self.values else ""
         try:
-            return line_of(Miss(kernel, self.problem, device, REASON, new, first, last, values))
+            return line_of(Miss(kernel, self.problem, device, REASON, new, first, last, values, self.memory))
         except (TileflowError, TypeError, ValueError) as error:
             _log.warning("%d calls of %s are not recorded: %s", new, kernel, error)
             return b""

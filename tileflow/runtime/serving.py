@@ -9,6 +9,7 @@ that accepts it, and no region is launched twice. Another attempt begins anew, w
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -226,11 +227,14 @@ class MissedCalls:
         self._served.calls = calls
 
 
-def no_row(kernel: str, problem: Problem, device: str | None, tried: Sequence[str]) -> Missed:
-    """Count and record a miss; it is said once for each kernel. ``tried``: why what might have served it did not."""
+def no_row(
+    kernel: str, problem: Problem, device: str | None, tried: Sequence[str], memory: Sequence[Mapping[str, int]] = ()
+) -> Missed:
+    """Count and record a miss; it is said once for each kernel. ``tried``: why what might have served it did not;
+    ``memory``: which arguments share memory, of :func:`.recorded.memory_of`."""
     reason = tried[-1] if tried else "no table has a row for it"
     observe.say_once(logging.WARNING, kernel, "miss", f"no row serves {problem.key} on {device or 'a CPU'}: {reason}")
-    return miss(kernel, problem, device, reason)
+    return miss(kernel, problem, device, reason, json.dumps(memory) if memory else "")
 
 
 def refused(kernel: str, problem: Problem, device: str | None, why: str) -> MissError:

@@ -26,7 +26,8 @@ from tileflow.api import load_kernel
 from tileflow.errors import CallError, SpecError
 from tileflow.runtime import Problem, TensorSpec, miss_file, miss_record, recording
 from tileflow.runtime.describe import describe
-from tileflow.runtime.recorded import RECORDED, arguments, text_of, values_of
+from tileflow.runtime.overlap import is_apart
+from tileflow.runtime.recorded import RECORDED, arguments, memory_of, text_of, values_of
 
 MODULE = """
 import torch
@@ -45,6 +46,13 @@ def listed(xs: list[torch.Tensor]) -> torch.Tensor:
     out = torch.empty_like(xs[0])
     for tile in tfl.tile(out.size(0)):
         out[tile] = xs[0][tile]
+    return out
+
+@tileflow.kernel
+def added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] + y[tile]
     return out
 """
 GPU = "nvidia-h200"
@@ -164,6 +172,91 @@ def test_misses_are_a_sweep_as_well(program: Any, tmp_path: Path) -> None:
     assert spec.device_classes == (GPU,) and spec.kernels[0].calls == (5,)
     made = load_kernel(problem.kernel).inputs(**dict(spec.kernels[0].problems[0]))
     assert made[1].tolist() == [0, 0, 0]
+
+
+def made_again(path: Path, device: str = "cpu") -> list[tuple[torch.Tensor, ...]]:
+    """Arguments of a recorded file's problems."""
+    (kernel,) = spec_of_calls(path, (GPU,)).kernels
+    return [load_kernel(kernel.kernel).inputs(device=device, **dict(problem)) for problem in kernel.problems]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("logs_misses", [False, True])
+def test_arguments_that_share_memory_share_it_again(
+    program: Any, tmp_path: Path, device: str, logs_misses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were made apart, and another variant of a kernel was searched for than the one that serves the call."""
+    x = torch.randn(64)
+    calls = [(x[:20], x[:20]), (x[:24], x[:24].detach()), (x[1:41], x[8:48]), (torch.randn(5), torch.randn(5))]
+    file = tmp_path / "calls.jsonl"
+    if logs_misses:
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+        miss_record.clear_misses()
+        miss_file.record_misses(file)
+        for call in calls:
+            [*program.added.plan(call, {})]
+        miss_file.record_misses(None)
+    else:
+        with tileflow.record(file):
+            for call in calls:
+                for recorder in recording.recorders:
+                    recorder.called(program.added, call, {})
+    made = {a.numel(): (a, b) for a, b in made_again(file, device)}
+    for a, b in calls:
+        again, other = made[a.numel()]
+        assert is_apart(again, other) == (a.numel() == 5)
+        if a.numel() != 5:
+            assert other.data_ptr() - again.data_ptr() == b.data_ptr() - a.data_ptr()
+            assert again.data_ptr() % 16 == a.data_ptr() % 16
+        if a.numel() == 40 and device == "cpu":
+            again.fill_(3.0)
+            assert other.tolist()[:33] == [3.0] * 33 and 3.0 not in other.tolist()[33:]
+
+
+def test_of_calls_that_share_memory_and_others_the_commoner_are_searched(program: Any, tmp_path: Path) -> None:
+    x, y = torch.randn(20), torch.randn(20)
+    for shared, apart in ((3, 2), (2, 3)):
+        with tileflow.interpret(), tileflow.record(tmp_path / f"{shared}.jsonl"):
+            for other in [x] * shared + [y] * apart:
+                program.added(x, other)
+        assert sorted(call.calls for call in miss_file.read_misses(tmp_path / f"{shared}.jsonl")) == [2, 3]
+        ((again, other),) = made_again(tmp_path / f"{shared}.jsonl")
+        assert is_apart(again, other) == (apart > shared)
+
+
+def test_integers_in_shared_memory_are_as_they_were(program: Any) -> None:
+    """Those of a part of a larger tensor too, and those beside floats."""
+    memory = torch.arange(600, dtype=torch.int32)
+    memory[100:110] = 3
+    call = {"x": memory, "y": memory[100:110], "z": memory.view(torch.float32)}
+    signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in call])
+    problem = describe("m:f", signature, (*call.values(),), {}, lambda function: "")
+    x, y, z = arguments(text_of(problem, values_of(call), memory_of(call)), signature, "cpu")
+    assert y.tolist() == [3] * 10 and y.data_ptr() == x[100:].data_ptr() and z.data_ptr() == x.data_ptr()
+    assert int(x.min()) >= 0 and int(x.max()) <= 599
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        3,
+        [3],
+        [{"x": 0}],
+        [{"x": 0, "y": "0"}],
+        [{"x": 0, "y": 12}],
+        [{"x": 0, "y": 80}],
+        [{"x": 16, "y": 32}],
+        [{"x": 0, "z": 0}],
+        [{"x": 0, "n": 0}],
+        [{"x": 0, "y": 0}, {"x": 0, "y": 0}],
+    ],
+)
+def test_memory_that_is_not_the_calls_is_refused(memory: Any) -> None:
+    signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in "xyn"])
+    problem = describe("m:f", signature, (torch.ones(20), torch.ones(20), 3), {}, lambda function: "")
+    for device in ("meta", "cpu"):
+        with pytest.raises(SpecError, match="share memory must"):
+            arguments(text_of(problem, {}, memory), signature, device)
 
 
 def test_what_an_interpreter_cannot_be_given_is_no_check(program: Any) -> None:
