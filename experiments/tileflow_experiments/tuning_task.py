@@ -88,8 +88,8 @@ def require_unchanged(task: TuningTask, known: Mapping[str, Any]) -> None:
 def configs_fit(
     tasks: Iterable[TuningTask], known: Mapping[str, Mapping[str, Any]]
 ) -> Callable[[Mapping[str, Any]], None]:
-    """Return a function that raises ConfigError for a journal's line of a search that is none of ``tasks``, or of a
-    config outside its space: somebody has changed the line. ``known``: the ``study`` events by study.
+    """Return a function that raises ConfigError for a journal's line of a search that is none of ``tasks``, or of
+    configs outside its space: somebody has changed the line. ``known``: the ``study`` events by study.
 
     A space that is another by now, as that of a later version, says nothing of the configs.
     """
@@ -99,15 +99,24 @@ def configs_fit(
         spaces[task.key] = spaces[task.key.id] = task.space if is_same else None
 
     def fits(line: Mapping[str, Any]) -> None:
-        if line["kind"] not in RECORD_KINDS and line.get("event") != "known":
+        configs = _configs_of(line)
+        if configs is None:
             return
         key = StudyKey.of(line) if line["kind"] in RECORD_KINDS else line["study"]
         if key not in spaces:
             raise ConfigError("a trial must be of a search of its sweep", got=str(key))
         if (space := spaces[key]) is not None:
-            space.check(Config.of(line["config"]))
+            for config in configs:
+                space.check(Config.of(config))
 
     return fits
+
+
+def _configs_of(line: Mapping[str, Any]) -> list[Any] | None:
+    """Return the configs that a line says something of; None of a line that is not about configs."""
+    if line["kind"] in RECORD_KINDS or line.get("event") in ("known", "interpreted"):
+        return [line["config"]]
+    return [place["config"] for place in line["places"]] if line.get("event") == "contest" else None
 
 
 def _changed(task: TuningTask, what: str, was: str, now: str) -> SpecError:

@@ -76,3 +76,23 @@ def test_a_trial_that_was_changed_to_another_space_is_asked_again(
     assert (tmp_path / "journal.jsonl.damaged").read_text() == lines[changed]
     assert completed(tmp_path) == before
     assert len({row.best_us for row in load_table(tmp_path / "tables/fakes-kernel.json").entries}) == 1
+
+
+@pytest.mark.parametrize("event", ["contest", "interpreted"])
+@pytest.mark.parametrize("was, now", [('"x":', '"z":'), ('"y":2', '"y":77'), (":64}", ":65}")])
+def test_a_race_or_check_that_was_changed_to_another_space_is_a_damaged_line(
+    event: str, was: str, now: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An export and a resume believed what it said."""
+    sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 32}), tmp_path, quick_tools())
+    journal = tmp_path / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    changed = next(i for i, line in enumerate(lines) if f'"event":"{event}"' in line and was in line)
+    lines[changed] = lines[changed].replace(was, now)
+    journal.write_text("".join(lines))
+    sweep.export(tmp_path, quick_tools().prepare)
+    assert "1 lines of" in caplog.text and "or are of another sweep or space" in caplog.text
+    assert sweep.resume(tmp_path, quick_tools()) == ""
+    assert (tmp_path / "journal.jsonl.damaged").read_text() == lines[changed]
+    made = [e["study"] for e in journals.events(journals.read(journal), event)]
+    assert len({*made}) == 2, "it was made again"
