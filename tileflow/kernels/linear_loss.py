@@ -42,6 +42,7 @@ from .rows import as_rows, is_size, require_alike, require_rows, require_shape, 
 _NAME = "linear_cross_entropy"
 _WHERE = f"tileflow.kernels.{_NAME}"
 CHUNK_BYTES = 128 << 20  # of a chunk's logits: products of 512 rows at a vocabulary of 128 thousand
+MOST_IN_A_GRAPH = 64  # chunks that a graph holds one by one, without gradients
 HALF_UNIT = 2.0**15  # what 1 is of a gradient of logits, at most 1, in float16, whose largest number is about 2 ** 16
 _MOST = 2.0**64  # of a scale: an infinite one, where no row counts, would make NaN of gradients of 0
 
@@ -121,10 +122,26 @@ def multiply_unless_one(x: torch.Tensor, factor: torch.Tensor) -> None:
             x[tile] = x[tile].float() * factor[()].float()
 
 
-def chunk_rows(rows: int, vocabulary: int, itemsize: int) -> int:
-    """Rows of a chunk, a power of two, whose logits take at most ``CHUNK_BYTES``; all where they fit."""
+def chunk_rows(vocabulary: int, itemsize: int) -> int:
+    """Rows of a chunk, a power of two, whose logits take at most ``CHUNK_BYTES``, however many a call has."""
     most = max(CHUNK_BYTES // max(vocabulary * itemsize, 1), 16)
-    return min(1 << (most.bit_length() - 1), max(rows, 1))
+    return 1 << (most.bit_length() - 1)
+
+
+def known_chunks(rows: int, rows_of_chunk: int) -> int | None:
+    """How many chunks ``rows`` are. None where a graph's number of rows does not say, or says more than a graph is to
+    hold one by one."""
+    if not torch.compiler.is_compiling():
+        return -(-rows // rows_of_chunk)
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    if statically_known_true(rows <= rows_of_chunk):
+        return 1
+    for count in range(2, MOST_IN_A_GRAPH + 1):
+        if statically_known_true(rows <= count * rows_of_chunk):
+            left = rows - (count - 1) * rows_of_chunk  # graphs are for one row, or for several
+            return count if statically_known_true(left > 1) or statically_known_true(left == 1) else None
+    return None
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -180,9 +197,10 @@ def _chunked(
     options: tuple[int, float, float | None],
     rows: int,
     needs: tuple[bool, ...],
+    chunks: int | None = None,
 ) -> tuple[torch.Tensor, Grads]:
     """The sum of the scaled losses, and the gradients that are needed; in float16 those of :data:`HALF_UNIT` times the
-    sum of the plain losses."""
+    sum of the plain losses. ``chunks``: how many chunks of ``rows`` there are, where that is known."""
     is_half = x.dtype == torch.float16
     dtype = _sums_dtype(x)
     unit, to_loss = (torch.full_like(scale, HALF_UNIT), scale / HALF_UNIT) if is_half else (scale, 1.0)
@@ -191,18 +209,20 @@ def _chunked(
     grad_weight = allocated(weight, dtype=dtype) if needs[1] else None
     grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and needs[2] else None
     loss = torch.where(scale.isinf(), float("nan"), 0.0)  # 0 / 0 where no row counts, as torch's
-    for begin in range(0, x.size(0), rows):
-        part = x[begin : begin + rows]
+    chunks = -(-x.size(0) // rows) if chunks is None else chunks
+    for begin in range(0, chunks * rows, rows):
+        end = begin + rows if begin < (chunks - 1) * rows else None  # a number would ask a graph how many rows are left
+        part, targets = x[begin:end], labels[begin:end]
         logits = part @ weight.T if bias is None else torch.addmm(bias, part, weight.T)
         if not any(needs):
-            loss = loss + cross_entropy_forward(logits, labels[begin : begin + rows], *options)[0].sum() * scale
+            loss = loss + cross_entropy_forward(logits, targets, *options)[0].sum() * scale
             del logits  # or they would be there while the next chunk's are made
             continue
         # not in place: torch 2.11's tracer has what a forward pass returns, and what was added to it in place, for two
         # results of one place in memory, and hands the backward pass a gradient of 0
-        loss = loss + losses_and_gradient(logits, labels[begin : begin + rows], unit, *options).sum() * to_loss
+        loss = loss + losses_and_gradient(logits, targets, unit, *options).sum() * to_loss
         if grad_x is not None:
-            _add_product(grad_x[begin : begin + rows], logits, weight, beta=0)
+            _add_product(grad_x[begin:end], logits, weight, beta=0)
         if grad_weight is not None:
             _add_product(grad_weight, logits.T, part, beta=int(begin > 0))
         if grad_bias is not None:
@@ -342,14 +362,17 @@ def linear_cross_entropy(
     if not isinstance(divided_by, torch.Tensor):
         divided_by = torch.full((), float(divided_by), device=x.device)
     matrix = as_rows(x)
-    rows = rows_of_chunk or chunk_rows(matrix.size(0), weight.size(0), weight.itemsize)
+    rows = rows_of_chunk or chunk_rows(weight.size(0), weight.itemsize)
     options = (ignore_index, label_smoothing, softcap)
     scale = divided_by.float().reciprocal().view(())
     # asked for here: autograd's context says the same without grad mode, and nothing where torch.compile traces that
     needs = tuple(torch.is_grad_enabled() and x is not None and x.requires_grad for x in (matrix, weight, bias))
     if not any(needs):
+        chunks = known_chunks(matrix.size(0), rows)
         with without_autocast(x.device):
-            return _chunked(matrix, weight, bias, labels, scale, options, rows, needs)[0]
+            if chunks is None:
+                return _chunked_in_a_graph(matrix, weight, bias, labels, scale, options, rows, needs)[0]
+            return _chunked(matrix, weight, bias, labels, scale, options, rows, needs, chunks)[0]
     depend_on = (matrix[:0].clone(), weight[:0].clone())  # the graph that they hang in, without their memory
     return _LinearCrossEntropy.apply(  # type: ignore[no-any-return]
         matrix, weight, bias, labels, scale, options, rows, needs, *depend_on

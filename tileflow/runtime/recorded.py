@@ -113,7 +113,7 @@ def arguments(text: str, signature: inspect.Signature, device: str, interpreted:
         if isinstance(spec, TensorSpec):
             _require_values(name, spec, kept.get(name, {}))
     _require_memory(memory, specs)
-    made = {}
+    made: dict[str, torch.Tensor] = {}
     for group in memory:
         made |= _together(group, specs, kept, device)
     return tuple(

@@ -535,9 +535,8 @@ def test_a_linear_loss_without_grad_mode_makes_no_gradients(monkeypatch: pytest.
 
 
 def test_a_chunk_s_logits_stay_within_their_bytes() -> None:
-    rows = chunk_rows(1 << 20, 128_256, 2)
+    rows = chunk_rows(128_256, 2)
     assert rows == 512 and rows * 128_256 * 2 <= CHUNK_BYTES
-    assert chunk_rows(5, 128_256, 2) == 5
     with pytest.raises(CallError, match="added up"):
         ours.linear_cross_entropy(torch.randn(2, 3), torch.randn(5, 3), torch.tensor([1, 2]), reduction="none")
 
