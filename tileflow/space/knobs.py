@@ -70,7 +70,7 @@ WALK = LaunchKnob(
 FLATTEN = LaunchKnob("flatten", (False, True), default=False, role="grid",
     where="persistent, with one loop inside",
     why="the outer loop and the inner one become one pipeline, so that the next tile's loads start under this one's "
-        "store",
+        "store; dynamic code under it declines calls whose inner loop has no turn, which other code serves",
 )  # fmt: skip
 
 DESCENDING = LaunchKnob(
