@@ -136,7 +136,7 @@ class Decoder:
             for _ in range(s.layers)
         ]
         self.norms = torch.ones(2 * s.layers + 1, s.hidden, dtype=dtype, device=device)
-        frequencies = BASE ** (-torch.arange(0, s.head_dim, 2, device=device) / s.head_dim)
+        frequencies = BASE ** (-torch.arange(0, s.head_dim, 2, dtype=torch.float32, device=device) / s.head_dim)
         angles = torch.arange(s.positions, device=device)[:, None] * frequencies
         self.angles = torch.cat([angles.cos(), angles.sin()], dim=1).to(dtype)
 

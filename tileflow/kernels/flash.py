@@ -87,7 +87,8 @@ def attention(
     heads, m, d = q.shape[1:]
     batch, key_heads, n, _ = k.shape
     assert not causal or m == n, "causal attention is of as many queries as keys"
-    out, lse = torch.empty_like(q), torch.empty(batch, heads, m if with_lse else 0, device=q.device)
+    out = torch.empty_like(q)
+    lse = torch.empty(batch, heads, m if with_lse else 0, dtype=torch.float32, device=q.device)
     q, out, lse = (by_key_head(x, key_heads) for x in (q, out, lse))
     block_n = tfl.register_block_size(n)
     group = group_of(heads, key_heads)

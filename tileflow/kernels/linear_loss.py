@@ -208,7 +208,7 @@ def _chunked(
     allocated = torch.empty_like if x.size(0) else torch.zeros_like  # the first chunk overwrites what the others add to
     grad_weight = allocated(weight, dtype=dtype) if needs[1] else None
     grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and needs[2] else None
-    loss = torch.where(scale.isinf(), float("nan"), 0.0)  # 0 / 0 where no row counts, as torch's
+    loss = torch.where(scale.isinf(), float("nan"), torch.zeros_like(scale))  # 0 / 0 where no row counts, as torch's
     chunks = -(-x.size(0) // rows) if chunks is None else chunks
     for begin in range(0, chunks * rows, rows):
         end = begin + rows if begin < (chunks - 1) * rows else None  # a number would ask a graph how many rows are left
@@ -360,7 +360,7 @@ def linear_cross_entropy(
             refuse_transforms(_WHERE, name, tensor)
     divided_by = divisor(_NAME, labels, ignore_index, reduction, num_items_in_batch)
     if not isinstance(divided_by, torch.Tensor):
-        divided_by = torch.full((), float(divided_by), device=x.device)
+        divided_by = torch.full((), float(divided_by), dtype=torch.float32, device=x.device)
     matrix = as_rows(x)
     rows = rows_of_chunk or chunk_rows(weight.size(0), weight.itemsize)
     options = (ignore_index, label_smoothing, softcap)

@@ -36,7 +36,7 @@ def inputs(
     q, k = (torch.randn(b, heads, s, d, dtype=dtype, device=device) for heads in (h, hk))
     positions = (torch.arange(s, device=device) + 3 * torch.arange(b, device=device)[:, None]) % max(2 * s, 1)
     rows = torch.arange(2 * s, device=device) if with_positions else positions
-    angles = rows[..., None] * BASE ** (-torch.arange(0, d, 2, device=device) / d)
+    angles = rows[..., None] * BASE ** (-torch.arange(0, d, 2, dtype=torch.float32, device=device) / d)
     return q, k, angles.cos().to(dtype), angles.sin().to(dtype), positions if with_positions else None, interleaved
 
 
@@ -219,8 +219,9 @@ class RotaryEmbedding(torch.nn.Module):
         self._lacks_angles = cos.is_meta
 
     def _angles(self, device: torch.device | str | None) -> tuple[torch.Tensor, torch.Tensor]:
-        frequencies = self.base ** (-torch.arange(0, self.size, 2, device=device) / self.size)
-        angles = torch.arange(self.length, device=device)[:, None] * frequencies
+        # in float32 whatever torch's default is: half precision holds neither the angles nor the positions
+        frequencies = self.base ** (-torch.arange(0, self.size, 2, dtype=torch.float32, device=device) / self.size)
+        angles = torch.arange(self.length, dtype=torch.float32, device=device)[:, None] * frequencies
         return angles.cos(), angles.sin()
 
     def reset_parameters(self) -> None:

@@ -25,7 +25,7 @@ def widened(tile: torch.Tensor, scale: torch.Tensor | None, format: str, axis: i
     """The numbers of ``tile`` in float32, times their scales. ``axis``: 1 for (m, k), 0 for (k, n). ``scale``: uint8
     exponents of 2, biased by 127 (255 is NaN), of shape (m, k / 32) or (n, k / 32)."""
     if format == "e2m1":
-        table = torch.tensor([*_E2M1, *(-n for n in _E2M1)], device=tile.device)
+        table = torch.tensor([*_E2M1, *(-n for n in _E2M1)], dtype=torch.float32, device=tile.device)
         pairs = torch.stack([table[(tile & 15).long()], table[(tile >> 4).long()]], axis + 1)
         values = pairs.flatten(axis, axis + 1)
     else:
