@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 import time
@@ -467,8 +468,8 @@ def finish(stopped: str, out: Path) -> None:
     for line in logged.lines() if logged is not None else ():
         typer.echo(line, err=True)
     if stopped:
-        report = out / "report.md"
-        typer.echo(f"stopped before its end ({stopped}): see {report}; `tileflow sweep resume {out}` goes on", err=True)
+        report, again = out / "report.md", shlex.join(["tileflow", "sweep", "resume", str(out)])
+        typer.echo(f"stopped before its end ({stopped}): see {report}; `{again}` goes on", err=True)
         if "ray" in sys.modules:
             from tileflow_cluster.cluster_monitor import exit_where_the_head_has_gone
 

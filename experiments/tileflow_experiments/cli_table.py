@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -145,7 +146,7 @@ def _replaced(path: Path, merged: Table, parts: Iterable[Table]) -> str | None:
             "a merge must replace no table but those that it merges",
             got=f"table {there[:12]}, which is none of them",
             where=str(path),
-            hint=f"tileflow table merge {path} TABLES --out {path.parent} keeps its rows too",
+            hint=f"tileflow table merge {quote(str(path))} TABLES --out {quote(str(path.parent))} keeps its rows too",
         )
     return there
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -69,10 +70,9 @@ def run(out: Path) -> int:
     print(
         f"\n{time.monotonic() - started:.0f} s in all. The report is {out / 'report.md'}. MLflow shows the trials with:"
     )
-    print(
-        f"  MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false {_tool('mlflow')} server --host 127.0.0.1 --port 5000 --workers 1 "
-        f"--backend-store-uri sqlite:///{out / 'mlflow.db'}"
-    )
+    server = [_tool("mlflow"), "server", "--host", "127.0.0.1", "--port", "5000", "--workers", "1"]
+    server += ["--backend-store-uri", f"sqlite:///{out / 'mlflow.db'}"]
+    print(f"  MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false {shlex.join(server)}")
     logged = states.read(out)
     if logged is not None:
         print(f"at http://127.0.0.1:5000/{logged.page}")

@@ -16,6 +16,7 @@ import itertools
 import logging
 import os
 import secrets
+import shlex
 import signal
 import tempfile
 import threading
@@ -348,7 +349,8 @@ def _carried_out(outputs: Outputs, journal: Journal, run: Callable[[], str]) -> 
         log.error(
             "interrupted: the journal in %s has each trial that ended, and the other files may be missing or old. "
             "`tileflow sweep resume %s` goes on, `tileflow sweep export %s` writes tables and report",
-            *[outputs.folder] * 3,
+            outputs.folder,
+            *[shlex.quote(str(outputs.folder))] * 2,
         )
         raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -276,10 +277,12 @@ def test_a_study_that_was_stopped_is_named_and_ends_the_command_with_3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = write(tmp_path / "s.yaml", spec_data(device_classes=[fakes.GPU]))
-    assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == cli.STOPPED
+    out = tmp_path / "an out"
+    assert call("sweep", "run", spec, "--out", out, monkeypatch=monkeypatch) == cli.STOPPED
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"stopped before its end (1 of 2 tuning tasks: fakes:kernel n=64 on {fakes.GPU}): see ")
-    assert call("sweep", "status", tmp_path / "out", monkeypatch=monkeypatch) == 0
+    assert shlex.split(last.split("`")[1]) == ["tileflow", "sweep", "resume", str(out)], "it can be copied into a shell"
+    assert call("sweep", "status", out, monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
     assert f'{{"n":64}} {fakes.GPU}: stopped: InternalError: the reference must not' in said
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -79,14 +80,16 @@ def test_a_second_interrupt_says_what_is_kept_and_how_to_go_on(
             os.kill(os.getpid(), signal.SIGINT)
         return outcome
 
+    out = tmp_path / "a sweep's é"  # what is said is to be copied into a shell
     with pytest.raises(KeyboardInterrupt):
-        sweep.run(sweep_spec(), tmp_path, tools(interrupt_twice))
+        sweep.run(sweep_spec(), out, tools(interrupt_twice))
     (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert f"`tileflow sweep resume {tmp_path}`" in said and f"`tileflow sweep export {tmp_path}`" in said
-    sweep.export(tmp_path, fakes.prepare)
-    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
-    assert sweep.resume(tmp_path, tools()) == ""
-    assert sum(completed(tmp_path).values()) == 40
+    commands = [shlex.split(text) for text in said.split("`")[1::2]]
+    assert commands == [["tileflow", "sweep", word, str(out)] for word in ("resume", "export")]
+    sweep.export(out, fakes.prepare)
+    assert load_table(out / "tables/fakes-kernel.json").entries
+    assert sweep.resume(out, tools()) == ""
+    assert sum(completed(out).values()) == 40
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
