@@ -25,7 +25,7 @@ from .binary_cache import BinaryCache
 from .devices import VisibleGpu, selectors, visible_gpus
 from .local_pool import Answer, Answers, LocalPool, LocalWorker, pool_here
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
-from .queued_evaluator import QueuedEvaluator
+from .queued_evaluator import QueuedEvaluator, no_worker
 from .stages import Compiler, Device, Stages
 from .trial import DeviceIdentity, TrialResult
 from .trial_queue import Lease, Phase, TrialQueue, unanswered
@@ -356,7 +356,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
                 hint=f"served: {', '.join(self._groups)}",
             )
         if reason := self._why_unusable(group):
-            raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
+            raise no_worker(device_class, reason)
         return group
 
     # Workers

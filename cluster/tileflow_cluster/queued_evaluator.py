@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Generic
+
+from tileflow.errors import ClusterError
 
 from .protocol import SchedulingPolicy
 from .trial_queue import Payload, TrialQueue
+
+
+def no_worker(device_class: str, reason: str) -> ClusterError:
+    """Return the error of a device class that nothing can be done for any more. ``reason``: why, whose first line is
+    what is said where there is room for one."""
+    why, _, further = reason.partition("\n")
+    return ClusterError(
+        "a device class must have a usable worker",
+        got=f"none for {device_class}: {why}",
+        hint=textwrap.indent(textwrap.dedent(further), "  ").strip(),
+    )
 
 
 class QueuedEvaluator(Generic[Payload]):

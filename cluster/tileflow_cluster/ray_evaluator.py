@@ -38,7 +38,7 @@ from .fair_share import SweepEntry
 from .labels import DEVICE_CLASS, labels_for
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
-from .queued_evaluator import QueuedEvaluator
+from .queued_evaluator import QueuedEvaluator, no_worker
 from .ray_errors import ErrorAction, cluster_must_answer, error_action, ray_must_start
 from .stages import Stages
 from .sweep_registry import RegistryClient
@@ -535,7 +535,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         now = time.monotonic()
         reason = self._why_unusable("", now) or self._why_unusable(device_class, now)
         if reason:
-            raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
+            raise no_worker(device_class, reason)
 
     def _catch_sigterm(self) -> None:
         """Install the handler after ``ray.init``, which installs its own. Only a main thread may; others call

@@ -263,3 +263,19 @@ def test_all_ends_with_the_process(ending: str, tmp_path: Path) -> None:
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2, done.stderr
     assert all(map(has_gone, pids))
+
+
+def test_a_class_without_workers_says_in_its_first_line_why(start: Callable[..., LocalEvaluator]) -> None:
+    """A program was told that no config works, and nothing of the folder that its compilers could not write."""
+
+    class Refusing(FakeStages):
+        def open_compiler(self) -> Any:
+            raise ClusterError("a folder can be written", got="one that cannot", where="/here", hint="name another")
+
+    evaluator = start(kind=Refusing, compilers=1)
+    run(evaluator, [request("lost", 1)])
+    with pytest.raises(ClusterError) as refused:
+        evaluator.submit(request("late", 2))
+    first, *further = str(refused.value).splitlines()
+    assert f"none for {GPU}: a folder can be written, but got one that cannot" in first
+    assert [line.strip() for line in further] == ["at /here", "name another"]
