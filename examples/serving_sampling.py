@@ -70,7 +70,7 @@ def sample_top_k_top_p(logits: torch.Tensor, k: torch.Tensor, p: torch.Tensor, u
     device = logits.device
     shifts = {torch.float32: [32, 21, 10, 0], torch.float16: [32, 21, 13], torch.bfloat16: [32, 21, 16]}[logits.dtype]
     block_v = tfl.register_block_size(1024, 8192)
-    peaks = torch.full((m,), float("-inf"), dtype=torch.float32, device=device)
+    peaks = torch.full((m,), float("-inf"), device=device)
     for row, tile_v in tfl.tile([m, v], block_size=[1, block_v]):
         values = logits[row.begin, tile_v].float()
         tfl.atomic_max(peaks, [row.begin], torch.amax(values, dim=0))
