@@ -449,7 +449,7 @@ def dump_tables(tables: Mapping[FilePath, tuple[Table, str | None]]) -> None:
         raise TableError("each table must have a file of its own", got=", ".join(map(str, given))[:200])
     with ExitStack() as held:
         for path in sorted(tables):  # in one order: no two writers wait for each other
-            held.enter_context(_locked(path))
+            held.enter_context(locked(path))
         for path, (table, replaces) in tables.items():
             _require_unchanged(path, table, replaces)
         for path, (table, _) in tables.items():
@@ -494,7 +494,8 @@ def write_atomically(path: FilePath, content: bytes) -> None:
 
 
 @contextmanager
-def _locked(path: FilePath) -> Iterator[None]:
+def locked(path: FilePath) -> Iterator[None]:
+    """Wait until no other writer, of whatever process, holds ``path``, and hold it: a lock file lies beside it."""
     with open(path.with_name(f".{path.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..errors import SpecError, TableError
 from .merging import merge
-from .table import KernelId, Table, dump_table, load_table, require_table
+from .table import KernelId, Table, dump_table, load_table, locked, require_table
 
 VARIABLE = "TILEFLOW_TABLES"
 
@@ -86,6 +86,13 @@ def keep(table: Table, folder: str | PathLike[str]) -> Path:
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     bare = replace(table, default=None, defaults={}, portfolio=(), unseen={})
+    version = table.kernel.semantic_hash[:_DIGITS]
+    with locked(place / version):  # many processes that tune one kernel may end at once
+        return _keep(bare, place)
+
+
+def _keep(bare: Table, place: Path) -> Path:
+    """Write rows beside those of this version, while nobody else keeps some; other writers have no such lock."""
     for _ in range(_TRIES):
         path, old = _home(bare, place)
         new = bare if old is None else merge(old, _renamed(bare, old.kernel))

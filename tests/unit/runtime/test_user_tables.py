@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +13,19 @@ import pytest
 
 from tileflow.config import Config
 from tileflow.errors import SpecError, TableError
-from tileflow.runtime import Entry, Fallback, KernelId, Table, Validator, clear, digest, dump_table, load, lookup
+from tileflow.runtime import (
+    Entry,
+    Fallback,
+    KernelId,
+    Table,
+    Validator,
+    clear,
+    digest,
+    dump_table,
+    load,
+    load_table,
+    lookup,
+)
 from tileflow.runtime.problem import Problem, TensorSpec
 from tileflow.runtime.user_tables import keep, user_folder
 
@@ -132,3 +146,18 @@ def test_the_home_of_nobody_is_refused_in_words(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TILEFLOW_TABLES", "~nobody-of-that-name/tables")
     with pytest.raises(SpecError, match=r"~nobody-of-that-name/tables\n  at TILEFLOW_TABLES"):
         user_folder()
+
+
+def test_many_who_keep_rows_at_once_keep_all_of_them(folder: Path) -> None:
+    """As ranks do that tune one kernel: rows were refused after eight tries, or lay in a second file."""
+    together = threading.Barrier(16)
+
+    def tuned(rank: int) -> None:
+        together.wait()
+        for step in range(3):
+            keep(table(100 * rank + step), folder)
+
+    with ThreadPoolExecutor(16) as ranks:
+        [*ranks.map(tuned, range(1, 17))]
+    (file,) = folder.glob("*.json")
+    assert len(load_table(file).entries) == 16 * 3
