@@ -22,8 +22,6 @@ _REAL = "tiles are real: load the real and the imaginary parts, torch.view_as_re
 
 # methods that a tile does not have, and what to write instead
 REMEDIES = {
-    "__getitem__": "a launch captures the tensors that its kernel names or is passed, closures too: a function that "
-    "reads another one, a global of its module, is passed it",
     "item": "a 0-d tile is a number of the kernel: use it as it is",
     "tolist": "a 0-d tile is a number of the kernel: use it as it is",
     "data_ptr": "index the tensor, or pass addresses to tfl.inline_triton",

@@ -8,9 +8,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..errors import TraceError
+from ..language.rules import GLOBAL_HINT, REACHED, found_elsewhere
 from .torch_registry import FACTORIES
 from .trace import Tracer
 from .traced import tracers_of
+
+_BY_INDEX = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)  # of tensors: what is traced has its own
 
 
 class TraceMode(TorchFunctionMode):
@@ -26,14 +29,12 @@ class TraceMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if func in FACTORIES:
             return self.tracer.run(FACTORIES[func], func.__name__, args, kwargs)
-        if any(True for _ in tracers_of(args, kwargs)):
+        is_traced = any(True for _ in tracers_of(args, kwargs))
+        if is_traced and func not in _BY_INDEX:
             return self.tracer.torch_call(func, args, kwargs)
         if any(isinstance(a, torch.Tensor) and a.ndim for a in args):
             raise TraceError(
-                "device code reads tensors that reach it as arguments or variables of the kernel",
-                got=f"torch.{func.__name__} on a tensor found elsewhere",
-                where=self.tracer.location(),
-                hint="pass the tensor to the kernel",
+                REACHED, got=found_elsewhere(func.__name__), where=self.tracer.location(), hint=GLOBAL_HINT
             )
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and result.ndim:

@@ -31,6 +31,7 @@ from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
+from .global_tensors import check_reached
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .partial_tiles import fitted, keep_partial, widen
@@ -99,6 +100,7 @@ class _EagerMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
+        check_reached(args, func.__name__, sys._getframe(1), current("tile").kernel)
         found = self._in_device_code(func, args, kwargs)
         for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
             if not any(out is given for given in args):

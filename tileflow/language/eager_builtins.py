@@ -7,35 +7,28 @@ own text, with the functions inside it, finds those below in their place; the fu
 from __future__ import annotations
 
 import builtins
-import dis
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import torch
 
 from ..python_functions import python_own
 from . import eager
+from .code_objects import assigns_globals
 
 
 def with_builtins(fn: FunctionType) -> FunctionType:
     """``fn`` over the names of its module, with the functions below as builtins. One that assigns to names of its
     module stays as it is, for the assignments are to be seen there."""
-    if any(step.opname == "STORE_GLOBAL" for code in _codes(fn.__code__) for step in dis.get_instructions(code)):
+    if assigns_globals(fn.__code__):
         return fn
     names = {**fn.__globals__, "__builtins__": vars(builtins) | _OWN}
     made = FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__, fn.__closure__)
     made.__kwdefaults__ = fn.__kwdefaults__
     return made
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
 
 
 def _are_of_device(*values: Any) -> bool:

@@ -45,6 +45,18 @@ def loaded_index(tile: str, behind: int) -> str:
     return f"y[{tile}{', :' * behind}]"
 
 
+REACHED = "device code reads tensors that reach it as arguments or variables of the kernel"
+GLOBAL_HINT = (
+    "a launch captures the tensors that its kernel names or is passed, closures too: a function that reads another one, "
+    "a global of its module, is passed it"
+)
+
+
+def found_elsewhere(what: str) -> str:
+    """What was done to a tensor that no launch captures."""
+    return f"torch.{what} on a tensor found elsewhere"
+
+
 MEET = "dimensions that meet must have the same size"
 ALIGNED = "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front"
 INDEX = "an index is a tile, a slice, an int, a size or a tile of ints"

@@ -597,25 +597,3 @@ def test_a_handler_that_breaks_is_an_internal_error_at_the_users_line(monkeypatc
     with pytest.raises(InternalError, match="KeyError: 0") as caught:
         exponentials.lower((V,), H200)
     assert isinstance(caught.value.where, Location) and ".exp()" in caught.value.where.text
-
-
-BIAS = torch.zeros(96)
-
-
-def biased(row: Any, tile: Any) -> Any:
-    return row + BIAS[tile]
-
-
-def test_a_tensor_that_a_function_reads_as_a_global_is_refused_with_what_to_do() -> None:
-    """The error said that torch has no such function, and no more."""
-
-    @tileflow.kernel
-    def calls(x: torch.Tensor, then: Any) -> torch.Tensor:
-        out = torch.empty_like(x)
-        for tile in tfl.tile(x.size(0)):
-            out[tile] = then(x[tile], tile)
-        return out
-
-    with pytest.raises(UnsupportedOp, match="__getitem__") as error:
-        calls.lower((meta(96), biased), target("nvidia-h200"))
-    assert "a global of its module, is passed it" in str(error.value)

@@ -109,6 +109,39 @@ def indices_that_do_not_meet(x, out):
         )
 
 
+BIAS = torch.zeros(6)
+TABLES = {"bias": BIAS}
+
+
+def biased(row, tile):
+    return row + BIAS[tile]  # <-
+
+
+def biased_by_an_entry(row, tile):
+    return row + TABLES["bias"][tile]  # <-
+
+
+def added(row, bias, tile):
+    return row + bias[tile]  # <-
+
+
+def passes_on(row, tile):
+    return added(row, BIAS, tile)
+
+
+def summed(row, _):
+    return row + BIAS.sum()  # <-
+
+
+def by_its_size(row, _):
+    return row * BIAS.size(0)  # <-
+
+
+def stores(row, tile):
+    BIAS[tile] = row  # <-
+    return row
+
+
 OF_ITEMS = "an index is a tile, a slice, an int, a size or a tile of ints"
 OF_TILES = "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints"
 ASSIGNED = "a tile in registers cannot be assigned to by index"
@@ -149,6 +182,43 @@ def test_both_say_the_same(function: Callable[..., Any], mode: str) -> None:
     lines, first = inspect.getsourcelines(function)
     assert isinstance(error.where, Location) and error.where.file == __file__
     assert error.where.line == first + next(n for n, line in enumerate(lines) if line.rstrip().endswith("# <-"))
+
+
+GLOBALS = {biased: biased, biased_by_an_entry: biased_by_an_entry, passes_on: added, summed: summed}
+GLOBALS |= {by_its_size: by_its_size, stores: stores}
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+@pytest.mark.parametrize("function", GLOBALS, ids=lambda f: f.__name__)
+def test_a_tensor_that_a_called_function_reads_as_a_global_is_refused(function: Callable[..., Any], mode: str) -> None:
+    """As plain Python it was read and stored into, and compiled some said that torch has no such function."""
+
+    @tileflow.kernel
+    def calls(x: torch.Tensor, out: torch.Tensor, then: Callable[..., Any]) -> None:
+        for t in tfl.tile(x.size(1)):
+            out[0, t] = then(x[0, t], t)
+
+    with pytest.raises(TraceError, match="reads tensors that reach it as arguments or variables") as caught:
+        if mode == "eager":
+            calls.run_eagerly(X, torch.zeros(8, 6), function)
+        else:
+            calls.lower((X, torch.zeros(8, 6), function), target("nvidia-h200"), mode=mode)
+    lines, first = inspect.getsourcelines(GLOBALS[function])
+    assert "a global of its module, is passed it" in caught.value.hint and isinstance(caught.value.where, Location)
+    assert caught.value.where.line == first + next(n for n, line in enumerate(lines) if line.rstrip().endswith("# <-"))
+
+
+def test_a_function_reads_the_tensors_that_it_is_passed() -> None:
+    """Also where they are globals of the kernel, or a closure's own."""
+
+    @tileflow.kernel
+    def calls(x: torch.Tensor, out: torch.Tensor, then: Callable[..., Any]) -> None:
+        for t in tfl.tile(x.size(1)):
+            out[0, t] = then(added(x[0, t], BIAS, t), t)
+
+    bias, out = torch.arange(6.0), torch.zeros(8, 6)
+    calls.run_eagerly(X, out, lambda row, tile: row + bias[tile])
+    assert torch.equal(out[0], X[0] + bias)
 
 
 def listed(x, out):

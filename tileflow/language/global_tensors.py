@@ -1,0 +1,41 @@
+"""Tensors that a called function reads as globals of its module: no launch captures them, so no execution reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from ..errors import TraceError
+from ..runtime.argtree import tensors
+from .code_objects import codes_of, globals_read
+from .rules import GLOBAL_HINT, REACHED, found_elsewhere
+
+
+def check_reached(args: Iterable[Any], what: str, frame: FrameType, kernel: CodeType) -> None:
+    """Raises TraceError where a tensor among ``args``, which code in ``frame`` gave to torch's function ``what``, is one
+    that a function which the ``kernel`` calls read as a global of its module."""
+    if frame.f_code is kernel:
+        return
+    for tensor in args:
+        is_captured = isinstance(tensor, torch.Tensor) and tensor.ndim and not hasattr(tensor, "tileflow_kept")
+        if is_captured and _is_read_as_global(tensor, frame, kernel):
+            raise TraceError(REACHED, got=found_elsewhere(what), hint=GLOBAL_HINT)
+
+
+def _is_read_as_global(tensor: torch.Tensor, frame: FrameType | None, kernel: CodeType) -> bool:
+    """Whether the first function outwards that was not passed ``tensor`` read it as a global. The kernel's own text may
+    read its globals."""
+    own = set(codes_of(kernel))
+    while frame is not None and frame.f_code not in own:
+        if not _is_among(tensor, frame.f_locals.values()):
+            names = globals_read(frame.f_code)
+            return _is_among(tensor, [frame.f_globals[name] for name in names if name in frame.f_globals])
+        frame = frame.f_back
+    return False
+
+
+def _is_among(tensor: torch.Tensor, values: Iterable[Any]) -> bool:
+    return any(found is tensor for found in tensors(values))
