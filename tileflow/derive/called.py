@@ -2,8 +2,8 @@
 
 A function that the table makes of several ops is often smooth where they are not: ``sinh`` is an odd function of
 ``|x|``, and ``atan`` divides by what may be 0 in a branch that is not taken. Its gradient is then a row of
-:mod:`functions`, of what it was called with, and its ops are not looked at. ``detach`` is noted too: to a forward pass
-it is nothing, and here it is an op of its own.
+:mod:`functions`, of what it was called with, and its ops are not looked at. ``detach`` is noted too, and so are the
+functions of Python's that ask a tensor for its number: to a forward pass that is nothing, and here it is an op of its own.
 
 The rows of the frontend's tables note their calls while a :func:`noting` is open, and are what they were elsewhere.
 """
@@ -18,6 +18,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any
 
+from ..frontend.language_registry import PYTHON
 from ..frontend.syntax_registry import SYNTAX
 from ..frontend.torch_registry import METHODS, TABLE
 from ..frontend.trace import Tracer
@@ -93,8 +94,11 @@ def _inside(t: Tracer, handler: Callable[..., Any], name: str, calls: Calls, giv
 
 
 def _stopped(t: Tracer, handler: Callable[..., Any], name: str, calls: Calls, given: Mapping[str, Any]) -> Any:
+    return _detached(t, calls, handler(t, **given))
+
+
+def _detached(t: Tracer, calls: Calls, found: Any) -> Any:
     """A value of its own, equal to what is detached."""
-    found = handler(t, **given)
     if isinstance(found, TileValue) and found.is_floating_point():
         found = t.pointwise("positive", found)
         calls[found.value] = Called(STOPS, {}, (found.value,))
@@ -162,6 +166,24 @@ def _noted(handler: Callable[..., Any], name: str, note: Note) -> Callable[..., 
     return noted
 
 
+def _note_numbers() -> None:
+    """Let Python's own functions that give a number note that no gradient flows through it: ``float`` and ``math``'s ask
+    a tensor for its number."""
+    for function, handler in PYTHON.items():
+        if function in (float, int) or getattr(function, "__module__", None) == "math":
+            PYTHON[function] = _number(handler)
+
+
+def _number(handler: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(handler)
+    def noted(t: Tracer, *args: Any) -> Any:
+        calls = _CALLS.get()
+        found = handler(t, *args)
+        return found if calls is None or t.is_plain else _detached(t, calls, found)
+
+    return noted
+
+
 def _note_powers() -> None:
     """Let ``a ** b`` note its call, where roots and reciprocals are made of it."""
     binary = SYNTAX["binary"]
@@ -213,3 +235,4 @@ _install("binary_cross_entropy", _cross_entropy)
 _install("pow", _power)
 _install(STOPS, _stopped)
 _note_powers()
+_note_numbers()

@@ -99,6 +99,34 @@ def test_no_gradient_flows_through_detach(name: str) -> None:
     check(lanes(STOPPED[name]), STOPPED[name], at([-2.0, -0.6, 0.0, 1.0, 3.4]))
 
 
+NUMBERS: dict[str, Function] = {
+    "float": lambda v: float(v) * v,
+    "int": lambda v: int(v) * v,
+    "math.exp": lambda v: math.exp(v) * v,
+    "math.sqrt": lambda v: math.sqrt(abs(v)) + v * v,
+    "math.tanh": lambda v: math.tanh(v) * v,
+    "math.hypot": lambda v: math.hypot(v, 2.0) - v,
+    "math.floor": lambda v: math.floor(v) * v,
+    "math.fabs": lambda v: math.fabs(v * v) * v,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+@pytest.mark.parametrize("name", NUMBERS)
+def test_no_gradient_flows_through_a_number_of_pythons(name: str) -> None:
+    """It flowed, where torch hands out a number."""
+    f = NUMBERS[name]
+
+    @tileflow.kernel
+    def by_element(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for i in tfl.grid(x.size(0)):
+            out[i] = f(x[i])
+        return out
+
+    check(by_element, lambda x: torch.stack([f(v) for v in x]), at([-2.0, -0.5, 0.0, 1.0, 3.5]))
+
+
 def test_a_peak_may_be_detached() -> None:
     def softmax(v: Any) -> Any:
         exponent = torch.exp(v - v.amax(1, keepdim=True).detach())
