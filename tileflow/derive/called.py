@@ -2,8 +2,8 @@
 
 A function that the table makes of several ops is often smooth where they are not: ``sinh`` is an odd function of
 ``|x|``, and ``atan`` divides by what may be 0 in a branch that is not taken. Its gradient is then a row of
-:mod:`functions`, of what it was called with, and its ops are not looked at. ``detach`` is noted too, and so are the
-functions of Python's that ask a tensor for its number: to a forward pass that is nothing, and here it is an op of its own.
+:mod:`functions`, of what it was called with, and its ops are not looked at. ``detach`` is noted too, and so are
+Python's functions that ask a tensor for its number: to a forward pass that is nothing, and here it is an op of its own.
 
 The rows of the frontend's tables note their calls while a :func:`noting` is open, and are what they were elsewhere.
 """
@@ -167,8 +167,8 @@ def _noted(handler: Callable[..., Any], name: str, note: Note) -> Callable[..., 
 
 
 def _note_numbers() -> None:
-    """Let Python's own functions that give a number note that no gradient flows through it: ``float`` and ``math``'s ask
-    a tensor for its number."""
+    """Let Python's own functions that give a number note that no gradient flows through it: ``float``, and those of
+    ``math``, ask a tensor for its number."""
     for function, handler in PYTHON.items():
         if function in (float, int) or getattr(function, "__module__", None) == "math":
             PYTHON[function] = _number(handler)

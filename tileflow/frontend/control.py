@@ -15,7 +15,7 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import Tile
 from ..ir.kinds import OpKind
-from ..ir.types import Value
+from ..ir.types import Value, is_float
 from .branches import both, branch, is_open, opposite
 from .calls import call
 from .carried import Carried, trace_to_fixpoint
@@ -287,7 +287,7 @@ class Control:
         if isinstance(bound, TileValue):
             value = t.operand(bound)
             assert isinstance(value, Value)
-            if value.dims or value.type.dtype.startswith("float"):
+            if value.dims or is_float(value.type.dtype):
                 raise TraceError(
                     "a loop's bound is an integer scalar",
                     got=repr(bound),

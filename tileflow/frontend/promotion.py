@@ -6,6 +6,7 @@ asked. Not at first, for their implementation in Python takes a second to load.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from ..errors import TraceError
 from ..ir.graph import Operand
 from ..ir.ops import POINTWISE
-from ..ir.types import FLOAT_BITS, INT_BITS, Value
+from ..ir.types import FLOAT_BITS, INT_BITS, Value, is_float
 
 # how an operand takes part in promotion: its dtype (or a Python number's type), and whether it has dimensions
 Kind = tuple[str, bool]
@@ -23,6 +24,12 @@ Kind = tuple[str, bool]
 def torch_dtype(name: str) -> torch.dtype:
     """``torch.float32`` for ``float32``."""
     return getattr(torch, name)  # type: ignore[no-any-return]
+
+
+def torch_limits(dtype: str) -> tuple[int, int]:
+    """The least and the largest number of an integer dtype, by its name."""
+    limits = torch.iinfo(torch_dtype(dtype))
+    return limits.min, limits.max
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -51,8 +58,25 @@ def kind_of(operand: Value | int | float | bool) -> Kind:
     if not isinstance(operand, Value):
         return type(operand).__name__, False
     if operand.type.weak:
-        return ("float" if operand.type.dtype.startswith("float") else "int"), False
+        return ("float" if is_float(operand.type.dtype) else "int"), False
     return operand.type.dtype, bool(operand.dims)
+
+
+_NARROWER = {"int": frozenset({"int8", "uint8", "int16", "uint16"}), "float": frozenset({"float16", "bfloat16"})}
+
+
+def weakened(kinds: tuple[Kind, ...], are_numbers: Sequence[bool]) -> tuple[Kind, ...]:
+    """The kinds of operands, those of numbers as Python's where scalars decide that are narrower than these are held.
+    Beside others it makes no difference."""
+    others = {kind for kind, is_number in zip(kinds, are_numbers, strict=True) if not is_number and kind[0] != "bool"}
+    if not others or all(others == {kind} for kind in kinds):
+        return kinds
+    found = []
+    for kind, is_number in zip(kinds, are_numbers, strict=True):
+        word = "float" if is_float(kind[0]) else "int"
+        is_decided = is_number and all(name in _NARROWER[word] and not has_dims for name, has_dims in others)
+        found.append((word, False) if is_decided and kind[0] != "bool" else kind)
+    return tuple(found)
 
 
 def _stand_in(kind: Kind, device: str) -> Any:
@@ -98,11 +122,13 @@ def result_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
     numbers = [isinstance(_stand_in(k, "meta"), (int, float)) for k in kinds]
     if numbers[0] and not all(numbers) and fn not in ("where", "pow"):
         # torch.sub(1, tensor) and others take a tensor first; the operator form does not mind
+        if fn == "sub":
+            return result_by_torch(fn, kinds[::-1], "cpu")  # the other difference has this dtype, and bools have none
         dtype = promote(kinds)
         return result_dtype(fn, ((dtype, True),) * len(kinds))
     try:
         return result_by_torch(fn, kinds, "cpu")
-    except (TypeError, RuntimeError):
+    except NotImplementedError:  # a CPU computes less than a GPU
         return result_by_torch(fn, kinds, "meta")
 
 

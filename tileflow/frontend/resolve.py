@@ -24,7 +24,7 @@ from ..ir.attributes import ArangeAttrs
 from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, Tile, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
-from ..ir.types import Dim, TileType, Value
+from ..ir.types import Dim, TileType, Value, is_float
 from ..language.rules import (
     INDEX,
     ONCE,
@@ -223,7 +223,7 @@ class _Resolver:
     def _end(self, end: Any) -> Any:
         """An end of a slice: a size, or an integer scalar of the kernel."""
         end = end[()] if isinstance(end, TensorRef) and not end.dims else end
-        if isinstance(end, TileValue) and not end.value.dims and not end.value.type.dtype.startswith("float"):
+        if isinstance(end, TileValue) and not end.value.dims and not is_float(end.value.type.dtype):
             return end
         if isinstance(end, SymInt) or (isinstance(end, int) and not isinstance(end, bool)):
             return end
@@ -284,7 +284,7 @@ class _Resolver:
     def _ints(self, item: TileValue, size: Expr) -> ValueIndex | ExprIndex:
         value = self.t.operand(item)
         assert isinstance(value, Value)
-        if value.type.dtype == "bool" or value.type.dtype.startswith("float"):
+        if value.type.dtype == "bool" or is_float(value.type.dtype):
             raise self._wrong(
                 "a tile of indices holds ints", value.type.dtype, "boolean masks select with torch.where or extra_mask="
             )

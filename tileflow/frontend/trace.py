@@ -7,11 +7,11 @@ function means is in :mod:`operations`, indexing in :mod:`indexing`, loops and b
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -24,16 +24,19 @@ from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from ..language.operand_dtypes import Operand as Given
+from ..language.operand_dtypes import check_dtypes
 from ..language.rules import ALIGNED, MEET
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import gaps
 from .call_arguments import is_in_place, with_numbers
 from .code_locations import frame_location
-from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
+from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import handler_for
-from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
+from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined, is_number
+from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 
@@ -93,12 +96,15 @@ class Tracer:
         """The place of the user's code: the innermost Python frame in one of the user's files."""
         if self._forced is not None:
             return self._forced
-        frame = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code.co_filename in self.files:
-                return frame_location(frame)
-            frame = frame.f_back  # type: ignore[assignment]
-        return None
+        frame = self.frame()
+        return None if frame is None else frame_location(frame)
+
+    def frame(self) -> FrameType | None:
+        """The innermost Python frame in one of the user's files."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename not in self.files:
+            frame = frame.f_back
+        return frame
 
     def at(self, place: Location | None) -> None:
         """Say that what follows stands at ``place``; None: where the Python frames say."""
@@ -153,6 +159,10 @@ class Tracer:
     def wrap(self, value: Value) -> TileValue:
         """``value`` as device code sees it, of the scope that is open now."""
         return TileValue(value, self, self.scopes[-1])
+
+    def number(self, x: TileValue) -> TileValue:
+        """``x`` as a number of Python's, which has no dtype where it meets a scalar that has one."""
+        return TileValue(x.value, self, x.scope, is_number=True)
 
     def operand(self, x: Any) -> Operand:
         """The IR operand that a traced or Python value stands for. Raises TraceError for anything else."""
@@ -220,7 +230,7 @@ class Tracer:
     def pointwise(self, fn: str, *args: Any) -> TileValue:
         """Record one row of POINTWISE over broadcast operands, with torch's promotion."""
         operands = [self.operand(a) for a in args]
-        kinds = tuple(kind_of(o) for o in operands)
+        kinds = weakened(tuple(kind_of(o) for o in operands), [is_number(a) for a in args])
         try:
             with self.plain_torch():
                 dtype, operand = result_dtype(fn, kinds), operand_dtype(fn, kinds)
@@ -240,6 +250,8 @@ class Tracer:
             )
         with self.plain_torch():
             operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
+        if fn in WHOLE_QUOTIENTS:
+            check_divisor(self, fn, operands[1], args[1], operand)
         operands = self.opposite(operands)
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
@@ -247,7 +259,9 @@ class Tracer:
         if weak and operand == "int64" and all(_is_short(o) for o in operands):
             operand = "int32"  # torch knows Python ints as int64 only
             dtype = operand if dtype == "int64" else dtype
-        return self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
+        made = self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
+        is_of_numbers = not dims and not POINTWISE[fn].boolean and all(map(is_number, args))
+        return self.number(made) if is_of_numbers else made
 
     def cast(self, x: Any, dtype: str) -> TileValue:
         """``x`` converted to ``dtype``, rounded there."""
@@ -585,6 +599,7 @@ class Tracer:
         """Call a row of torch's table, however the call is spelled."""
         args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
         args, kwargs = with_numbers(handler, args, kwargs)
+        check_dtypes(name, _operands(args, kwargs), self.location())
         found = self.run(handler, name, args, kwargs)
         if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
             self.overwritten[args[0].value] = self.scopes[-1]
@@ -603,6 +618,12 @@ class Tracer:
 def _whole(x: Any) -> Any:
     """A module's tensor as a tile; a tile of one element, and what is read by index, as they are."""
     return x.all() if isinstance(x, TensorRef) and x.is_whole and x.dims else x
+
+
+def _operands(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[Given]:
+    """The operands of a call that have a dtype."""
+    types = (x.value.type for x in (*args, *kwargs.values()) if isinstance(x, TileValue))
+    return (Given(of.dtype, bool(of.dims)) for of in types if not of.weak)
 
 
 def _call_hint(message: str) -> str:

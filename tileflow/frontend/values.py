@@ -13,7 +13,7 @@ from ..expr import Expr
 from ..ir.attributes import LoadAttrs
 from ..ir.graph import ExprIndex, ValueIndex
 from ..ir.kinds import OpKind
-from ..ir.types import Dim, Value
+from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from .counted_turns import WRITTEN_OUT
 from .promotion import torch_dtype
@@ -57,14 +57,16 @@ _INSTEAD_OF = {
 
 
 class TileValue(Operand):
-    """A tile in registers: an IR value with torch's methods and operators."""
+    """A tile in registers: an IR value with torch's methods and operators. ``is_number``: to the author it is a number
+    of Python's, which a loop or a branch of the kernel changes, or which ``int`` or ``float`` made."""
 
-    __slots__ = ("scope", "value")
+    __slots__ = ("is_number", "scope", "value")
 
-    def __init__(self, value: Value, tracer: Tracer, scope: int) -> None:
+    def __init__(self, value: Value, tracer: Tracer, scope: int, is_number: bool = False) -> None:
         self.value = value
         self.tracer = tracer
         self.scope = scope
+        self.is_number = is_number or value.type.weak
 
     @property
     def dtype(self) -> torch.dtype:
@@ -374,6 +376,11 @@ for _name in (*_BINARY, *(f"r{n}" for n in _BINARY), "matmul", "rmatmul", *_COMP
     setattr(TensorRef, f"__{_name}__", _of_value(f"__{_name}__"))
 
 
+def is_number(x: Any) -> bool:
+    """Whether a value is a number of Python's to the author, known to the trace or not."""
+    return x.is_number if isinstance(x, TileValue) else isinstance(x, (SymInt, int, float))
+
+
 class TileProxy(Traced):
     """The variable of a tile loop: an index, a shape, and its scalars. ``offset`` keeps ``tile + 1`` affine; ``shift``
     is what a scalar of the kernel adds to it."""
@@ -437,7 +444,7 @@ class TileProxy(Traced):
 
     def __add__(self, offset: Any) -> TileProxy:
         if isinstance(offset, TileValue):
-            if offset.value.dims or offset.value.type.dtype.startswith("float"):
+            if offset.value.dims or is_float(offset.value.type.dtype):
                 raise TraceError(
                     "a tile is shifted by an int, a size or an integer scalar",
                     got=repr(offset),

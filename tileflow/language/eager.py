@@ -34,6 +34,7 @@ from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_si
 from .global_tensors import check_reached
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
+from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
 from .rules import INDEX_OF_A_TILE, flatten, instead_of_item_of_a_tile
 from .stable_sorts import is_sort, sorted_stably
@@ -101,6 +102,7 @@ class _EagerMode(TorchFunctionMode):
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
         check_reached(args, func.__name__, sys._getframe(1), current("tile").kernel)
+        check_dtypes(func.__name__, _operands(args, kwargs))
         found = self._in_device_code(func, args, kwargs)
         for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
             if not any(out is given for given in args):
@@ -127,7 +129,7 @@ class _EagerMode(TorchFunctionMode):
         if func.__name__ in _RESHAPES and not kwargs:
             if (whole := _as_whole(func, *args)) is not None:
                 return whole
-            args = _as_short(*args)
+            return _reshaped(func, args)
         if func is torch.Tensor.__getitem__:
             return _read(*args)
         if func is torch.Tensor.__setitem__:
@@ -139,6 +141,12 @@ class _EagerMode(TorchFunctionMode):
         if is_gather(func):
             return _followed(func, args, kwargs, lambda *args: gathered(computed, func, args, kwargs))
         return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
+
+
+def _operands(args: Any, kwargs: Any) -> Iterator[Operand]:
+    """The operands of a call that have a dtype."""
+    tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
+    return (Operand(str(x.dtype).removeprefix("torch."), bool(x.ndim)) for x in tensors)
 
 
 def tile_of(tensor: torch.Tensor, kept: tuple[bool, ...] = ()) -> torch.Tensor:
@@ -193,6 +201,15 @@ def _as_whole(func: Any, tensor: torch.Tensor, *sizes: Any) -> torch.Tensor | No
     own = tuple(BLOCK if cut else getattr(size, "lanes", None) for size, cut in zip(shape, short, strict=True))
     made: torch.Tensor = _call(func, (tensor, whole), {})
     return tag(made, own)
+
+
+def _reshaped(func: Any, args: Sequence[Any]) -> Any:
+    """A reshape, its dimensions tagged by the block sizes among its sizes."""
+    cut = _as_short(*args)
+    made = _followed(func, cut, {}, lambda *given: _call(func, given, {}))
+    sizes = cut[1] if isinstance(cut[1], (list, tuple)) else cut[1:]
+    is_of_sizes = isinstance(made, torch.Tensor) and made.ndim == len(sizes)
+    return tag(made, tuple(map(lanes_by, sizes))) if is_of_sizes else made
 
 
 def _as_short(tensor: torch.Tensor, *sizes: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Tensors that a called function reads as globals of its module: no launch captures them, so no execution reads them."""
+"""Tensors that a called function reads as globals of its module: no launch captures them, no execution reads them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .rules import GLOBAL_HINT, REACHED, found_elsewhere
 
 
 def check_reached(args: Iterable[Any], what: str, frame: FrameType, kernel: CodeType) -> None:
-    """Raises TraceError where a tensor among ``args``, which code in ``frame`` gave to torch's function ``what``, is one
-    that a function which the ``kernel`` calls read as a global of its module."""
+    """Raises TraceError where a tensor among ``args``, which code in ``frame`` gave to torch's function ``what``, is
+    one that a function which the ``kernel`` calls read as a global of its module."""
     if frame.f_code is kernel:
         return
     for tensor in args:

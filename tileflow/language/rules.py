@@ -47,8 +47,8 @@ def loaded_index(tile: str, behind: int) -> str:
 
 REACHED = "device code reads tensors that reach it as arguments or variables of the kernel"
 GLOBAL_HINT = (
-    "a launch captures the tensors that its kernel names or is passed, closures too: a function that reads another one, "
-    "a global of its module, is passed it"
+    "a launch captures the tensors that its kernel names or is passed, closures too: a function that reads another "
+    "one, a global of its module, is passed it"
 )
 
 

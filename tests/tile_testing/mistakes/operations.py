@@ -236,7 +236,7 @@ def dropout_f(x):
 
 @mistake(
     TraceError,
-    ("torch.where takes these operands", "but got float32, int, int", "expected predicate to be bool, got"),
+    ("torch.where takes these operands", "but got float32, int, int", "condition to be a boolean tensor"),
     "torch.where",
 )
 def where_bad(x):
@@ -578,3 +578,51 @@ def kthvalue_beyond(x):
 def kthvalue_of_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, 0] = torch.kthvalue(x[tile, :], tile.index + 1)[0]  # <-
+
+
+OF_INTS = meta(64, dtype=torch.int32), meta(64, dtype=torch.int8)
+
+
+@mistake(TraceError, ("torch.silu takes floats", "but got int32", ".float()"), "F.silu", *OF_INTS)
+def activation_of_ints(x, y):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = F.silu(x[tile])  # <-
+
+
+@mistake(TraceError, ("torch.lerp takes floats", "but got int32, int32"), "torch.lerp", *OF_INTS)
+def lerp_of_ints(x, y):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = torch.lerp(x[tile], x[tile], 0.5)  # <-
+
+
+@mistake(TraceError, ("torch.addcdiv divides floats", "int32[tile]", ".float()"), "torch.addcdiv", *OF_INTS)
+def addcdiv_of_ints(x, y):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = torch.addcdiv(y[tile].float(), x[tile], x[tile])  # <-
+
+
+@mistake(TraceError, ("a bool as the factor alpha=", "alpha=True of float32 operands"), "torch.add", X)
+def sum_by_a_bool(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.add(x[tile, :], x[tile, :], alpha=True)  # <-
+
+
+NOT_BY_0 = "ints are divided by what is not 0"
+
+
+@mistake(TraceError, (NOT_BY_0, "floordiv of int32 by 0", "torch.where"), "x[tile] // 0", *OF_INTS)
+def quotient_by_0(x, y):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = x[tile] // 0  # <-
+
+
+@mistake(TraceError, (NOT_BY_0, "remainder of int8 by 256"), "y[tile] % 256", *OF_INTS)
+def remainder_by_what_wraps_to_0(x, y):
+    for tile in tfl.tile(x.size(0)):
+        y[tile] = y[tile] % 256  # <-
+
+
+@mistake(TraceError, (NOT_BY_0, "truncdiv of int32 by 0"), "torch.div", *OF_INTS)
+def cut_quotient_by_0(x, y):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = torch.div(x[tile], 0, rounding_mode="trunc")  # <-

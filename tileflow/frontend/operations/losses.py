@@ -8,14 +8,28 @@ from typing import Any
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from .activations import logsigmoid
-from .reductions import count
+from .pointwise import promoted
+from .reductions import count, mean
 from .reductions import reduce as reduce_
 from .special import xlogy
+
+
+def _gap(t: Tracer, x: Any, target: Any) -> Any:
+    """The differences, in the dtype in which both meet: bools are not subtracted."""
+    _, (x, target) = promoted(t, x, target)
+    return x - target
+
+
+def _like(t: Tracer, loss: Any, operand: Any) -> Any:
+    """``loss`` in the dtype of the operand that it is stored into by torch."""
+    return loss if loss.dtype == operand.dtype else t.cast(loss, operand.value.type.dtype)
 
 
 def _reduced(t: Tracer, loss: Any, reduction: str) -> Any:
     if reduction == "none":
         return loss
+    if reduction == "mean" and not loss.is_floating_point():
+        return mean(t, loss)  # which refuses it
     total = reduce_(t, "sum", loss, None, False)
     return total if reduction == "sum" else total / count(t, loss, None)
 
@@ -25,7 +39,8 @@ def mse_loss(
     t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
 ) -> Any:
     """The squared differences, averaged, summed or neither, as ``reduction`` says."""
-    return _reduced(t, (x - target) * (x - target), reduction)
+    gap = _gap(t, x, target)
+    return _reduced(t, gap * gap, reduction)
 
 
 @register_torch("l1_loss")
@@ -48,7 +63,7 @@ def smooth_l1_loss(
 ) -> Any:
     """The absolute differences less ``beta / 2``; below ``beta``, half their squares divided by ``beta``. Averaged,
     summed or neither."""
-    gap = t.pointwise("abs", x - target)
+    gap = t.pointwise("abs", _gap(t, x, target))
     return _reduced(t, t.pointwise("where", gap < beta, 0.5 * gap * gap / beta, gap - 0.5 * beta), reduction)
 
 
@@ -56,8 +71,9 @@ def smooth_l1_loss(
 def huber_loss(t: Tracer, x: Any, target: Any, reduction: str = "mean", delta: float = 1.0, **unused: Any) -> Any:
     """Half the squared differences up to ``delta``, and beyond it a line of slope ``delta``. Averaged, summed or
     neither."""
-    gap = t.pointwise("abs", x - target)
-    return _reduced(t, t.pointwise("where", gap <= delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta)), reduction)
+    gap = t.pointwise("abs", _gap(t, x, target))
+    loss = t.pointwise("where", gap <= delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta))
+    return _reduced(t, _like(t, loss, x), reduction)
 
 
 @register_torch("kl_div")
@@ -106,7 +122,8 @@ def binary_cross_entropy_with_logits(
 ) -> Any:
     """``binary_cross_entropy`` of ``sigmoid(x)``, without overflow. ``pos_weight``: of what ``target`` is of."""
     factor = 1 if pos_weight is None else (pos_weight - 1) * target + 1
-    return _weighted(t, (1 - target) * x - factor * logsigmoid(t, x), weight, reduction)
+    loss = (1 - target) * x - factor * logsigmoid(t, x)
+    return _weighted(t, _like(t, loss, target), weight, reduction)
 
 
 def _weighted(t: Tracer, loss: Any, weight: Any, reduction: str) -> Any:
@@ -118,7 +135,7 @@ def soft_margin_loss(
     t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
     """``log(1 + exp(-target * x))``."""
-    return _reduced(t, t.pointwise("log1p", t.pointwise("exp", -target * x)), reduction)
+    return _reduced(t, _like(t, t.pointwise("log1p", t.pointwise("exp", -target * x)), x), reduction)
 
 
 @register_torch("poisson_nll_loss")

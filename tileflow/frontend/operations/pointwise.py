@@ -89,7 +89,8 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
     if is_constant and exponent >= 0:
         return _product_power(t, a, exponent)
     if isinstance(a, int) and a == 2:
-        return t.pointwise("shift_left", t.cast(1, exponent.value.type.dtype), exponent)
+        dtype = exponent.value.type.dtype
+        return t.pointwise("shift_left", t.cast(1, "int64" if dtype == "bool" else dtype), exponent)
     raise TraceError(
         "a power of ints has the base 2, or a constant exponent of 0 or more",
         where=t.location(),
@@ -152,13 +153,26 @@ _register_pointwise()
 @register_torch("add")
 def add(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """``a + alpha * b``."""
-    return t.pointwise("add", a, _scaled(t, t.common_type(a, b).dtype, b, alpha, "alpha"))
+    return t.pointwise("add", a, _added(t, a, b, alpha))
 
 
 @register_torch("sub", "subtract")
 def sub(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """``a - alpha * b``."""
-    return t.pointwise("sub", a, _scaled(t, t.common_type(a, b).dtype, b, alpha, "alpha"))
+    return t.pointwise("sub", a, _added(t, a, b, alpha))
+
+
+def _added(t: Tracer, a: Any, b: Any, alpha: Any) -> Any:
+    """``alpha * b`` beside ``a``. Raises TraceError for a bool as the factor of numbers."""
+    dtype = t.common_type(a, b).dtype
+    if isinstance(alpha, bool) and dtype != "bool":
+        raise TraceError(
+            "a bool as the factor alpha= is one of bools, as in torch",
+            got=f"alpha={alpha!r} of {dtype} operands",
+            where=t.location(),
+            hint="alpha=1, or a - b in place of alpha=-1",
+        )
+    return _scaled(t, dtype, b, alpha, "alpha")
 
 
 def _scaled(t: Tracer, dtype: str, x: Any, factor: Any, name: str) -> Any:
@@ -271,18 +285,25 @@ def bitwise_not(t: Tracer, x: Any) -> Any:
 @register_torch("addcmul")
 def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
     """``x + value * a * b``, in the dtype in which all three meet."""
-    dtype, (x, a, b) = _meeting(t, x, a, b)
+    dtype, (x, a, b) = promoted(t, x, a, b)
     return x + _scaled(t, dtype, a, value, "value") * b
 
 
 @register_torch("addcdiv")
 def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    """``x + value * a / b``, in the dtype in which all three meet."""
-    dtype, (x, a, b) = _meeting(t, x, a, b)
+    """``x + value * a / b``, in the dtype in which all three meet. Raises TraceError where ``a`` and ``b`` are ints."""
+    if not _is_floating(a) and not _is_floating(b):
+        raise TraceError(
+            "torch.addcdiv divides floats, as in torch",
+            got=f"{a!r} and {b!r}",
+            where=t.location(),
+            hint="x + value * a / b, or convert one with .float()",
+        )
+    dtype, (x, a, b) = promoted(t, x, a, b)
     return x + _scaled(t, dtype, a, value, "value") / b
 
 
-def _meeting(t: Tracer, *operands: Any) -> tuple[str, list[Any]]:
+def promoted(t: Tracer, *operands: Any) -> tuple[str, list[Any]]:
     """The dtype that operands promote to, and each in it: a product of ints that is added to floats wraps in none."""
     kinds = tuple(kind_of(t.operand(x)) for x in operands)
     with t.plain_torch():

@@ -181,13 +181,18 @@ _extremum("min", "min", "minimum")
 @register_torch("any")
 def any_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether any element over ``dim`` is not 0."""
-    return reduce(t, "any", t.cast(x, "bool"), dim, keepdim)
+    return _answer(t, x, reduce(t, "any", t.cast(x, "bool"), dim, keepdim))
 
 
 @register_torch("all")
 def all_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether all elements over ``dim`` are not 0."""
-    return reduce(t, "all", t.cast(x, "bool"), dim, keepdim)
+    return _answer(t, x, reduce(t, "all", t.cast(x, "bool"), dim, keepdim))
+
+
+def _answer(t: Tracer, x: Any, found: Any) -> Any:
+    """A bool; of uint8 a uint8, as torch has it."""
+    return t.cast(found, "uint8") if isinstance(x, TileValue) and x.value.type.dtype == "uint8" else found
 
 
 def _variance(t: Tracer, x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
@@ -343,23 +348,28 @@ def _last(t: Tracer, x: TileValue, normalized_shape: Any) -> tuple[int, ...]:
 
 @register_torch("layer_norm")
 def layer_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
-    """``(x - mean) / sqrt(variance + eps)`` over the last dimensions, times ``weight``, plus ``bias``. Raises
-    ShapeError where ``normalized_shape`` is not the tile's last sizes."""
+    """``(x - mean) / sqrt(variance + eps)`` over the last dimensions, times ``weight``, plus ``bias``, in the dtype of
+    ``x``. Raises ShapeError where ``normalized_shape`` is not the tile's last sizes."""
     axes = _last(t, x, normalized_shape)
     variance, average = _variance(t, x, axes, 0, True)
     result = (x - average) * t.pointwise("rsqrt", variance + eps)
     result = result if weight is None else result * weight
-    return result if bias is None else result + bias
+    return _as_input(t, x, result if bias is None else result + bias)
 
 
 @register_torch("rms_norm")
 def rms_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
-    """``x / sqrt(mean(x * x) + eps)`` over the last dimensions, times ``weight``; ``eps`` is that of the dtype where
-    none is given."""
+    """``x / sqrt(mean(x * x) + eps)`` over the last dimensions, times ``weight``, in the dtype of ``x``; ``eps`` is
+    that of the dtype where none is given."""
     axes = _last(t, x, normalized_shape)
     eps = torch.finfo(x.dtype).eps if eps is None else eps
     result = x * t.pointwise("rsqrt", mean(t, x * x, axes, True) + eps)
-    return result if weight is None else result * weight
+    return _as_input(t, x, result if weight is None else result * weight)
+
+
+def _as_input(t: Tracer, x: Any, result: Any) -> Any:
+    """What a norm makes of ``x``, in its dtype also where a parameter has a wider one."""
+    return result if result.dtype == x.dtype else t.cast(result, x.value.type.dtype)
 
 
 @register_torch("normalize")

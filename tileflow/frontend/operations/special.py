@@ -16,7 +16,7 @@ from ..promotion import dtype_name
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .pointwise import clamp
+from .pointwise import clamp, promoted
 from .views import view
 
 _LN2 = math.log(2)
@@ -147,8 +147,12 @@ def float_power(t: Tracer, a: Any, b: Any) -> Any:
 
 @register_torch("ldexp")
 def ldexp(t: Tracer, x: Any, exponent: Any) -> Any:
-    """``x * 2 ** exponent``."""
-    return x * t.pointwise("exp2", exponent)
+    """``x * 2 ** exponent``; of an exponent of ints in the dtype of an ``x`` of floats."""
+    found = x * t.pointwise("exp2", exponent)
+    is_of_ints = isinstance(exponent, TileValue) and not exponent.is_floating_point()
+    if isinstance(x, TileValue) and x.is_floating_point() and is_of_ints:
+        return t.cast(found, x.value.type.dtype)
+    return found
 
 
 @register_torch("deg2rad")
@@ -205,6 +209,7 @@ def logaddexp2(t: Tracer, a: Any, b: Any) -> Any:
 
 def _log_of_sum(t: Tracer, power: str, scale: float, a: Any, b: Any) -> Any:
     """The larger one, and what the other adds."""
+    _, (a, b) = promoted(t, a, b)
     rest = t.pointwise("log1p", t.pointwise(power, -t.pointwise("abs", a - b))) * scale
     endless = t.pointwise("logical_and", a == b, t.pointwise("isinf", a))
     return _where(t, endless, a, t.pointwise("maximum", a, b) + rest)

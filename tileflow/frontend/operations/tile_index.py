@@ -9,7 +9,7 @@ from ...expr import Expr
 from ...ir.attributes import ArangeAttrs, AxisAttrs
 from ...ir.kinds import OpKind
 from ...ir.signs import is_nonnegative
-from ...ir.types import INT32_MAX, ONE, Dim, TileType, Value, itemsize
+from ...ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float, itemsize
 from ..affine import between
 from ..intervals import are_longer, interval, is_of_tiles, without_lanes
 from ..torch_registry import register_torch
@@ -116,7 +116,7 @@ def _check_places(t: Tracer, value: Value, axis: int, places: Value) -> None:
             got=f"{show(value.dims)} by {show(places.dims)}",
             hint="one element of each row: tile.gather(1, index[:, None])[:, 0]; columns for all rows: tile[:, index]",
         )
-    if places.type.dtype.startswith("float") or places.type.dtype == "bool":
+    if is_float(places.type.dtype) or places.type.dtype == "bool":
         raise TraceError(
             "a tile of indices holds ints",
             got=places.type.dtype,

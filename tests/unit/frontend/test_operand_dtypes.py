@@ -1,0 +1,172 @@
+"""Which dtypes torch's functions take, and what dtype a result has: compiled and as plain Python as torch has it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.errors import TraceError
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+DTYPES = (torch.float32, torch.bfloat16, torch.int32, torch.uint8, torch.bool)
+Function = Callable[..., Any]
+FOUND: list[torch.dtype] = []
+
+
+def noted(value: Any) -> Any:
+    FOUND.append(value.dtype)
+    return value
+
+
+@tileflow.kernel
+def of_one(out: torch.Tensor, a: torch.Tensor, f: Function) -> None:
+    for i in tfl.grid(out.size(0)):
+        out[i] = noted(f(a[(slice(None),) * a.ndim])).float().sum()
+
+
+@tileflow.kernel
+def of_two(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor, f: Function) -> None:
+    for i in tfl.grid(out.size(0)):
+        out[i] = noted(f(a[(slice(None),) * a.ndim], b[(slice(None),) * b.ndim])).float().sum()
+
+
+@tileflow.kernel
+def of_three(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, f: Function) -> None:
+    for i in tfl.grid(out.size(0)):
+        out[i] = noted(f(a[(slice(None),) * a.ndim], b[(slice(None),) * b.ndim], c[(slice(None),) * c.ndim])).sum()
+
+
+KERNELS = {1: of_one, 2: of_two, 3: of_three}
+REFUSED = (RuntimeError, TypeError, ValueError)
+
+ONE: tuple[Function, ...] = (
+    torch.abs, torch.ceil, torch.frac, torch.round, torch.trunc, torch.relu, torch.positive, torch.nanmean,
+    torch.linalg.vector_norm, torch.norm, torch.argmax, F.celu, F.elu, F.gelu, F.glu, F.hardshrink, F.hardsigmoid,
+    F.hardswish, F.leaky_relu, F.logsigmoid, F.mish, F.selu, F.silu, F.softplus, F.softshrink, F.softsign,
+    F.tanhshrink, torch.any, torch.all, lambda x: 1 - x, lambda x: x - 1, lambda x: 2**x,
+    lambda x: F.normalize(x, dim=0),
+)  # fmt: skip
+TWO: tuple[Function, ...] = (
+    torch.sub, torch.hypot, torch.fmod, torch.remainder, torch.logaddexp, torch.logaddexp2, torch.heaviside, torch.dist,
+    torch.inner, torch.dot, torch.isclose, torch.linalg.vecdot, torch.bitwise_left_shift, F.mse_loss, F.l1_loss,
+    F.smooth_l1_loss, F.huber_loss, F.kl_div, F.binary_cross_entropy, F.binary_cross_entropy_with_logits,
+    F.pairwise_distance, lambda a, b: torch.lerp(a, b, 0.5), lambda a, m: a.masked_fill(m, 1), lambda a, b: a - b,
+)  # fmt: skip
+THREE: tuple[Function, ...] = (torch.lerp, torch.addcdiv, torch.clamp)
+NORMS: tuple[Function, ...] = (
+    lambda x, weight: F.layer_norm(x, (8,), weight),
+    lambda x, weight: F.rms_norm(x, (8,), weight),
+    lambda x, weight: F.group_norm(x, 2, weight),
+    lambda x, weight: F.linear(x, x, weight),
+)
+
+
+def answer(f: Function, args: tuple[torch.Tensor, ...]) -> torch.dtype | None:
+    """The dtype of torch's result; None where torch refuses."""
+    try:
+        found: torch.dtype = f(*args).dtype
+    except REFUSED:
+        return None
+    return found
+
+
+def traced(f: Function, args: tuple[torch.Tensor, ...]) -> torch.dtype | None:
+    FOUND.clear()
+    try:
+        KERNELS[len(args)].lower((torch.zeros(1), *args, f), H200)
+    except TraceError:
+        return None
+    return FOUND[0]
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype", "ignore:where received a uint8", "ignore:reduction.*mean")
+@pytest.mark.parametrize("f", [*ONE, *TWO, *THREE, *NORMS], ids=lambda f: f.__name__)
+def test_operands_are_refused_where_torch_refuses_them(f: Function) -> None:
+    """Ints ran in functions of floats, mixed dtypes in functions of one, and some results had a wider dtype."""
+    count = 1 if f in ONE else 3 if f in THREE else 2
+    shapes = [(8, 8), (8,)] if f in NORMS else [(8,)] * count
+    for dtypes in itertools.product(DTYPES, repeat=count):
+        args = tuple(torch.ones(shape).to(dtype) for shape, dtype in zip(shapes, dtypes, strict=True))
+        assert traced(f, args) == answer(f, args), dtypes
+
+
+ALIKE: dict[Function, tuple[str, str]] = {
+    lambda a, b: torch.lerp(a, b, 0.5): ("torch.lerp takes operands of one dtype", ".to(x.dtype)"),
+    lambda a, b: F.layer_norm(a, (a.size(0),), b): ("torch.layer_norm takes parameters of its input's", ".to(x.dtype)"),
+    lambda a, b: F.silu(b): ("torch.silu takes floats", ".float()"),
+    lambda a, b: F.logsigmoid(b): ("torch.logsigmoid takes floats", ".float()"),
+    lambda a, b: torch.linalg.vecdot(a, b): ("torch.vecdot takes operands of one dtype", ".to(x.dtype)"),
+    lambda a, b: a.masked_fill(b, 0): ("torch.masked_fill takes a mask of bools", "mask != 0"),
+    lambda a, b: torch.addmm(b[:, None], a[:, None], a[None]): ("torch.addmm takes an accumulator", ".to(...)"),
+}
+
+
+@pytest.mark.parametrize("mode", ["static", "eager"])
+@pytest.mark.parametrize("number", range(len(ALIKE)))
+def test_both_executions_say_what_to_convert(number: int, mode: str) -> None:
+    f = [*ALIKE][number]
+    args = torch.zeros(1), torch.ones(8), torch.ones(8, dtype=torch.int32), f
+    with pytest.raises(TraceError) as caught:
+        if mode == "eager":
+            of_two.run_eagerly(*args)
+        else:
+            of_two.lower(args, H200)
+    constraint, hint = ALIKE[f]
+    assert constraint in caught.value.constraint and hint in caught.value.hint and "int32" in caught.value.got
+    assert caught.value.where is not None
+
+
+def indexed(table: Any, places: Any) -> Any:
+    return table[places]
+
+
+@pytest.mark.parametrize("f", [indexed, lambda x, i: x.gather(0, i)])
+def test_no_index_is_of_bfloat16(f: Function) -> None:
+    """Of the floating dtypes, this one's name does not begin with the word."""
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        with pytest.raises(TraceError, match="a tile of indices holds ints"):
+            of_two.lower((torch.zeros(1), torch.ones(8), torch.ones(8, dtype=dtype), f), H200)
+
+
+@tileflow.kernel
+def counted_by(out: torch.Tensor, n: torch.Tensor) -> None:
+    for i in tfl.grid(out.size(0)):
+        for _ in range(n[i]):
+            out[i] += 1
+
+
+@tileflow.kernel
+def sliced_by(out: torch.Tensor, n: torch.Tensor) -> None:
+    for i in tfl.grid(out.size(0)):
+        out[n[i] : n[i] + 1] = 1.0
+
+
+@pytest.mark.parametrize("kernel", [counted_by, sliced_by], ids=lambda k: k.name)
+def test_no_bound_is_of_bfloat16(kernel: Any) -> None:
+    with pytest.raises(TraceError):
+        kernel.lower((torch.zeros(3), torch.ones(3, dtype=torch.bfloat16)), H200)
+
+
+def halved(x: Any, n: int) -> Any:
+    return x // n
+
+
+@tileflow.kernel
+def shared_out(x: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    none = parts.size(0) // 4
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = halved(x[tile] % parts.size(0), none)
+    return out
+
+
+def test_a_size_of_0_divides_nothing() -> None:
+    assert shared_out.lower((torch.ones(8, dtype=torch.int32), torch.ones(0)), H200).default
