@@ -104,6 +104,16 @@ def pairs_by_what_is_left(x: torch.Tensor) -> torch.Tensor:
 
 
 @helion.kernel(static_shapes=True)
+def counted_in_groups(x: torch.Tensor) -> torch.Tensor:
+    """Counts by a block's size in a shape of it, where the last tile is shorter."""
+    out = torch.empty([x.size(0), 4], dtype=x.dtype, device=x.device)
+    for tile in hl.tile(x.size(0)):
+        counts = hl.arange(tile.block_size * 4).reshape(tile.block_size, 4) % 4
+        out[tile, :] = counts.view(tile.block_size, 4) + x[tile, 0][:, None]
+    return out
+
+
+@helion.kernel(static_shapes=True)
 def numbers_of_tensors(x: torch.Tensor, scale: torch.Tensor, flag: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     out = torch.empty([x.size(0)], dtype=x.dtype, device=x.device)
     for tile_m in hl.tile(x.size(0)):
@@ -153,6 +163,7 @@ def cases() -> Iterator[Case]:
     )
     yield "rows_repeated", rows_repeated, (x,), lambda x: 2 * x.repeat(1, 2)
     yield "pairs_by_what_is_left", pairs_by_what_is_left, (torch.randn(24, 64),), lambda x: F.max_pool1d(x, 2)
+    yield "counted_in_groups", counted_in_groups, (x[:21],), lambda x: x[:, :1] + torch.arange(4)
     numbers = torch.tensor(1.5), torch.tensor(True), torch.tensor(30)
     yield (
         "numbers_of_tensors",
