@@ -18,8 +18,9 @@ from ..ir.types import TileType, Value
 from .carried import is_one_number
 from .carried_pytrees import common_spec, flatten_all, unflatten_all
 from .changed_containers import ChangedContainers
+from .joined import joined_type
 from .trace import Tracer, show
-from .values import UNDEFINED, SymInt, TileValue, Undefined
+from .values import UNDEFINED, SymInt, TileValue, Undefined, is_number
 
 Side = Callable[[], Sequence[Any]]
 _NUMBERS = (SymInt, int)
@@ -45,14 +46,17 @@ def branch(
     flat = [flatten_all(structures, results, names) for results, _, _ in traced]
     merged = [_merge(t, n, a, b, condition) for (n, a), (_, b) in zip(*flat, strict=True)]
     ends = zip(flat, traced, strict=True)
-    blocks = tuple(_close(t, [v for _, v in leaves], scope, ops, merged) for leaves, (_, scope, ops) in ends)
+    blocks = tuple(_close(t, [v for _, v in side], scope, ops, merged) for side, (_, scope, ops) in ends)
     outputs = tuple(t.builder.value(m, t.location()) for m in merged if isinstance(m, TileType))
     given = [name for (name, _), m in zip(flat[0], merged, strict=True) if isinstance(m, TileType)]
     for name, out in zip(given, outputs, strict=True):
         t.name_value(out, name)
     t.builder.append(Op(OpKind.IF, inputs, outputs, IfAttrs(condition), blocks, t.location()))
     found = iter(outputs)
-    after = unflatten_all(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])
+    leaves = [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged]
+    are_numbers = [is_number(a) and is_number(b) for (_, a), (_, b) in zip(*flat, strict=True)]
+    leaves = [t.number(x) if of and isinstance(x, TileValue) else x for x, of in zip(leaves, are_numbers, strict=True)]
+    after = unflatten_all(structures, leaves)
     changed.join(after[own:])
     return after[:own]
 
@@ -152,7 +156,7 @@ def _merge(t: Tracer, name: str, a: Any, b: Any, condition: Expr | None) -> Any:
         first, second = (t.as_expr(x, name) for x in (a, b))
         return t.size(condition * first + condition.not_() * second)
     _same_shape(t, name, a, b)
-    return t.common_type(a, b)
+    return joined_type(t, name, a, b)
 
 
 def _same_shape(t: Tracer, name: str, a: Any, b: Any) -> None:

@@ -16,8 +16,9 @@ from ..ir.attributes import NO_ATTRS, LoopAttrs, WhereMaskAttrs
 from ..ir.graph import Block, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType
+from .joined import joined_type
 from .trace import Tracer, show
-from .values import UNDEFINED, SymInt, TileValue
+from .values import UNDEFINED, SymInt, TileValue, is_number
 
 Run = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 _TRIES = 6
@@ -43,9 +44,9 @@ def is_one_number(a: Any, b: Any) -> bool:
 def trace_to_fixpoint(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[Any, ...]:
     """Trace a loop over ``tile`` until the carried types hold, record it, and return the values after it. Without a
     tile it goes on as long as the first of the carried values is true."""
-    entry = list(carried.values)
+    entry, typed = list(carried.values), set[str]()
     for _ in range(_TRIES):
-        attempt = _Attempt(t, tile, run, carried.names, entry)
+        attempt = _Attempt(t, tile, run, carried.names, entry, typed)
         if attempt.wider is None:
             return attempt.finish()
         entry = attempt.wider
@@ -58,10 +59,13 @@ def trace_to_fixpoint(t: Tracer, tile: Tile | None, run: Run, carried: Carried) 
 
 
 class _Attempt:
-    """One trace of the body. ``wider``: the entry values to try next, or None where the types hold."""
+    """One trace of the body. ``typed``: of the names that have a number of Python's before, those that a turn gives a
+    scalar with a dtype; more are noted. ``wider``: the entry values to try next, or None where the types hold."""
 
-    def __init__(self, t: Tracer, tile: Tile | None, run: Run, names: tuple[str, ...], entry: list[Any]) -> None:
-        self.t, self.tile, self.names, self.entry = t, tile, names, entry
+    def __init__(
+        self, t: Tracer, tile: Tile | None, run: Run, names: tuple[str, ...], entry: list[Any], typed: set[str]
+    ) -> None:
+        self.t, self.tile, self.names, self.entry, self.typed = t, tile, names, entry, typed
         saved_names = t.names.snapshot()
         t.open_scope()
         self.params = [self._param(n, v) for n, v in zip(names, entry, strict=True)]
@@ -78,12 +82,16 @@ class _Attempt:
         type_ = value.value.type
         param = self.t.builder.value(TileType(type_.dtype, type_.dims), value.value.loc)
         self.t.name_value(param, name)
-        return self.t.wrap(param)
+        wrapped = self.t.wrap(param)
+        return self.t.number(wrapped) if value.is_number and name not in self.typed else wrapped
 
     def _compare(self, results: tuple[Any, ...]) -> list[Any] | None:
         widened = [self._widen(n, e, r) for n, e, r in zip(self.names, self.entry, results, strict=True)]
         changed = any(w is not e for w, e in zip(widened, self.entry, strict=True))
-        return widened if changed else None
+        pairs = zip(self.names, self.params, results, strict=True)
+        typed = {n for n, p, r in pairs if isinstance(p, TileValue) and p.is_number and not is_number(r)}
+        self.typed |= typed
+        return widened if changed or typed else None
 
     def _widen(self, name: str, entry: Any, result: Any) -> Any:
         """The entry under a type that holds both it and what the body yields; ``entry`` itself where its own does."""
@@ -106,15 +114,16 @@ class _Attempt:
         if not isinstance(entry, TileValue):
             if is_one_number(entry, result):
                 return entry
-            return self._outside(lambda: self._as_tile(entry, result))  # a number has any number of dimensions
+            return self._outside(lambda: self._as_tile(name, entry, result))  # a number has any number of dimensions
         target = self._target(name, entry, result)
         if target == TileType(entry.value.type.dtype, entry.value.dims):
             return entry
         return self._outside(lambda: self.t.expand(self.t.cast(entry, target.dtype), target.dims))
 
-    def _as_tile(self, entry: Any, result: Any) -> Any:
-        common = self.t.common_type(entry, result)
-        return self.t.full(tuple(self._leave(d) for d in common.dims), entry, common.dtype)
+    def _as_tile(self, name: str, entry: Any, result: Any) -> Any:
+        common = joined_type(self.t, name, entry, result)
+        made = self.t.full(tuple(self._leave(d) for d in common.dims), entry, common.dtype)
+        return self.t.number(made) if is_number(result) else made
 
     def _target(self, name: str, entry: TileValue, result: Any) -> TileType:
         own = entry.value.dims
@@ -126,7 +135,7 @@ class _Attempt:
                 hint=f"give {name} its final shape before the loop, or use another name",
             )
         try:
-            common = self.t.common_type(entry, result)
+            common = joined_type(self.t, name, entry, result)
         except ShapeError as error:
             raise ShapeError(
                 "a loop's variable keeps its shape",
@@ -188,4 +197,8 @@ class _Attempt:
         kind = OpKind.WHILE if tile is None else OpKind.FOR
         t.builder.append(Op(kind, (*bounds, *entry), outputs, attrs, (body,), t.location()))
         found = iter(outputs)
-        return tuple(t.wrap(next(found)) if isinstance(e, TileValue) else e for e in self.entry)
+        after = [t.wrap(next(found)) if isinstance(e, TileValue) else e for e in self.entry]
+        return tuple(
+            t.number(a) if is_number(p) and isinstance(a, TileValue) else a
+            for a, p in zip(after, self.params, strict=True)
+        )

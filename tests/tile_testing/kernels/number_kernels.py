@@ -123,3 +123,70 @@ def zeros_of_two_signs(x: torch.Tensor) -> torch.Tensor:
         chosen = row if x[i, 0] > 1 else -row
         out[i, 2] = (1 / chosen).amin(0)
     return out
+
+
+BYTES = torch.arange(100).to(torch.int8)
+
+
+@case(BYTES, wanted=lambda x: torch.stack([(k + 1) * x[k] + int(x[k]) * x[k] for k in range(100)]).long())
+@tileflow.kernel
+def counts_beside_bytes(x: torch.Tensor) -> torch.Tensor:
+    """What a loop counts, and what int() makes, has no dtype: its product with a byte wraps."""
+    out = torch.empty(x.size(0), dtype=torch.int64)
+    for _ in tfl.grid(1):
+        count = 0
+        for k in range(x.size(0)):
+            count = count + 1
+            out[k] = count * x[k] + int(x[k]) * x[k]
+    return out
+
+
+@case(BYTES, wanted=lambda x: torch.stack([(200 if v > 2 else 0) * v for v in x]).long())
+@tileflow.kernel
+def chosen_beside_bytes(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), dtype=torch.int64)
+    for i in tfl.grid(x.size(0)):
+        factor = 0
+        if x[i] > 2:
+            factor = 200
+        out[i] = factor * x[i]
+    return out
+
+
+def _walked(starts: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    found = []
+    for start in starts:
+        place = start
+        for step in steps:
+            place = place + step
+        found.append(place)
+    return torch.stack(found).long()
+
+
+@case(BYTES[::7], BYTES[60:70], wanted=_walked)
+@tileflow.kernel
+def walks_by_bytes(starts: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    """A scalar with a dtype wraps in it, whatever it is used for."""
+    out = torch.empty(starts.size(0), dtype=torch.int64)
+    for i in tfl.grid(starts.size(0)):
+        place = starts[i]
+        for k in range(steps.size(0)):
+            place = place + steps[k]
+        out[i] = place
+    return out
+
+
+@case(BYTES[:20], wanted=lambda x: x.long().clamp(max=12) + 100)
+@tileflow.kernel
+def numbers_that_bytes_hold(x: torch.Tensor) -> torch.Tensor:
+    """A branch, and a loop that may have no turn, put an int beside a byte that holds it."""
+    out = torch.empty(x.size(0), dtype=torch.int64)
+    for i in tfl.grid(x.size(0)):
+        least = 12
+        if x[i] < 12:
+            least = x[i]
+        total = 100
+        for _ in range(least):
+            total = total + x[1]
+        out[i] = total
+    return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 import tileflow.language as tfl
-from tile_testing.mistakes.table import X, mistake
+from tile_testing.mistakes.table import X, meta, mistake
 from tileflow.errors import (
     ShapeError,
     SplitError,
@@ -236,3 +236,34 @@ def raise_device(x):
         if tile.id == 0:
             raise ValueError("x")  # <-
         x[tile, :] = 0
+
+
+HELD = "an int that a loop or a branch makes a scalar with a dtype is one that this dtype holds"
+STEPS = meta(64, dtype=torch.int8), meta(4, dtype=torch.int64), 1000
+
+
+@mistake(TraceError, (HELD, "got place: start and int8", "step[k].int()"), "for k in range(ends[0]):", *STEPS)
+def carried_beyond_bytes(steps, ends, start):
+    for i in tfl.grid(ends.size(0)):
+        place = start
+        for k in range(ends[0]):  # <-
+            place = place + steps[k]
+        ends[i] = place
+
+
+@mistake(TraceError, (HELD, "got place: 200 and int8"), "if steps[i] > 5:", *STEPS)
+def chosen_beyond_bytes(steps, ends, start):
+    for i in tfl.grid(ends.size(0)):
+        place = 200
+        if steps[i] > 5:  # <-
+            place = steps[i]
+        ends[i] = place
+
+
+@mistake(TraceError, (HELD, "and int8"), "for k in range(ends[0]):", *STEPS)
+def counted_beyond_bytes(steps, ends, start):
+    for i in tfl.grid(ends.size(0)):
+        last = steps[0]
+        for k in range(ends[0]):  # <-
+            last = k
+        ends[i] = last

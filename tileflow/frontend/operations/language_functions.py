@@ -146,11 +146,11 @@ def _int(t: Tracer, x: Any) -> Any:
     if isinstance(x, SymInt):
         return x
     of_sizes = cut(t, x)
-    return t.cast(_scalar(t, x, "int"), "int32") if of_sizes is None else of_sizes
+    return t.number(t.cast(_scalar(t, x, "int"), "int32")) if of_sizes is None else of_sizes
 
 
 def _float(t: Tracer, x: Any) -> Any:
-    return t.cast(_scalar(t, x, "float"), "float32")
+    return t.number(t.cast(_scalar(t, x, "float"), "float32"))
 
 
 def _scalar(t: Tracer, x: Any, name: str) -> Any:
@@ -251,7 +251,7 @@ def _class(x: Any) -> type:
     if not isinstance(x, TileValue):
         return type(x)
     of = x.value.type
-    if of.dims or not of.weak:
+    if of.dims or not x.is_number:
         return torch.Tensor
     return bool if of.dtype == "bool" else float if is_float(of.dtype) else int
 
