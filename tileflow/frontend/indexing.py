@@ -12,6 +12,7 @@ from ..ir.attributes import AccessAttrs, LoadAttrs, PointwiseAttrs, StoreAttrs
 from ..ir.graph import IndexItem, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value, is_float
+from .held_numbers import check_number
 from .promotion import promote
 from .resolve import Resolved, check_once, resolve, written
 from .syntax_registry import register_syntax
@@ -73,22 +74,6 @@ def _filled(tracer: Tracer, ref: TensorRef, index: Any, mask: Any, eviction: str
         )
     loaded = load(tracer, ref, index, mask, eviction)
     return tracer.cast(tracer.pointwise("where", mask, loaded, other), ref.dtype_name)
-
-
-def check_number(tracer: Tracer, number: float, dtype: str) -> None:
-    """Raises TraceError for a number that torch does not convert to an integer dtype. A negative one wraps in an
-    unsigned dtype, as it does there."""
-    if is_float(dtype) or dtype == "bool":
-        return
-    most = torch.iinfo(getattr(torch, dtype)).max
-    least = torch.iinfo(getattr(torch, dtype)).min or -most
-    if number != number or not least <= number <= most:
-        raise TraceError(
-            f"a number is one that {dtype} holds",
-            got=repr(number),
-            where=tracer.location(),
-            hint=f"{least} to {most}; or a tensor of another dtype",
-        )
 
 
 @register_syntax("store")

@@ -6,7 +6,7 @@ asked. Not at first, for their implementation in Python takes a second to load.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -68,22 +68,25 @@ _NARROWER = {"int": frozenset({"int8", "uint8", "int16", "uint16"}), "float": fr
 def weakened(kinds: tuple[Kind, ...], are_numbers: Sequence[bool]) -> tuple[Kind, ...]:
     """The kinds of operands, those of numbers as Python's where scalars decide that are narrower than these are held.
     Beside others it makes no difference."""
-    others = {kind for kind, is_number in zip(kinds, are_numbers, strict=True) if not is_number and kind[0] != "bool"}
-    if not others or all(others == {kind} for kind in kinds):
-        return kinds
-    found = []
-    for kind, is_number in zip(kinds, are_numbers, strict=True):
-        word = "float" if is_float(kind[0]) else "int"
-        is_decided = is_number and all(name in _NARROWER[word] and not has_dims for name, has_dims in others)
-        found.append((word, False) if is_decided and kind[0] != "bool" else kind)
-    return tuple(found)
+    pairs = [*zip(kinds, are_numbers, strict=True)]
+    others = {kind for kind, is_number in pairs if not is_number and kind[0] != "bool"}
+    return tuple(_weak(kind, others) if is_number and others else kind for kind, is_number in pairs)
+
+
+def _weak(kind: Kind, others: Collection[Kind]) -> Kind:
+    """The kind of a number that is held in a dtype, as Python's where all others are scalars of narrower ones."""
+    if kind[0] in ("int", "float", "bool"):
+        return kind
+    word = "float" if is_float(kind[0]) else "int"
+    is_decided = all(name in _NARROWER[word] and not has_dims for name, has_dims in others)
+    return (word, False) if is_decided else kind
 
 
 def _stand_in(kind: Kind, device: str) -> Any:
     name, has_dims = kind
     if name in ("int", "float", "bool") and not has_dims and name != "bool":
         return {"int": 1, "float": 1.0}[name]
-    return torch.zeros((0,) if has_dims else (), dtype=torch_dtype(name), device=device)
+    return torch.ones((0,) if has_dims else (), dtype=torch_dtype(name), device=device)  # what ints are divided by
 
 
 @lru_cache(maxsize=4096)
@@ -123,9 +126,13 @@ def result_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
     if numbers[0] and not all(numbers) and fn not in ("where", "pow"):
         # torch.sub(1, tensor) and others take a tensor first; the operator form does not mind
         if fn == "sub":
-            return result_by_torch(fn, kinds[::-1], "cpu")  # the other difference has this dtype, and bools have none
+            return _by_some_device(fn, kinds[::-1])  # the other difference has this dtype, and bools have none
         dtype = promote(kinds)
         return result_dtype(fn, ((dtype, True),) * len(kinds))
+    return _by_some_device(fn, kinds)
+
+
+def _by_some_device(fn: str, kinds: tuple[Kind, ...]) -> str:
     try:
         return result_by_torch(fn, kinds, "cpu")
     except NotImplementedError:  # a CPU computes less than a GPU

@@ -31,6 +31,7 @@ from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import gaps
 from .call_arguments import is_in_place, with_numbers
 from .code_locations import frame_location
+from .held_numbers import CHOOSING, check_number
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments, instead_of
@@ -248,6 +249,8 @@ class Tracer:
                 where=self.location(),
                 hint="convert with .int(), or .view(torch.int32)",
             )
+        for number in operands if fn in CHOOSING else ():
+            check_number(self, number, operand)
         with self.plain_torch():
             operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
         if fn in WHOLE_QUOTIENTS:
@@ -274,7 +277,10 @@ class Tracer:
 
     def full(self, dims: tuple[Dim, ...], value: Any, dtype: str) -> TileValue:
         """A tile filled with a number or a scalar of the kernel."""
-        return self.emit(OpKind.FULL, (self.operand(value),), TileType(dtype, dims))
+        operand = self.operand(value)
+        if type(operand) is int and operand < 0 and dtype.startswith("uint"):
+            operand = number_as("full", 0, operand, dtype)
+        return self.emit(OpKind.FULL, (operand,), TileType(dtype, dims))
 
     def align(self, operand: Operand, rank: int) -> Operand:
         """A value with leading dimensions of 1 added up to ``rank``; scalars and numbers stay."""

@@ -9,6 +9,7 @@ from ..lazy_dataclass import dataclass
 
 _HALF = frozenset({"float16", "bfloat16"})
 _TO_FLOATS, _TO_ONE = "convert with .float()", "convert with .to(x.dtype)"
+_TO_NUMBERS = "convert with .int() or .float()"
 # torch's own names of functions that it has under another one too
 _NAMES = {"log_sigmoid": "logsigmoid", "linalg_vector_norm": "vector_norm", "linalg_vecdot": "vecdot"}
 
@@ -48,6 +49,10 @@ def check_dtypes(name: str, operands: Iterable[Operand], where: Location | None 
         if given and not rule.takes(given):
             got = ", ".join(x.dtype for x in given)
             raise TraceError(f"torch.{name} takes {rule.constraint}, as in torch", got=got, where=where, hint=rule.hint)
+
+
+def _are_bools(operands: Operands) -> bool:
+    return all(x.dtype == "bool" for x in operands)
 
 
 def _are_alike(operands: Operands) -> bool:
@@ -90,13 +95,15 @@ _RULES = (
     _Rule("floats alone", _TO_FLOATS, lambda given: all(x.is_floating for x in given), frozenset({
         "binary_cross_entropy_with_logits", "cdist", "kl_div",
     })),
-    _Rule("more than bools", "convert with .int() or .float()", lambda given: any(x.dtype != "bool" for x in given),
-          frozenset({
-        "abs", "absolute", "addmm", "addmv", "argmax", "argmin", "baddbmm", "bitwise_left_shift", "bitwise_right_shift",
-        "bmm", "ceil", "clamp", "cross", "cumulative_trapezoid", "dot", "fix", "floor", "fmod", "hardtanh", "inner",
-        "linear", "matmul", "mm", "mv", "positive", "relu", "relu6", "remainder", "round", "softsign", "trace",
-        "trapezoid", "trapz", "trunc", "vdot",
+    _Rule("numbers", _TO_NUMBERS, lambda given: not _are_bools(given), frozenset({
+        "abs", "absolute", "addmm", "addmv", "argmax", "argmin", "baddbmm", "bmm", "ceil", "cross",
+        "cumulative_trapezoid", "dot", "fix", "floor", "hardtanh", "inner", "linear", "matmul", "mm", "mv", "positive",
+        "relu", "relu6", "round", "softsign", "trace", "trapezoid", "trapz", "trunc", "vdot",
     })),
+    _Rule("numbers", _TO_NUMBERS, lambda given: len(given) < 2 or not _are_bools(given), frozenset({
+        "bitwise_left_shift", "bitwise_right_shift", "fmod", "remainder",  # of a mask and a number too
+    })),
+    _Rule("numbers", _TO_NUMBERS, lambda given: len(given) < 3 or not _are_bools(given), frozenset({"clamp"})),
     _Rule("operands of one dtype", _TO_ONE, lambda given: _are_alike(given[:2]), frozenset({
         "cross", "heaviside", "inner", "isclose", "prelu", "vecdot",
     })),

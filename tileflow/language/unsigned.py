@@ -26,11 +26,27 @@ def computed(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
             ) from error
         if dtypes.isdisjoint(_SHORT):
             raise
-    found = func(*map(_wide, args), **{name: _wide(value) for name, value in kwargs.items()})
+    found = func(*map(_wide, wrapped(func, args)), **{name: _wide(value) for name, value in kwargs.items()})
     like = func(*map(_empty, args), **{name: _empty(value) for name, value in kwargs.items()})
     if isinstance(found, torch.Tensor):
         return found.to(like.dtype)
     return type(found)(part.to(of.dtype) for part, of in zip(found, like, strict=True))
+
+
+# what does not compute modulo 2**bits, of two operands
+_COMPARING = frozenset({
+    "floor_divide", "__floordiv__", "__rfloordiv__", "floordiv", "remainder", "__mod__", "__rmod__", "mod", "fmod",
+    "div", "eq", "ne", "lt", "le", "gt", "ge", "clamp", "clamp_min", "clamp_max", "maximum", "minimum",
+})  # fmt: skip
+
+
+def wrapped(func: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments, the numbers among them as the tensor's dtype has them: -1 as 65535 beside uint16."""
+    dtype = next((a.dtype for a in args if isinstance(a, torch.Tensor) and a.dtype in _SHORT), None)
+    if dtype is None or getattr(func, "__name__", "") not in _COMPARING:
+        return args
+    count = torch.iinfo(dtype).max + 1
+    return [a % count if isinstance(a, int) and not isinstance(a, bool) else a for a in args]
 
 
 def _wide(value: Any) -> Any:

@@ -90,14 +90,36 @@ UNSIGNED: dict[str, tuple[Function, torch.dtype | None]] = {
 }
 
 
-def _add_unsigned(name: str, function: Function, dtype: torch.dtype, result: torch.dtype) -> None:
+def _add_unsigned(
+    name: str, function: Function, dtype: torch.dtype, result: torch.dtype, reference: Function | None = None
+) -> None:
     _add(name, function, dtype, result)
     case, generator = CASES[name], torch.Generator().manual_seed(len(CASES))
     x, y = (torch.randint(0, torch.iinfo(dtype).max + 1, (37,), generator=generator) for _ in range(2))
-    wanted = lambda x, y: function(x.long(), y.long()).to(result)  # noqa: E731
+    wanted = lambda x, y: (reference or function)(x.long(), y.long()).to(result)  # noqa: E731
     CASES[name] = Case(case.kernel, (x.to(dtype), y.to(dtype)), wanted, case.config)
 
 
 for _name, (_function, _result) in UNSIGNED.items():
     for _dtype in (torch.uint16, torch.uint32):
         _add_unsigned(f"{_name}_{str(_dtype)[6:]}", _function, _dtype, _result or _dtype)
+
+
+# a negative number is the one that it wraps to
+BY_NEGATIVES: dict[str, tuple[Function, torch.dtype | None]] = {
+    "quotient_by_negatives": (lambda a, n: a // n, None),
+    "remainder_by_negatives": (lambda a, n: a % n, None),
+    "cut_by_negatives": (lambda a, n: torch.fmod(a, n), None),
+    "compared_with_negatives": (lambda a, n: a > n, torch.bool),
+    "filled_with_negatives": (lambda a, n: torch.full_like(a, n), None),
+}
+for _name, (_function, _result) in BY_NEGATIVES.items():
+    for _dtype in (torch.uint16, torch.uint32):
+        _wrapped = torch.iinfo(_dtype).max - 6
+        _add_unsigned(
+            f"{_name}_{str(_dtype)[6:]}",
+            lambda a, b, f=_function: f(a, -7),
+            _dtype,
+            _result or _dtype,
+            lambda a, b, f=_function, n=_wrapped: f(a, n),
+        )

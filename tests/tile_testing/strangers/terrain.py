@@ -117,8 +117,8 @@ def flow_accumulation(height):
             k = 0
             for bit in range(1, 8):
                 k = bit if (out >> bit) & 1 == 1 else k
-            i = i + steps[k, 0]
-            j = j + steps[k, 1]
+            i = i + steps[k, 0].int()
+            j = j + steps[k, 1].int()
             tfl.atomic_add(flow, [i, j], 1)
             out = code[i, j]
     return code, flow

@@ -52,7 +52,8 @@ ONE: tuple[Function, ...] = (
     torch.linalg.vector_norm, torch.norm, torch.argmax, F.celu, F.elu, F.gelu, F.glu, F.hardshrink, F.hardsigmoid,
     F.hardswish, F.leaky_relu, F.logsigmoid, F.mish, F.selu, F.silu, F.softplus, F.softshrink, F.softsign,
     F.tanhshrink, torch.any, torch.all, lambda x: 1 - x, lambda x: x - 1, lambda x: 2**x,
-    lambda x: F.normalize(x, dim=0),
+    lambda x: F.normalize(x, dim=0), abs, lambda x: x.clamp(0, 5), lambda x: x % 3, lambda x: torch.fmod(x, 3),
+    lambda x: x << 1 if not x.is_floating_point() else x, lambda x: torch.clamp_min(x, 1),
 )  # fmt: skip
 TWO: tuple[Function, ...] = (
     torch.sub, torch.hypot, torch.fmod, torch.remainder, torch.logaddexp, torch.logaddexp2, torch.heaviside, torch.dist,
@@ -170,3 +171,38 @@ def shared_out(x: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
 
 def test_a_size_of_0_divides_nothing() -> None:
     assert shared_out.lower((torch.ones(8, dtype=torch.int32), torch.ones(0)), H200).default
+
+
+NUMBERS: dict[str, Function] = {
+    "clamp": lambda x, n: x.clamp(3, n),
+    "clamp_min": lambda x, n: torch.clamp_min(x, n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 5, n),
+    "where": lambda x, n: torch.where(x > 5, x, n),
+    "hardtanh": lambda x, n: F.hardtanh(x, 0, n),
+    "threshold": lambda x, n: F.threshold(x, 5, n),
+    "pad": lambda x, n: F.pad(x, (1, 1), value=n),
+    "full_like": lambda x, n: torch.full_like(x, n),
+    "new_full": lambda x, n: x.new_full((4,), n),
+    "full": lambda x, n: torch.full((4,), n, dtype=x.dtype),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_takes_an_elements_place_is_one_that_its_dtype_holds(name: str) -> None:
+    """It was cut off: 300 as 44 in uint8, where torch refuses it."""
+    f = NUMBERS[name]
+
+    @tileflow.kernel
+    def placed(out: torch.Tensor, x: torch.Tensor, n: tfl.constexpr) -> None:
+        for i in tfl.grid(out.size(0)):
+            out[i] = f(x[:], n).sum()
+
+    for dtype, number, is_held in ((torch.uint8, 300, False), (torch.int8, 200, False), (torch.int8, 100, True)):
+        args = torch.zeros(1), torch.ones(4, dtype=dtype), number
+        if is_held:
+            assert placed.lower(args, H200).default
+            continue
+        with pytest.raises(RuntimeError, match="without overflow"):
+            f(*args[1:])
+        with pytest.raises(TraceError, match=f"a number is one that {str(dtype).removeprefix('torch.')} holds"):
+            placed.lower(args, H200)

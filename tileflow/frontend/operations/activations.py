@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import TraceError
 from ...expr import Expr
+from ..held_numbers import check_number
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from .packing import chunk
@@ -137,6 +138,7 @@ def softshrink(t: Tracer, x: Any, lambd: float = 0.5) -> Any:
 @register_torch("threshold")
 def threshold(t: Tracer, x: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """``x`` where it is above ``threshold``, else ``value``, in the dtype of ``x``."""
+    check_number(t, value, x.value.type.dtype)
     return t.cast(t.pointwise("where", x <= threshold, value, x), x.value.type.dtype)
 
 

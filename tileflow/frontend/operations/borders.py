@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError, TraceError
+from ..held_numbers import check_number
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
@@ -32,6 +33,7 @@ def pad(t: Tracer, x: Any, pad: Sequence[Any], mode: str = "constant", value: fl
     for n in range(len(numbers) // 2):
         before, after = numbers[2 * n : 2 * n + 2]
         if before or after:
+            check_number(t, value, x.value.type.dtype)
             x = _padded(t, x, x.ndim - 1 - n, before, after, mode, value)
     return x
 

@@ -17,6 +17,7 @@ from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, is_float
 from ..affine import affine, is_known, tile_between
+from ..held_numbers import check_number
 from ..open_lengths import way_out
 from ..promotion import dtype_name
 from ..torch_registry import FACTORIES, register_torch
@@ -94,8 +95,14 @@ def filled(name: str, constant: Any) -> Callable[..., Any]:
 def full(t: Tracer, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
     """A tile filled with a number or a scalar of the kernel; the dtype is the one that torch would take for it."""
     _check_options(t, "full", options)
-    value = _number(t, fill_value)
-    return t.full(t.dims_of(size), value, dtype_name(_fill_dtype(value) if dtype is None else dtype))
+    return _filled(t, t.dims_of(size), fill_value, _fill_dtype(_number(t, fill_value)) if dtype is None else dtype)
+
+
+def _filled(t: Tracer, dims: tuple[Dim, ...], fill_value: Any, dtype: Any) -> TileValue:
+    """A tile of one number that its dtype holds."""
+    name = dtype_name(dtype)
+    check_number(t, fill_value, name)
+    return t.full(dims, _number(t, fill_value), name)
 
 
 FACTORIES[torch.zeros] = filled("zeros", 0)
@@ -122,7 +129,7 @@ register_torch("new_ones")(_new("new_ones", 1))
 def new_full(t: Tracer, x: Any, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
     """A tile filled with a number or a scalar of the kernel; the dtype is that of ``x`` where none is given."""
     _check_options(t, "new_full", options)
-    return t.full(t.dims_of(size), _number(t, fill_value), dtype_name(x.dtype if dtype is None else dtype))
+    return _filled(t, t.dims_of(size), fill_value, x.dtype if dtype is None else dtype)
 
 
 def _like(name: str, constant: Any) -> Callable[..., Any]:
@@ -140,7 +147,7 @@ def full_like(t: Tracer, x: Any, fill_value: Any, *, dtype: Any = None, **option
     if not isinstance(x, (TileValue, TensorRef)):
         raise TraceError("torch's *_like functions take a tile or a tensor", got=repr(x)[:100], where=t.location())
     dims = t.dims_of(x.shape) if isinstance(x, TensorRef) else x.value.dims
-    return t.full(dims, _number(t, fill_value), dtype_name(x.dtype if dtype is None else dtype))
+    return _filled(t, dims, fill_value, x.dtype if dtype is None else dtype)
 
 
 register_torch("zeros_like")(_like("zeros_like", 0))

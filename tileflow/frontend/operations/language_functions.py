@@ -15,7 +15,8 @@ from ...ir.types import Value, is_float
 from ...language.bounds import axes
 from ...python_functions import python_own
 from ..control import TileLoop, scalar_loop
-from ..indexing import check_number, load, store
+from ..held_numbers import check_number
+from ..indexing import load, store
 from ..language_registry import ALWAYS, PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
 from ..torch_registry import METHODS
@@ -71,8 +72,7 @@ def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoo
 def full(t: Tracer, shape: Any, value: Any, dtype: Any = None) -> Any:
     """A tile filled with ``value``; float32 where no dtype is given."""
     name = dtype_name(dtype or torch.float32)
-    if isinstance(value, (int, float)):
-        check_number(t, value, name)
+    check_number(t, value, name)
     return t.full(t.dims_of(shape), value, name)
 
 
@@ -278,7 +278,7 @@ PYTHON.update(
     {
         python_own(min): _fold("minimum", "min"),
         python_own(max): _fold("maximum", "max"),
-        abs: _pointwise("abs"),
+        abs: lambda t, x: t.run_torch(METHODS["abs"], "abs", (x,), {}),
         int: _int,
         float: _float,
         bool: _bool,

@@ -10,6 +10,7 @@ import torch
 from ...errors import TraceError
 from ...ir.ops import holds
 from ...ir.types import is_float
+from ..held_numbers import check_number
 from ..promotion import dtype_name, kind_of, promote, result_dtype, rounded
 from ..syntax_registry import register_syntax
 from ..torch_registry import METHODS, TABLE, Handler, register_torch
@@ -243,6 +244,7 @@ def where(t: Tracer, condition: Any, a: Any, b: Any) -> Any:
 @register_torch("masked_fill")
 def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, else ``x``; in the dtype of ``x``."""
+    check_number(t, value, x.value.type.dtype)
     return t.cast(t.pointwise("where", mask, value, x), x.value.type.dtype)
 
 
