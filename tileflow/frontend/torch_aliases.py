@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..language.rules import instead_of_in_place
+
 _NUMPY = {"axis": "dim", "keepdims": "keepdim"}
 _FIRST = ("condition", "input", "self")
 _NEXT = ("other", "mat1", "batch1", "mat", "mat2", "batch2", "vec", "vec2", "tensor1", "tensor2", "exponent")
@@ -91,7 +93,7 @@ def remedy(name: str, known: Mapping[str, Any]) -> str:
     if name in REMEDIES:
         return REMEDIES[name]
     if name != plain and plain in known:
-        return f"a tile is a value: assign it, x = x.{plain}(...)"
+        return instead_of_in_place(plain)
     return REMEDIES.get(plain, "")
 
 

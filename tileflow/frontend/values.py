@@ -15,6 +15,7 @@ from ..ir.graph import ExprIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
+from ..language.rules import IMPLEMENTED
 from .counted_turns import WRITTEN_OUT
 from .promotion import torch_dtype
 from .sizes import SymInt as SymInt
@@ -122,7 +123,7 @@ class TileValue(Operand):
         handler = METHODS.get(name)
         if handler is None:
             raise MissingAttribute(
-                "a tile has torch's methods that tileflow implements",
+                IMPLEMENTED,
                 got=f".{name}",
                 where=self.tracer.location(),
                 hint=nearest(name),

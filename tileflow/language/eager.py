@@ -32,6 +32,7 @@ from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
 from .global_tensors import check_reached
+from .in_place import check_in_place
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .operand_dtypes import Operand, check_dtypes
@@ -102,6 +103,7 @@ class _EagerMode(TorchFunctionMode):
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
         check_reached(args, func.__name__, sys._getframe(1), current("tile").kernel)
+        check_in_place(func.__name__, args, sys._getframe(1))
         check_dtypes(func.__name__, _operands(args, kwargs))
         found = self._in_device_code(func, args, kwargs)
         for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):

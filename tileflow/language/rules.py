@@ -45,6 +45,14 @@ def loaded_index(tile: str, behind: int) -> str:
     return f"y[{tile}{', :' * behind}]"
 
 
+IMPLEMENTED = "a tile has torch's methods that tileflow implements"
+
+
+def instead_of_in_place(plain: str) -> str:
+    """What to write for a method that changes a tile, of which ``plain`` gives a new one."""
+    return f"a tile is a value: assign it, x = x.{plain}(...)"
+
+
 REACHED = "device code reads tensors that reach it as arguments or variables of the kernel"
 GLOBAL_HINT = (
     "a launch captures the tensors that its kernel names or is passed, closures too: a function that reads another "

@@ -11,7 +11,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.errors import Location, ShapeError, TileflowError, TraceError
+from tileflow.errors import Location, MissingAttribute, ShapeError, TileflowError, TraceError
 from tileflow.target import target
 
 X = torch.arange(48.0).view(8, 6) - 20
@@ -142,6 +142,18 @@ def stores(row, tile):
     return row
 
 
+def changed_in_place(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :]
+        row.add_(1)  # <-
+        out[t, :] = row
+
+
+def cut_in_place(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = (x[t, :] * 2).clamp_(min=0)  # <-
+
+
 OF_ITEMS = "an index is a tile, a slice, an int, a size or a tile of ints"
 OF_TILES = "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints"
 ASSIGNED = "a tile in registers cannot be assigned to by index"
@@ -161,7 +173,16 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     assignment_to_what_is_made: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value, x)"),
     store_through_a_view: (ASSIGNED, "store by one index, out[t, k] = x[t, k]"),
     store_through_a_view_of_a_row: (ASSIGNED, "store by one index, out[i, 2:4] += x[i, 0:2]"),
+    changed_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.add(...)"),
+    cut_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.clamp(...)"),
     indices_that_do_not_meet: ("dimensions that meet must have the same size", "shapes align at the right"),
+}
+
+
+KINDS: dict[Callable[..., Any], type[TileflowError]] = {
+    indices_that_do_not_meet: ShapeError,
+    changed_in_place: MissingAttribute,
+    cut_in_place: MissingAttribute,
 }
 
 
@@ -177,7 +198,7 @@ def test_both_say_the_same(function: Callable[..., Any], mode: str) -> None:
         else:
             kernel.lower(args, target("nvidia-h200"), mode=mode)
     error = caught.value
-    assert type(error) is (ShapeError if function is indices_that_do_not_meet else TraceError)
+    assert type(error) is KINDS.get(function, TraceError)
     assert error.constraint == constraint and hint in error.hint
     lines, first = inspect.getsourcelines(function)
     assert isinstance(error.where, Location) and error.where.file == __file__
@@ -219,6 +240,33 @@ def test_a_function_reads_the_tensors_that_it_is_passed() -> None:
     bias, out = torch.arange(6.0), torch.zeros(8, 6)
     calls.run_eagerly(X, out, lambda row, tile: row + bias[tile])
     assert torch.equal(out[0], X[0] + bias)
+
+
+def in_every_operator(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :]
+        row += 1
+        row -= 2
+        row *= 3
+        row /= 2
+        row **= 2
+        row //= 2
+        row %= 7
+        bits = row.int()
+        bits &= 6
+        bits |= 1
+        bits ^= 2
+        bits <<= 2
+        bits >>= 1
+        out[t, :] = row
+        out[t, :] += bits
+
+
+def test_an_operator_that_assigns_is_no_method_in_place() -> None:
+    out, row = torch.zeros(8, 6), ((X - 1) * 3 / 2) ** 2 // 2 % 7
+    tileflow.kernel(in_every_operator).run_eagerly(X.clone(), out)
+    assert torch.equal(out, row + (((row.int() & 6 | 1) ^ 2) << 2 >> 1))
+    assert tileflow.kernel(in_every_operator).lower((X, out), target("nvidia-h200")).regions
 
 
 def listed(x, out):

@@ -230,6 +230,10 @@ def _round(t: Tracer, number: Any, ndigits: int | None = None) -> Any:
     return t.run_torch(METHODS["round"], "round", (number,), {} if ndigits is None else {"decimals": ndigits})
 
 
+def _abs(t: Tracer, x: Any) -> Any:
+    return t.run_torch(METHODS["abs"], "abs", (x,), {})
+
+
 def _bool(t: Tracer, x: Any) -> Any:
     return t.cast(_scalar(t, x, "bool"), "bool") if isinstance(x, TileValue) else bool(x)
 
@@ -278,7 +282,7 @@ PYTHON.update(
     {
         python_own(min): _fold("minimum", "min"),
         python_own(max): _fold("maximum", "max"),
-        abs: lambda t, x: t.run_torch(METHODS["abs"], "abs", (x,), {}),
+        abs: _abs,
         int: _int,
         float: _float,
         bool: _bool,
