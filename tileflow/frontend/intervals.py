@@ -39,6 +39,13 @@ def interval(t: Tracer, x: Operand | Expr) -> Interval:
     return _Intervals(t).of(x)
 
 
+def reach(t: Tracer, x: Operand) -> int:
+    """The largest magnitude of an integer value in the example, as far as it is known."""
+    found = interval(t, x)
+    ends = [e for e in (found.least, found.most) if e is not None and e.symbols() <= t.hints.keys()]
+    return max((abs(e.evaluate(t.hints)) for e in ends), default=0)
+
+
 def is_of_tiles(t: Tracer, x: Value) -> bool:
     """Whether a scalar is computed from where tiles begin, end or stand in their loops, sizes and numbers alone."""
     if x.dims:

@@ -190,3 +190,13 @@ def numbers_that_bytes_hold(x: torch.Tensor) -> torch.Tensor:
             total = total + x[1]
         out[i] = total
     return out
+
+
+@case(BYTES[:9], wanted=lambda x: torch.arange(9) * 1000000007 + torch.arange(9))
+@tileflow.kernel
+def ints_beyond_32_bits(x: torch.Tensor) -> torch.Tensor:
+    """Python's ints are as long as they need to be: the product of a loop's variable was cut to 32 bits."""
+    out = torch.empty(x.size(0), dtype=torch.int64)
+    for i in tfl.grid(x.size(0)):
+        out[i] = i * 1000000007 + i
+    return out

@@ -593,3 +593,15 @@ def pairs_of_lanes(x, y):
     out = torch.empty(y.shape)
     for tile, tile_n in tfl.tile(y.shape):
         out[tile, tile_n] = x[tile, tile_n, y[tile, tile_n]]  # <-
+
+
+@mistake(
+    TraceError,
+    ("computed in as many bits", "one of int32 up to 4899930005", "tile.index.long() * n"),
+    "flat[",
+    meta(70000, 70000, dtype=torch.int8),
+)
+def place_beyond_32_bits(x):
+    flat = x.view(-1)
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = flat[tile.index * x.size(1) + 5]  # <-

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
+from ...ir.kinds import OpKind
 from ...ir.ops import holds
-from ...ir.types import is_float
+from ...ir.types import INT32_MAX, TileType, is_float
 from ..held_numbers import check_number
+from ..intervals import reach
 from ..promotion import dtype_name, kind_of, promote, result_dtype, rounded
 from ..syntax_registry import register_syntax
 from ..torch_registry import METHODS, TABLE, Handler, register_torch
@@ -52,6 +54,7 @@ _BINARY = {
     "bitwise_xor": "bitwise_xor", "bitwise_left_shift": "shift_left", "bitwise_right_shift": "shift_right",
     "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
 }  # fmt: skip
+_GROWING = frozenset({"add", "sub", "mul", "shift_left"})
 _ALIASES = {"neg": ("negative",), "abs": ("absolute",), "trunc": ("fix",), "sigmoid": ("expit",), "sign": ("sgn",)}
 
 
@@ -70,7 +73,21 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
             b = t.full(a.value.dims, b, a.value.type.dtype if _is_floating(a) else "float32")
         if isinstance(a, (int, float)):
             a = t.full(b.value.dims, a, b.value.type.dtype if _is_floating(b) else "float32")
-    return t.pointwise(fn, a, b)
+    found = t.pointwise(fn, a, b)
+    return t.pointwise(fn, _wide(t, a), _wide(t, b)) if _is_cut(t, fn, found) else found
+
+
+def _is_cut(t: Tracer, fn: str, found: TileValue) -> bool:
+    """Whether an int of Python's is beyond the 32 bits that most are held in."""
+    of = found.value.type
+    return fn in _GROWING and of.weak and of.dtype == "int32" and reach(t, found.value) > INT32_MAX
+
+
+def _wide(t: Tracer, x: Any) -> Any:
+    """An int of Python's in 64 bits."""
+    if not isinstance(x, TileValue) or x.value.type.dtype == "int64":
+        return x
+    return t.emit(OpKind.CAST, (x.value,), TileType("int64", weak=True))
 
 
 def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
