@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .context import Context
-from .module import INTERPRETED
+from .module import INTERPRETED, ModuleText
 
 _IMPORT = "from triton.language.extra import libdevice"
 _FMOD, _INTERPRETED_FMOD = "libdevice.fmod", "(lambda a, b: a % b) if triton.knobs.runtime.interpret else "
@@ -65,17 +64,18 @@ _INTERPRETED_ROUND = f"""(a):
 _CALL = re.compile(r"\b_[a-z_]+(?=\()")
 
 
-def provide(e: Context, template: str) -> None:
-    """Write the functions that a row's text calls beside the kernel."""
+def provide(module: ModuleText, template: str, is_interpreted: bool) -> None:
+    """Write the functions that a row's text calls beside the kernel. ``is_interpreted``: whether Triton's interpreter
+    may run the module."""
     for name in _CALL.findall(template):
         if name == "_fmod":
-            e.module.imports(_IMPORT)
-            e.module.constant("_fmod", f"{_INTERPRETED_FMOD}{_FMOD}" if e.is_interpreted else _FMOD)
+            module.imports(_IMPORT)
+            module.constant("_fmod", f"{_INTERPRETED_FMOD}{_FMOD}" if is_interpreted else _FMOD)
         elif name == "_round":
-            e.module.imports(_IMPORT)
-            if e.is_interpreted:
-                e.module.constant(*INTERPRETED)
-            e.module.helper(name, _INTERPRETED_ROUND if e.is_interpreted else _ROUND)
+            module.imports(_IMPORT)
+            if is_interpreted:
+                module.constant(*INTERPRETED)
+            module.helper(name, _INTERPRETED_ROUND if is_interpreted else _ROUND)
         else:
-            provide(e, _FUNCTIONS[name])
-            e.module.helper(name, _FUNCTIONS[name])
+            provide(module, _FUNCTIONS[name], is_interpreted)
+            module.helper(name, _FUNCTIONS[name])

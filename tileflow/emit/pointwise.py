@@ -28,7 +28,7 @@ def pointwise(e: Context, op: Op) -> None:
     operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
     operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
     held = "bool" if row.boolean else dtype
-    provide(e, template)
+    provide(e.module, template, e.is_interpreted)
     numbers = not any(isinstance(v, Value) for v in op.inputs[first:])
     e.define(op.output, _typed(template, template.format(*operands), held, numbers), held)
 

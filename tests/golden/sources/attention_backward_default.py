@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 
-# examples.attention:attention_backward (flash.py:150), launch 0, static sizes
+# examples.attention:attention_backward (flash.py:151), launch 0, static sizes
 #   block:tile_m=128
 @triton.jit
 def attention_backward_0(
@@ -80,7 +80,7 @@ def _keep_branch():
     return zero
 
 
-# examples.attention:attention_backward (flash.py:150), launch 1, static sizes
+# examples.attention:attention_backward (flash.py:151), launch 1, static sizes
 #   block:block_m=128, block:tile_n@1=64, load:grad_out#0@1.access=descriptor,
 #   load:k#0@1.access=descriptor, load:q#0@1.access=descriptor, load:v#0@1.access=descriptor,
 #   loop:tile_m@1@1.full_blocks=True, order@1=0,3,1,2, store:grad_k#0@1.access=descriptor,
@@ -212,7 +212,7 @@ def _keep_branch():
     return zero
 
 
-# examples.attention:attention_backward (flash.py:150), launch 2, static sizes
+# examples.attention:attention_backward (flash.py:151), launch 2, static sizes
 #   block:block_n=128, block:tile_m@2=64, descending@2=True, load:grad_out#0@2.access=descriptor,
 #   load:k#0@2.access=descriptor, load:q#0@2.access=descriptor, load:v#0@2.access=descriptor,
 #   loop:tile_n@2@2.full_blocks=True, order@2=0,3,1,2, store:grad_q#0@2.access=descriptor

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 
-# examples.attention:attention_backward_fused (flash.py:211), launch 0, static sizes
+# examples.attention:attention_backward_fused (flash.py:212), launch 0, static sizes
 #   block:tile_m=32
 @triton.jit
 def attention_backward_fused_0(
@@ -499,7 +499,7 @@ import triton
 import triton.language as tl
 
 
-# examples.attention:attention_backward_fused (flash.py:211), launch 2, static sizes
+# examples.attention:attention_backward_fused (flash.py:212), launch 2, static sizes
 #   block:tile_m@2=32
 @triton.jit
 def attention_backward_fused_2(

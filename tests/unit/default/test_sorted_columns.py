@@ -27,9 +27,8 @@ def medians(frames):
 @tileflow.kernel
 def joined(frames, like):
     """Its sorted tile has two loads, whose neighbours are along one block."""
-    n, rows, columns = frames.shape
     out = torch.empty_like(frames)
-    for ty, tx in tfl.tile([rows, columns]):
+    for ty, tx in tfl.tile(like.shape):
         out[:, ty, tx] = (frames[:, ty, tx] + like[ty, tx]).sort(0)[0]
     return out
 
