@@ -141,8 +141,8 @@ UNROLL = LoopKnob(
     "unroll",
     (1, 2, 4),
     default=1,
-    where="innermost loops with products and more than one turn, bounds known before the launch",
-    why="more loads in flight, less counting",
+    where="innermost loops of more than one turn with products, or whose turns hand something on; known bounds",
+    why="more loads in flight, less counting, what one turn waits for beside what the next one does",
 )
 
 STATIC = LoopKnob(

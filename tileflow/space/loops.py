@@ -7,7 +7,7 @@ A loop that the author wrote is the site ``loop:<tile>``. The loops that a reduc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
@@ -45,13 +45,15 @@ GROUP_ROWS = 64  # the least rows of their product
 @dataclass(frozen=True, slots=True)
 class Loop:
     """One site. ``ops``: what a turn does. ``present``: whether the config has the loop. ``turns``: how many in the
-    traced example, over block sizes; None where only the device knows. ``exact``: the same wherever it is called."""
+    traced example, over block sizes; None where only the device knows. ``exact``: the same wherever it is called.
+    ``hands_on``: whether it goes step by step, and a turn leaves something to the next."""
 
     site: str
     ops: tuple[Op, ...]
     present: Expr
     turns: Expr | None
     exact: bool
+    hands_on: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -80,7 +82,8 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Dim]) -> list[Loop]:
                 length = tile.end - tile.begin
                 exact = not (length.symbols() | tile.block.symbols()) & ir.hints.keys()
                 turns = _of_blocks_alone(length.substitute(ir.hints).cdiv(tile.block.substitute(ir.hints)))
-            found.append(Loop(loop_site(ir, tile.name), tuple(walk(op.regions[0])), TRUE, turns, exact))
+            hands_on = tile.block.constant == 1 and bool(op.outputs)
+            found.append(Loop(loop_site(ir, tile.name), tuple(walk(op.regions[0])), TRUE, turns, exact, hands_on))
     for site, dim in rolled.items():
         ops = tuple(op for op in ir.walk() if any(dim in v.dims for v in op.outputs) or folded(op) == dim)
         turns = Expr.of(ir.hint(dim.extent)).cdiv(Expr.sym(site).max(1))
@@ -110,14 +113,14 @@ def loop_knobs(
     one_with_products = sum(1 for loop in loops if not loop.is_memory_loop) == 1
     for loop in loops:
         if loop.turns is not None and not loop.turns.symbols() <= known.keys():
-            loop = Loop(loop.site, loop.ops, loop.present, None, False)
+            loop = replace(loop, turns=None, exact=False)
         static = _static_knob(loop, known)
         runs = loop.present if loop.turns is None else loop.present.and_(Expr.of(1).lt(loop.turns))
         if static is not None:
             yield static
             runs = runs.and_(STATIC.symbol(loop.site).eq(0))
-        # Triton 3.6 runs an empty loop that it unrolled, and fails where a loop that streams tiles is also pipelined
-        if loop.loads and loop.turns is not None and not loop.is_memory_loop:
+        # Triton 3.6 runs an empty loop that it unrolled, and fails over some that stream tiles and are also pipelined
+        if loop.loads and loop.turns is not None and (loop.hands_on or not loop.is_memory_loop):
             yield UNROLL.at(loop.site, runs)
         if loop.loads and (several or _has_side_loads(loop)):
             yield _stages_knob(ir, loop, runs, target)

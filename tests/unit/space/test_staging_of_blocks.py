@@ -201,10 +201,10 @@ def test_operands_from_before_a_loop_that_is_one_pipeline_with_the_tiles_compile
 
 
 def test_a_row_that_is_too_long_to_sort_is_refused_before_it_is_compiled() -> None:
-    """The threads exchange 8 bytes an element: 32768 elements compiled, and did not fit."""
-    assert ordered.lower((meta(64, 16384, dtype=torch.float32),), H200).default
-    with pytest.raises(ConfigError, match=r"sorted, of 8 bytes an element, fits the 232448 bytes"):
-        ordered.lower((meta(64, 32768, dtype=torch.float32),), H200).default  # noqa: B018
+    """The threads exchange a key of 4 bytes an element."""
+    assert ordered.lower((meta(64, 32768, dtype=torch.float32),), H200).default
+    with pytest.raises(ConfigError, match=r"sorted, of 4 bytes an element, fits the 232448 bytes"):
+        ordered.lower((meta(64, 65536, dtype=torch.float32),), H200).default  # noqa: B018
 
 
 def test_weights_that_no_config_holds_are_refused_with_their_bytes_and_their_line() -> None:
