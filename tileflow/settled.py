@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from .build.resources import LOOPED_SPILLS
-from .config import Config
+from .config import Choice, Config
 from .default.lighter import lighter_configs
 from .default.recurrences import recurrences
 from .emit.source import TritonSource
@@ -34,9 +34,9 @@ ROOMY = 128  # registers of a thread with which the search for another config en
 WORTH = 4  # how many times less a neighbour spills that takes the default's place
 MOST_BUILDS = 6  # of each launch
 LONG_CODE = 8192  # instructions of PTX: 128 KiB at 16 bytes each, a multiprocessor's cache on Volta (arXiv:1804.06826)
-SHORT_CODE = 650  # instructions of PTX of a recurrence whose turns are written out
-TURNS_AT_ONCE = 4  # of such a one
-LOADS_AHEAD = 4  # stages of a recurrence, from which on its turns wait for little else
+LOADS_AHEAD = 4  # stages of a recurrence, whose turns count them and wait for copies
+SHORT_CODE = 650  # instructions of one of which several turns are done at once
+LEAST_CODE, MOST_CODE = 190, 530  # the same where nothing is loaded ahead
 SHORTER = 0.6  # the share of them that a neighbour has at most: half the elements a lane, whose code most of it is
 _MOST_SETTLED = 4_096
 
@@ -85,8 +85,8 @@ def _settle(lowered: Lowered, config: Config, region: int, resources_of: Resourc
     is_long = _instructions(taken) >= LONG_CODE and lowered.target.vendor == "nvidia" and not has_products
     if is_long:
         return _shorter(lowered, config, region, resources_of, _instructions(taken))
-    is_short = _instructions(taken) <= SHORT_CODE and lowered.target.vendor == "nvidia" and not has_products
-    return _unrolled(lowered, config, region, resources_of) if is_short else config
+    is_measured = lowered.target.vendor == "nvidia" and not has_products
+    return _unrolled(lowered, config, region, resources_of, _instructions(taken)) if is_measured else config
 
 
 def _lighter(lowered: Lowered, config: Config, region: int, resources_of: Resourced, own: Taken, most: int) -> Config:
@@ -117,23 +117,30 @@ def _shorter(lowered: Lowered, config: Config, region: int, resources_of: Resour
     return config
 
 
-def _unrolled(lowered: Lowered, config: Config, region: int, resources_of: Resourced) -> Config:
-    """The config with turns of recurrences four at a time, where these load ahead and nothing spills so: what a turn
-    counts and waits for is done once for four. Of recurrences of 650 instructions at most that load four turns ahead
-    or more, 15 of others take 0.49 to 1.13 of their time so, 0.87 in the mean; longer ones up to 2.5 (H200, 2026-11-29;
-    docs/explanations/defaults.md)."""
+def _unrolled(lowered: Lowered, config: Config, region: int, resources_of: Resourced, own: int) -> Config:
+    """The config with several turns of recurrences at once, where nothing spills so. ``own``: its instructions."""
     ir = lowered.regions[region]
-    stages = config.get(NUM_STAGES.name(ir), 0)
     names = [UNROLL.name(loop_site(ir, TileAttrs.of(loop).tile)) for loop in recurrences(ir)]
-    known = [name for name in names if name in config]
-    if not known or not isinstance(stages, int) or stages < LOADS_AHEAD:
+    known, turns = [name for name in names if name in config], _turns_at_once(config.get(NUM_STAGES.name(ir), 1), own)
+    if not known or turns == 1:
         return config
-    near = lowered.space.normalise(config.with_(dict.fromkeys(known, TURNS_AT_ONCE)))
+    near = lowered.space.normalise(config.with_(dict.fromkeys(known, turns)))
     try:
         taken = _taken(lowered, near, region, resources_of) if lowered.space.is_valid(near) else None
     except (BuildError, ConfigError):
         return config
     return near if _weight(taken, SPILLS) <= _LIGHT else config
+
+
+def _turns_at_once(stages: Choice, instructions: int) -> int:
+    """Four turns where each counts stages and waits for copies: of 15 recurrences of others with such code 0.49 to 1.13
+    of the time, 0.87 in the mean. Two where nothing is loaded ahead, of code that LLVM does not unroll by itself: of 12
+    0.69 to 1.03, 0.93 in the mean. Of longer code up to 2.5 times, of shorter up to 5.9 (H200, 2026-11-29;
+    docs/explanations/defaults.md)."""
+    assert isinstance(stages, int)
+    if stages >= LOADS_AHEAD:
+        return 4 if instructions <= SHORT_CODE else 1
+    return 2 if LEAST_CODE <= instructions <= MOST_CODE else 1
 
 
 def _neighbours(
