@@ -73,11 +73,15 @@ def device_print(prefix: str, *values: Any) -> None:
 
 
 def _by_reference(what: str, reference: Reference | None, args: Sequence[Any] | Mapping[str, Any]) -> Any:
-    eager.current(what)
+    here = eager.current(what)
     if reference is None:
         raise CallError(
             f"tfl.{what} has no meaning as Python of its own",
             got="a kernel that runs as Python",
             hint="give it one: reference=, a function of the same arguments",
         )
-    return reference(**args) if isinstance(args, Mapping) else reference(*args)
+    before, here.by_torch = here.by_torch, True
+    try:
+        return reference(**args) if isinstance(args, Mapping) else reference(*args)
+    finally:
+        here.by_torch = before
