@@ -34,10 +34,10 @@ ROOMY = 128  # registers of a thread with which the search for another config en
 WORTH = 4  # how many times less a neighbour spills that takes the default's place
 MOST_BUILDS = 6  # of each launch
 LONG_CODE = 8192  # instructions of PTX: 128 KiB at 16 bytes each, a multiprocessor's cache on Volta (arXiv:1804.06826)
-LOADS_AHEAD = 4  # stages of a recurrence, whose turns count them and wait for copies
-SHORT_CODE = 650  # instructions of one of which several turns are done at once
-LEAST_CODE, MOST_CODE = 190, 530  # the same where nothing is loaded ahead
 SHORTER = 0.6  # the share of them that a neighbour has at most: half the elements a lane, whose code most of it is
+LOADS_AHEAD = 4  # stages from which on a recurrence's turns count them and wait for copies
+SHORT_CODE = 650  # instructions up to which four turns of such a one run at once
+LEAST_CODE, MOST_CODE = 190, 530  # between which two turns of any other one do
 _MOST_SETTLED = 4_096
 
 _log = logging.getLogger("tileflow")
@@ -82,11 +82,10 @@ def _settle(lowered: Lowered, config: Config, region: int, resources_of: Resourc
     taken = _taken(lowered, config, region, resources_of)
     if _weight(taken, most) > _LIGHT:
         return _lighter(lowered, config, region, resources_of, taken, most)
-    is_long = _instructions(taken) >= LONG_CODE and lowered.target.vendor == "nvidia" and not has_products
-    if is_long:
-        return _shorter(lowered, config, region, resources_of, _instructions(taken))
-    is_measured = lowered.target.vendor == "nvidia" and not has_products
-    return _unrolled(lowered, config, region, resources_of, _instructions(taken)) if is_measured else config
+    if lowered.target.vendor != "nvidia" or has_products:  # nothing was measured
+        return config
+    length = _instructions(taken)
+    return (_shorter if length >= LONG_CODE else _unrolled)(lowered, config, region, resources_of, length)
 
 
 def _lighter(lowered: Lowered, config: Config, region: int, resources_of: Resourced, own: Taken, most: int) -> Config:
@@ -129,7 +128,10 @@ def _unrolled(lowered: Lowered, config: Config, region: int, resources_of: Resou
         taken = _taken(lowered, near, region, resources_of) if lowered.space.is_valid(near) else None
     except (BuildError, ConfigError):
         return config
-    return near if _weight(taken, SPILLS) <= _LIGHT else config
+    if _weight(taken, SPILLS) > _LIGHT:
+        return config
+    _log.info("%s: %d turns of a short recurrence at once: %s runs instead", lowered.problem.key, turns, near)
+    return near
 
 
 def _turns_at_once(stages: Choice, instructions: int) -> int:

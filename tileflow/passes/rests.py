@@ -28,7 +28,7 @@ def round_before_rests(ir: KernelIR) -> KernelIR:
     """Products as ``fma(a, b, 0)`` that meet, in a sum, a whole number that was made of them."""
     ops = list(ir.walk())
     apart = products_of(ir.definitions, (op.values[0] for op in ops if function_of(op) == _TAKES_A_REST and op.values))
-    rounded = {_text(ir, v) for v in _made_of_whole(ir, ops)}
+    rounded = {_identity(ir, v) for v in _made_of_whole(ir, ops)}
     for op in ops if rounded else ():
         if function_of(op) in _SUMS and is_float(PointwiseAttrs.of(op).operand):
             for term, other in permutations(op.values, 2):
@@ -39,11 +39,11 @@ def round_before_rests(ir: KernelIR) -> KernelIR:
 def _with_a_rest(ir: KernelIR, term: Value, other: Value, rounded: set[object]) -> set[Value]:
     """The products that a sum's ``term`` holds and its ``other`` one has a whole number of."""
     products = {v for v in products_of(ir.definitions, [term]) if not _is_exact(ir.definitions[v])}
-    if rounded.isdisjoint(_text(ir, v) for v in products):
+    if rounded.isdisjoint(_identity(ir, v) for v in products):
         return set()
     makers = (ir.definitions[v] for v in _made_of(ir, [other]) if v in ir.definitions)
-    under = {_text(ir, v) for v in _made_of_whole(ir, makers)}
-    return {v for v in products if _text(ir, v) in under}
+    under = {_identity(ir, v) for v in _made_of_whole(ir, makers)}
+    return {v for v in products if _identity(ir, v) in under}
 
 
 def _made_of_whole(ir: KernelIR, ops: Iterable[Op]) -> set[Value]:
@@ -74,7 +74,7 @@ def _is_exact(product: Op) -> bool:
     return any(abs(math.frexp(n)[0]) == 0.5 for n in numbers)
 
 
-def _text(ir: KernelIR, value: Value) -> object:
-    """The value, or what it is a product of: two of the same numbers are one for a compiler."""
+def _identity(ir: KernelIR, value: Value) -> object:
+    """The value, or the numbers that it is a product of: two of the same ones are one for a compiler."""
     op = ir.definitions.get(value)
-    return ("mul", *op.inputs) if op is not None and function_of(op) == "mul" else value
+    return frozenset(op.inputs) if op is not None and function_of(op) == "mul" else value

@@ -54,6 +54,10 @@ def written_twice(x, y):
     return x * y - torch.ceil(x * y)
 
 
+def written_the_other_way_round(x, y):
+    return x * y - torch.floor(y * x)
+
+
 def by_quotient(x, y):
     return (x * y) // y
 
@@ -67,6 +71,7 @@ def to_a_decimal(x, y):
 
 
 RESTS = [above_floor, by_frac, above_an_int, below_floor, above_twice_a_half, written_twice]
+RESTS += [written_the_other_way_round]
 RESTS += [rounded, to_a_decimal]
 
 
