@@ -2,7 +2,8 @@
 
 What each takes follows from how many turns the busiest multiprocessor has, of so many nanoseconds. These are read from
 856 timed ways of products of 31 sizes, in float32 and bfloat16 and three layouts (H100, 2026-11-28, torch 2.11, Triton
-3.6.0; docs/data/shared-turns-h100.json).
+3.6.0; docs/data/shared-turns-h100.json), and for float32 from 240 of 17 sizes since (H200, 2026-11-29;
+docs/data/split-ways-h200.json).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Tile:
 
 
 # float32 in parts: shared memory is the bound, and a group of 64 rows by 128 columns reads least for its products
-IN_PARTS = (Tile(128, 128, 2, 1450), Tile(64, 128, 1, 860), Tile(64, 64, 1, 660, beside_ns=1030))
+IN_PARTS = (Tile(128, 128, 2, 1220), Tile(64, 128, 1, 760), Tile(64, 64, 1, 560, beside_ns=1150))
 OF_HALVES = (Tile(128, 128, 2, 340), Tile(128, 64, 2, 200), Tile(64, 64, 1, 170, beside_ns=210))
 _MOST_STAGES = {4: 4, 2: 6}  # by the bytes of an element
 
@@ -168,7 +169,7 @@ def _stages(found: Single, tile: Tile, blocks: int, size: int, target: Target) -
     float32 ones are split into."""
     left, right = tile.rows, tile.columns
     if found.is_split:
-        left, right = left * (2 + found.left_transposed), right * (2 + (not found.right_transposed))
+        left, right = 2 * left, 2 * right
     sums, room = tile.rows * tile.columns * 4, target.smem_per_block
     stored = tile.groups * PIECE_BYTES if blocks == 1 else sums // blocks
     if tile.at_once > 1:

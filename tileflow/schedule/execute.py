@@ -449,6 +449,8 @@ class _Execution:
             due = None if place.turn is None else first_of_tile(turn, self._turns)
         if place.turn != due:
             raise ScheduleFault("stale", f"a product reads {operand.buffer} of turn {due}", f"turn {place.turn}", where)
+        if place.turned != operand.turned:
+            raise ScheduleFault("early", "a box is read once it is turned", f"{operand.buffer} for {reader}", where)
         place.readers.append(reader)
         return place
 
@@ -481,18 +483,18 @@ class _Execution:
         place.turn = step.slot.turn.at(turn, self._turns)
 
     def _split(self, step: Split, number: int, turn: int, where: _Where) -> None:
-        """A box's low parts, rounded to what the matrix units read of them, and its high parts where it is turned."""
-        numbers = self._contents(replace(step.box, transposed=False), "the splitter", number, turn, where)
+        """A box's low parts, rounded to what the matrix units read of them, and the box itself where it is turned."""
+        numbers = self._contents(step.box, "the splitter", number, turn, where)
         high = as_tf32(numbers)
         rest = torch.where(numbers.isfinite(), numbers - high, 0.0)
         low = (rest.contiguous().view(torch.int32) + (1 << 12)).view(torch.float32)
         assert isinstance(step.box.slot, Staged)
-        for name, part in ((step.low, low), (step.high, high)):
-            if name is not None:
-                place = self._place(name, step.box.slot, number, turn)
-                self._leave_alone(place, where)
-                place.contents = part.mT if step.box.transposed else part
-                place.turn = step.box.slot.turn.at(turn, self._turns)
+        for name, part in {step.low: low, **({step.box.buffer: numbers} if step.turns else {})}.items():
+            place = self._place(name, step.box.slot, number, turn)
+            self._leave_alone(place, where)
+            place.contents = part.mT if step.turns else part
+            place.turn = step.box.slot.turn.at(turn, self._turns)
+            place.turned = name == step.box.buffer
 
     def _await_puts(self, number: int, pending: int) -> _Run:
         mine = [o for o in self._memory.outgoing if o.group == number]

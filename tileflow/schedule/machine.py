@@ -127,11 +127,13 @@ class Gate:
 
 @dataclass(slots=True)
 class SlotState:
-    """One slot of a buffer: what it holds, of which turn, who fills it and who may still read it."""
+    """One slot of a buffer: what it holds, of which turn, who fills it and who may still read it. ``turned``: a box
+    whose dimensions the splitter has swapped."""
 
     contents: torch.Tensor | None = None
     turn: int | None = None
     filling: bool = False
+    turned: bool = False
     readers: list[str] = field(default_factory=list)
 
 
@@ -226,7 +228,7 @@ class Memory:
         if place.readers:
             got = f"{transfer.name} while {', '.join(place.readers)} may"
             raise ScheduleFault("race", "a slot is filled when nobody may read it", got, where)
-        place.filling, place.turn, place.contents = True, turn, None
+        place.filling, place.turn, place.contents, place.turned = True, turn, None, False
         self.transfers.append(transfer)
 
     def complete(self, transfer: Transfer) -> None:

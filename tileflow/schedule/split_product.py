@@ -2,15 +2,16 @@
 
 A product of tf32 parts is three products of the matrix units: low by high, high by low, high by high. The units ignore
 the last 13 bits of a float32 number, so that a box is its own high part: the splitter writes the low part beside it.
-They take tf32 along the inner dimension only: of a box that lies across it, the splitter writes both parts, transposed.
+They take tf32 along the inner dimension only: a box that lies across it is written back transposed, over itself, since
+memory beside it would be a stage less of boxes that are split ahead of the products.
 So consumer groups have nothing to do but multiply and add up. Of two groups one multiplies while the other adds up; of
 one, a program beside it does.
 
 The units round each sum towards zero. Sums of one turn are therefore added to those of all turns in float32 by the
 consumers' threads, the small ones (of low parts) first, as pipelined kernels have it.
 
-What is infinite has a high part alone: low parts that are not a number are zero, and so are small sums that are none,
-which infinity by zero gives.
+What is infinite has a high part alone, whose low part is zero. Small sums that are no number, as infinity by zero gives
+them, are left out.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ FEW_SUMS, CONSUMER_REGISTERS_OF_TWO = 32, 144
 _THIS, _FIRST = Turn(), Turn("first")
 
 NAMES = plain.NAMES | {
-    "split", "two_parts", "split_box", "split_across", "splitter", "small", "no_small", "large", "no_large",
-    "left_low", "left_high", "right_low", "right_high", "box", "low", "high", "numbers", "whole", "rest",
+    "split", "low_part", "split_box", "split_across", "add_numbers", "splitter", "small", "no_small", "large",
+    "no_large", "left_low", "right_low", "box", "low", "turned", "numbers", "whole", "rest", "asm",
     "ALONG", "ACROSS", "TURNED",
 }  # fmt: skip
 
@@ -73,8 +74,7 @@ def split_product(shape: Shape, groups: int, stages: int) -> Schedule:
     for box, across in zip(tuple(buffers), is_across(shape), strict=True):
         rows, columns = box.shape[-2:]
         sides = (columns, rows) if across else (rows, columns)
-        for part in ("low", "high") if across else ("low",):
-            buffers.append(Buffer(f"{box.name}_{part}", sides, box.element_bytes, box.slots, "stage"))
+        buffers.append(Buffer(f"{box.name}_low", sides, box.element_bytes, box.slots, "stage"))
     barriers = (
         Barrier("full", stages, 1 + groups, "stage", "this turn's boxes are there"),
         Barrier("split", stages, 1, "stage", "this turn's boxes are split"),
@@ -112,25 +112,21 @@ def share_multiprocessor(groups: int, sums: int) -> bool:
 
 def _split(shape: Shape, groups: int) -> tuple[Step, ...]:
     """A turn of the splitter. The slots that it writes are free: the producer waited for that before it filled the
-    boxes."""
+    boxes. Boxes that lie along the inner dimension come first: those that are turned have a barrier in between."""
     left_across, right_across = is_across(shape)
-    return (
-        Wait("full", Staged(_THIS), Round(_THIS)),
-        Split(Shared("right", Staged(_THIS), right_across), "right_low", "right_high" if right_across else None),
-        *(
-            Split(Shared("left", slot, left_across), "left_low", "left_high" if left_across else None)
-            for slot in left_slots(groups, dealt=False)
-        ),
-        Arrive("split", Staged(_THIS)),
-    )
+    slots = left_slots(groups, dealt=False)
+    left = tuple(Split(Shared("left", slot), "left_low", left_across) for slot in slots)
+    right = Split(Shared("right", Staged(_THIS)), "right_low", right_across)
+    splits = (*left, right) if right_across else (right, *left)
+    return (Wait("full", Staged(_THIS), Round(_THIS)), *splits, Arrive("split", Staged(_THIS)))
 
 
 def _multiplied(shape: Shape) -> tuple[Step, ...]:
     """A turn of a consumer group. Right operands lie with the inner dimension last, and are read transposed."""
     left_across, right_across = is_across(shape)
     own, of_all = Staged(_THIS, OfGroup()), Staged(_THIS)
-    left = Shared("left_high" if left_across else "left", own), Shared("left_low", own)
-    right = Shared("right_high" if right_across else "right", of_all, True), Shared("right_low", of_all, True)
+    left = Shared("left", own, turned=left_across), Shared("left_low", own)
+    right = Shared("right", of_all, True, turned=right_across), Shared("right_low", of_all, True)
     return (
         Wait("split", of_all, Round(_THIS)),
         Multiply("small", left[1], right[0], adds=False, tf32=True),

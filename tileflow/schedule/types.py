@@ -180,12 +180,14 @@ class Barrier:
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A slot of a buffer as the operand of a product. ``transposed``: read with its dimensions swapped. ``cut``: of so
-    many equal parts of its columns, as it lies, the running group's."""
+    many equal parts of its columns, as it lies, the running group's. ``turned``: a box as :class:`Split` leaves it,
+    whose dimensions lie swapped."""
 
     buffer: str
     slot: Slot
     transposed: bool = False
     cut: int = 1
+    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +313,12 @@ class Share:
 @dataclass(frozen=True, slots=True)
 class Split:
     """Put what a product ignores of a box's float32 numbers, which is all but their tf32 part, into the same slot of
-    the buffer ``low``. Where the box is ``transposed``, ``low`` has its dimensions swapped, and so has ``high``, the
-    buffer of the tf32 parts; else the box itself is that."""
+    the buffer ``low``. Of a box that ``turns``, ``low`` has its dimensions swapped, and so has the box itself from
+    then on: it is written back so, once all of it was read."""
 
     box: Shared
     low: str
-    high: str | None = None
+    turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,5 @@ def split_constraints(ir: KernelIR, found: Single, extents: Extents, target: Tar
 
 
 def bytes_of_parts(found: Single, rows: Expr, columns: Expr, inner: Expr) -> Expr:
-    """What the boxes of a turn are split into: the low parts, and both of a box that lies across the inner
-    dimension."""
-    left, right = rows * (1 + found.left_transposed), columns * (1 + (not found.right_transposed))
-    return (left + right) * inner * itemsize(found.left.output.type.dtype)
+    """What the boxes of a turn are split into beside themselves: the low parts."""
+    return (rows + columns) * inner * itemsize(found.left.output.type.dtype)

@@ -4,6 +4,7 @@ values, and what a config must satisfy."""
 from __future__ import annotations
 
 import functools
+import re
 
 import pytest
 import torch
@@ -69,7 +70,7 @@ def test_the_text_has_each_step_of_the_schedule_that_was_executed(layout: str) -
     steps = {name: list(steps_of(getattr(schedule, name).program)) for name in ("consumer", "splitter")}
     splits = [s for s in steps["splitter"] if isinstance(s, Split)]
     assert splitter.count("split_box(") + splitter.count("split_across(") == len(splits) == 3
-    assert splitter.count("split_across(") == sum(s.high is not None for s in splits)
+    assert splitter.count("split_across(") == sum(s.turns for s in splits)
     assert consumer.count(" warpgroup_mma(") == sum(isinstance(s, Multiply) for s in steps["consumer"]) == 3
     for name, text in (("consumer", consumer), ("splitter", splitter)):
         assert text.count("mbarrier.wait(") == sum(isinstance(s, Wait) for s in steps[name]) == 1
@@ -86,7 +87,7 @@ def test_the_splitter_says_so_once_the_matrix_units_may_read_it() -> None:
 def test_small_sums_come_first_and_are_numbers() -> None:
     text = role(written(product())[0].text, "consumer")
     order = ["small = warpgroup_mma(left_low", "small = warpgroup_mma(left.", "large = warpgroup_mma(left.",
-             "small = warpgroup_mma_wait(1, [small])", "sums += gl.where(small == small, small, 0.0)",
+             "small = warpgroup_mma_wait(1, [small])", "sums = add_numbers(sums, small)",
              "large = warpgroup_mma_wait(0, [large])", "mbarrier.arrive(empty", "sums += large"]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -106,6 +107,28 @@ def check_built(source: TritonSource, schedule: Schedule) -> None:
 @pytest.mark.parametrize("layout", ["NN", "TT"])
 def test_products_compile_ahead_of_time(layout: str) -> None:
     check_built(*written(product(layout)))
+
+
+def test_a_box_is_turned_once_all_threads_have_read_it() -> None:
+    """Its threads write over it what others may not have read yet, but for a barrier of the splitter's warps."""
+    assembly = compile_source(written(product("NN"))[0], H200).assembly
+    lines = [line.strip() for line in assembly.splitlines()]
+    splitter = lines[max(n for n, line in enumerate(lines) if line.startswith("wgmma.")) :]
+    loads = [n for n, line in enumerate(splitter) if re.match("ld(matrix|.shared.v).*", line)]
+    stores = [n for n, line in enumerate(splitter) if line.startswith("st.shared.v4") and n > loads[-1]]
+    barriers = [n for n, line in enumerate(splitter) if line.startswith("bar.sync")]
+    assert any(loads[-1] < n < stores[0] for n in barriers), (loads, stores[:1], barriers)
+
+
+def test_sums_that_are_no_number_are_left_out_without_a_choice() -> None:
+    """An instruction less for each sum than choosing between it and zero: the matrix units wait meanwhile."""
+    assembly = compile_source(written(product("NT"))[0], H200).assembly
+    assert assembly.count("setp.num.f32") == 2 * 64 and "selp.f32" not in assembly  # of two groups' threads
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_default_has_as_many_stages_in_every_layout(layout: str) -> None:
+    assert product(layout, "static", 4096, 4096, 4096).default["num_stages"] == 3
 
 
 @pytest.mark.slow

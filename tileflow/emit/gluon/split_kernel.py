@@ -10,9 +10,7 @@ from ...schedule.types import Buffer, Schedule
 from ...space.knobs import NUM_STAGES
 from ...space.product_schedules import programs_that_fit
 from .product_kernel import ProductKernel
-from .split_roles import SplitRoles
-
-_SWIZZLED = "gl.constexpr(gl.NVMMASharedLayout(128, 32, 2))"  # rows of 128 bytes of 32-bit numbers
+from .split_roles import TURNED, SplitRoles
 
 
 class SplitKernel(ProductKernel):
@@ -45,4 +43,4 @@ class SplitKernel(ProductKernel):
     def _memory_of(self, buffer: Buffer) -> tuple[str, str]:
         if buffer.name in ("left", "right", "out"):
             return super()._memory_of(buffer)
-        return "gl.float32", self.module.constant("TURNED", _SWIZZLED)
+        return "gl.float32", self.module.constant("TURNED", TURNED)
