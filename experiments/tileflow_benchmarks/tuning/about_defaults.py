@@ -27,6 +27,7 @@ from typing import Any
 from tileflow.build.compile import build
 from tileflow.config import Choice, Config, ConfigSpace, Knob
 from tileflow.errors import TileflowError
+from tileflow.lowered import Lowered
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.launch import launcher_for
 from tileflow.settled import settled_default
@@ -42,7 +43,7 @@ _TRIES = 40  # draws for each config that is wanted
 _MOST_CHANGES = 3
 _STEPS = (-2, -1, -1, -1, 1, 1, 1, 2)  # of a number's choices
 _RARE = {"access": 0.1, "order": 0.3, "group": 0.3}  # how often a role is drawn: loads have knobs by the dozen
-_BUILD_SECONDS = 30.0
+_BUILD_SECONDS, _SETTLED_SECONDS = 30.0, 60.0
 _SILENT_SECONDS = 40.0
 _MOST_FAULTS = 8
 _TOP = 5  # configs of a kernel that are printed
@@ -82,18 +83,28 @@ def label(default: Config, config: Config) -> str:
 # ---- builds, without a GPU -------------------------------------------------------------------------------------------
 
 
+def settled(number: int, name: str, device: str) -> dict[str, Any]:
+    """Find the default that a call runs, which takes builds of its neighbours. Returns its choices, or how it
+    failed."""
+    try:
+        lowered, kernel = CASES[number].lowered(target(device)), load_kernels()[CASES[number].name].kernel
+        default = settled_default(lowered, kernel.semantic_hash, lambda source: build(source, lowered.target).resources)
+    except TileflowError as error:
+        return {"status": type(error).__name__, "reason": str(error)}
+    return {"status": "built", "config": default}
+
+
 @functools.lru_cache(maxsize=2)
-def _configs(number: int, device: str, count: int) -> tuple[Any, dict[str, Config]]:
+def _configs(number: int, device: str, default: Config, count: int) -> tuple[Lowered, dict[str, Config]]:
     """A case lowered, and its configs."""
-    lowered, kernel = CASES[number].lowered(target(device)), load_kernels()[CASES[number].name].kernel
-    default = settled_default(lowered, kernel.semantic_hash, lambda source: build(source, lowered.target).resources)
+    lowered = CASES[number].lowered(target(device))
     return lowered, about(lowered.space, default, count, seed=0)
 
 
-def built(count: int, number: int, nth: str, device: str) -> dict[str, Any]:
+def built(count: int, defaults: Mapping[int, Config], number: int, nth: str, device: str) -> dict[str, Any]:
     """Build the ``nth`` of ``count`` configs. Returns its label, its choices and its binaries, or how it failed."""
     try:
-        lowered, configs = _configs(number, device, count)
+        lowered, configs = _configs(number, device, defaults[number], count)
         if int(nth) >= len(configs):  # there are no more
             return {"status": "none"}
         name, config = list(configs.items())[int(nth)]
@@ -104,11 +115,20 @@ def built(count: int, number: int, nth: str, device: str) -> dict[str, Any]:
 
 
 def build_all(folder: Path, device: Target, numbers: Sequence[int], count: int) -> None:
-    """Build the configs of some cases, with a file for each in ``folder``."""
+    """Build the configs of some cases, with a file for each in ``folder``. A default is settled once, in whichever
+    process, before its neighbours are dealt out."""
     folder.mkdir(parents=True, exist_ok=True)
-    jobs: Iterator[Job] = ((n, str(nth)) for n in numbers for nth in range(count + 1))
-    with building(functools.partial(built, count), jobs, device.name, _BUILD_SECONDS, os.cpu_count()) as builds:
-        for number in numbers:
+    jobs: Iterator[Job] = ((n, DEFAULT) for n in numbers)
+    with building(settled, jobs, device.name, _SETTLED_SECONDS, os.cpu_count()) as builds:
+        found = {number: row for (number, _), row in builds.take()}
+    defaults = {number: row["config"] for number, row in found.items() if row["status"] == "built"}
+    for number in found.keys() - defaults.keys():
+        print(CASES[number].name, found[number], flush=True)
+    jobs = ((n, str(nth)) for n in defaults for nth in range(count + 1))
+    with building(
+        functools.partial(built, count, defaults), jobs, device.name, _BUILD_SECONDS, os.cpu_count()
+    ) as builds:
+        for number in defaults:
             rows = [row for _, row in builds.take([number])]
             able = {row["name"]: (row["config"], row["binaries"]) for row in rows if row["status"] == "built"}
             failed = [row for row in rows if row["status"] not in ("built", "none")]

@@ -16,7 +16,20 @@ from tileflow.schedule.execute import execute, interleavings
 from tileflow.schedule.machine import ScheduleFault, as_tf32
 from tileflow.schedule.product import Shape
 from tileflow.schedule.split_product import split_product
-from tileflow.schedule.types import Arrive, Await, Compute, Multiply, Round, Schedule, Split, Staged, Step, Turn, Wait, steps_of
+from tileflow.schedule.types import (
+    Arrive,
+    Await,
+    Compute,
+    Multiply,
+    Round,
+    Schedule,
+    Split,
+    Staged,
+    Step,
+    Turn,
+    Wait,
+    steps_of,
+)
 
 LAYOUTS = {  # of the left and the right box: along the inner dimension or across it
     "NN": (False, False),
