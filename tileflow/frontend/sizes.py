@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..expr import Expr
+from ..runtime.numpy_numbers import plain_number
 from .size_checks import check_divisor, check_shift
 from .syntax_registry import SYNTAX
 from .traced import Operand
@@ -36,6 +37,7 @@ class SymInt(Operand):
     def _arithmetic(self, other: Any, op: str, fn: str, reflected: bool) -> Any:
         if isinstance(other, _NO_NUMBERS):
             return NotImplemented
+        other = plain_number(other)
         size = _size(other)
         if size is not None:
             left, right = (size, self.expr) if reflected else (self.expr, size)
@@ -47,6 +49,7 @@ class SymInt(Operand):
     def _compare(self, other: Any, op: str, fn: str) -> Any:
         if isinstance(other, _NO_NUMBERS):
             return NotImplemented
+        other = plain_number(other)
         size = _size(other)
         if size is None:
             return self.tracer.pointwise(fn, self, other)
@@ -61,6 +64,7 @@ class SymInt(Operand):
         return self.tracer.pointwise("div", other, self)
 
     def __pow__(self, exponent: Any) -> Any:
+        exponent = plain_number(exponent)
         if isinstance(exponent, int) and exponent >= 0:
             return self.tracer.size(math.prod([self.expr] * exponent, start=Expr.of(1)))
         return SYNTAX["binary"](self.tracer, "pow", self, float(exponent) if isinstance(exponent, int) else exponent)
@@ -69,11 +73,13 @@ class SymInt(Operand):
         return base ** int(self)
 
     def __lshift__(self, bits: Any) -> Any:
+        bits = plain_number(bits)
         check_shift(self.tracer, self, bits)
         is_constant = isinstance(bits, int) and bits >= 0
         return self * (1 << bits) if is_constant else self.tracer.pointwise("shift_left", self, bits)
 
     def __rshift__(self, bits: Any) -> Any:
+        bits = plain_number(bits)
         check_shift(self.tracer, self, bits)
         is_constant = isinstance(bits, int) and bits >= 0
         return self // (1 << bits) if is_constant else self.tracer.pointwise("shift_right", self, bits)

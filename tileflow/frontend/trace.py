@@ -27,6 +27,7 @@ from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
 from ..language.rules import ALIGNED, MEET
+from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import gaps
 from .call_arguments import is_in_place, with_numbers
@@ -212,6 +213,8 @@ class Tracer:
                 where=self.location(),
                 hint=f"load a tile first: {x.path}[...]",
             )
+        if (number := plain_number(x)) is not x:
+            return self._number(number)
         got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"
         raise TraceError(
             "an operand must be a tile, a size or a number", got=got[:200], where=self.location(), hint=_instead_of(x)
@@ -402,6 +405,7 @@ class Tracer:
             return x.expr
         if isinstance(x, TileProxy):
             return x.dim.extent
+        x = plain_number(x)
         if isinstance(x, int) and not isinstance(x, bool):
             return Expr.of(x)
         hint = "divide sizes by //" if isinstance(x, float) else "load it as an index, or pass it as an int argument"
@@ -588,6 +592,7 @@ class Tracer:
 
     def run(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call an implementation; a TypeError of its signature is the user's."""
+        args, kwargs = tuple(map(plain_argument, args)), {n: plain_argument(v) for n, v in kwargs.items()}
         try:
             return handler(self, *args, **kwargs)
         except TypeError as error:
@@ -643,8 +648,10 @@ def _instead_of(x: Any) -> str:
     hint = "combine tiles with tiles, sizes and numbers; load a captured tensor by indexing it"
     if x is None:
         hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
-    if isinstance(x, (list, tuple)) or type(x).__module__ == "numpy":
+    if isinstance(x, (list, tuple)):
         hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
+    if type(x).__module__ == "numpy":
+        hint = "pass the numbers to the kernel in a tensor; a few of them: array[i], torch.tensor(array.tolist())"
     if isinstance(x, Enum):
         hint = "a member of an enum is no number: .value is what it stands for, and those of enum.IntEnum are ints"
     if isinstance(x, complex):

@@ -16,6 +16,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from ..language.rules import IMPLEMENTED
+from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
 from .promotion import torch_dtype
 from .sizes import SymInt as SymInt
@@ -215,6 +216,7 @@ class TileValue(Operand):
 
 def _operator(fn: str, reflected: bool) -> Any:
     def apply(self: TileValue, other: Any) -> Any:
+        other = plain_number(other)
         a, b = (other, self) if reflected else (self, other)
         return SYNTAX["binary"](self.tracer, fn, a, b)
 

@@ -26,6 +26,7 @@ from ..errors import CallError, Location, ShapeError, TileflowError, TraceError
 from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
 from ..runtime.libraries import is_kernel_text, is_library
+from ..runtime.numpy_numbers import plain_argument
 from .alignment import opposite
 from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
@@ -124,7 +125,8 @@ class _EagerMode(TorchFunctionMode):
             )
         if func in RANDOM:
             return RANDOM[func](*args, **kwargs)
-        args, kwargs = widened(args), {name: widened(value) for name, value in kwargs.items()}
+        args = widened(plain_argument(args))
+        kwargs = {name: widened(plain_argument(value)) for name, value in kwargs.items()}
         if func in _FACTORIES:
             return _made(func, args, kwargs)
         if func is torch.arange:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from ..runtime.numpy_numbers import plain_argument
+
 # What another dialect means by the same text, while its kernels are traced or run as plain Python:
 # 1-D tiles of ints of no loop, as of ``arange(8)``, are an outer product in an index even where their sizes agree.
 OUTER_CONSTANTS: ContextVar[bool] = ContextVar("OUTER_CONSTANTS", default=False)
@@ -78,6 +80,7 @@ def flatten(index: Any, is_traced: Callable[[Any], bool], is_size: Callable[[Any
     A list of numbers stays one item, also where they are sizes: it would name elements, and is no part of an index.
     """
     flat: list[Any] = []
+    index = plain_argument(index)
     for item in index if isinstance(index, tuple) else (index,):
         parts = item if isinstance(item, (tuple, list)) else ()
         known = all(is_traced(i) or is_size(i) for i in parts)

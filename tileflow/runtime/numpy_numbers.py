@@ -18,6 +18,21 @@ def plain_number(value: Any) -> Any:
     return number if type(number) in (int, float, bool) else value
 
 
+def plain_argument(value: Any) -> Any:
+    """Numbers of numpy's as Python's: one, those of a list or a tuple, or the bounds of a slice; else the same object.
+
+    Device code indexes arrays that it finds among its globals, and passes on what it gets."""
+    kind = type(value)
+    if kind is slice:
+        bounds = value.start, value.stop, value.step
+        made = tuple(map(plain_number, bounds))
+        return slice(*made) if any(new is not old for new, old in zip(made, bounds, strict=True)) else value
+    if kind is not tuple and kind is not list:
+        return plain_number(value)
+    items = list(map(plain_argument, value))
+    return kind(items) if any(new is not old for new, old in zip(items, value, strict=True)) else value
+
+
 def plain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """A call's arguments with Python's numbers in place of numpy's; None where there are none of those."""
     made = tuple(replace(value, plain_number) for value in args), plain_numbers(kwargs)

@@ -8,6 +8,7 @@ from ...errors import TraceError
 from ...expr import Expr
 from ...ir.types import ONE, Dim
 from ...language.rules import INDEX_OF_A_TILE, instead_of_item_of_a_tile
+from ...runtime.numpy_numbers import plain_argument
 from ..resolve import is_size
 from ..syntax_registry import register_syntax
 from ..trace import Tracer
@@ -20,6 +21,7 @@ from .views import unsqueeze
 @register_syntax("index_tile")
 def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     """``tile[:, None, 0]``; a loop's tile is its indices. Raises TraceError for several tiles of indices."""
+    index = plain_argument(index)
     items = _with_ellipsis(list(index) if isinstance(index, tuple) else [index], len(x.value.dims))
     items = [_indices(t, i, d) for i, d in zip(items, _named(items, x.value.dims), strict=True)]
     result, axis = x, 0

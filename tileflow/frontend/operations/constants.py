@@ -53,7 +53,8 @@ def _numbers(t: Tracer, data: Any) -> Iterator[Any]:
             "torch.tensor in device code takes numbers, and lists of them",
             got=repr(data)[:100],
             where=t.location(),
-            hint="make the tensor in host code, or of tiles by torch.stack",
+            hint="make the tensor in host code"
+            + (", or of the array's .tolist()" if type(data).__module__ == "numpy" else ", or of tiles by torch.stack"),
         )
 
 
