@@ -120,7 +120,7 @@ def lower_call(
             "a kernel launches at least one tile loop",
             got="none in this call",
             where=location(source, source.tree),
-            hint="write for tile in tfl.tile(n): ...",
+            hint="write for tile in tfl.tile(n): ...; a function that calls kernels alone has no @tileflow.kernel",
         )
     return LoweredCall(tuple(context.regions), tuple(context.knobs.values()), result)
 

@@ -80,6 +80,19 @@ def no_loop_at_all(x):  # <-
     return x + 1
 
 
+@tileflow.kernel
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2
+    return out
+
+
+@mistake(TraceError, ("launches at least one tile loop", "that calls kernels alone has no @tileflow.kernel"), "def")
+def kernels_alone(x):  # <-
+    return doubled(doubled(x))
+
+
 # ---- operations ---------------------------------------------------------------------------------
 
 
