@@ -8,7 +8,7 @@ _UNARY_FUNCTIONS = (
     "logical_not", "bitwise_not", "square", "negative", "absolute", "fix", "sinh", "cosh", "asin", "acos", "atan",
     "asinh", "acosh", "atanh", "log10", "erfc", "frac", "signbit", "sgn", "positive", "nan_to_num", "isposinf",
     "isneginf", "deg2rad", "rad2deg", "sinc", "special.erfcx", "special.ndtr", "special.entr", "lgamma", "digamma",
-    "erfinv", "special.log_ndtr",
+    "erfinv", "special.log_ndtr", "special.i0", "special.i0e", "special.i1", "special.i1e", "special.ndtri",
 )  # fmt: skip
 _ACTIVATIONS = (
     # at infinity torch's own gelu of float32 is NaN on some processors

@@ -270,7 +270,9 @@ ACTIVATIONS = (
 FUNCTIONS: dict[str, Function] = {
     **{name: getattr(torch, name) for name in TABLE.split()},
     **{f"F.{name}": getattr(F, name) for name in ACTIVATIONS.split()},
-    **{f"special.{name}": getattr(special, name) for name in ("entr", "erfcx", "gammaln", "ndtr", "psi")},
+    **{f"special.{name}": getattr(special, name) for name in ("entr", "erfcx", "gammaln", "i0e", "ndtr", "psi")},
+    "special.i1e": lambda v: special.i1e(torch.nan_to_num(v)),
+    "special.ndtri of a share": lambda v: special.ndtri(v.sigmoid()),
     "as a method": lambda v: v.arctan() + v.sinh(),
     "gelu tanh": lambda v: F.gelu(v, approximate="tanh"),
     "threshold": lambda v: F.threshold(v, 1.0, 0.5),

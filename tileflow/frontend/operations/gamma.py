@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...errors import TraceError
 from ..torch_registry import register_torch
 from ..trace import Tracer
+from ..values import TileValue
 from .special import floating
 
 # Lanczos's approximation for g = 7 with 9 terms (Godfrey, 2001), whose relative error is below 1e-15
@@ -19,7 +21,8 @@ _LANCZOS = (
 _OFFSET = 0.5 * math.log(2 * math.pi) - _LANCZOS_G
 # of the asymptotic series of digamma: the Bernoulli number of 2 n divided by 2 n
 _STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-_FAR = 8  # from where on the series is exact
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # of trigamma's
+_FAR = 8  # from where on the series are exact
 
 
 @register_torch("lgamma", "gammaln")
@@ -64,6 +67,54 @@ def digamma(t: Tracer, x: Any) -> Any:
     undefined = t.pointwise("logical_or", gap == 0, x == -math.inf)
     mirrored = t.pointwise("where", undefined, math.nan, mirrored)
     return t.pointwise("where", x == 0, -1 / x, t.pointwise("where", reflected, mirrored, found))
+
+
+@register_torch("polygamma")
+def polygamma(t: Tracer, n: Any, x: Any) -> Any:
+    """The derivative of ``digamma`` for an ``n`` of 1, and itself for 0; as a method ``x.polygamma(n)``. Raises
+    TraceError for others."""
+    if isinstance(n, TileValue):
+        n, x = x, n
+    if isinstance(n, bool) or n not in (0, 1):
+        raise TraceError(
+            "polygamma in device code is of an order of 0 or 1",
+            got=f"{n!r}",
+            where=t.location(),
+            hint="call it in host code, before or after the tile loop",
+        )
+    return digamma(t, x) if n == 0 else _trigamma(t, floating(t, x))
+
+
+def _trigamma(t: Tracer, x: Any) -> Any:
+    """By its asymptotic series, as ``digamma``; below 1/2 by what it is of ``1 - x``."""
+    reflected = x < 0.5
+    z: Any = t.pointwise("where", reflected, 1 - x, x)
+    shifts: Any = 0.0
+    for _ in range(_FAR):
+        near = z < _FAR
+        shifts = t.pointwise("where", near, shifts + 1 / (z * z), shifts)
+        z = t.pointwise("where", near, z + 1, z)
+    square = 1 / (z * z)
+    series: Any = _BERNOULLI[-1]
+    for coefficient in reversed(_BERNOULLI[:-1]):
+        series = series * square + coefficient
+    found = shifts + (1 + 0.5 / z + series * square) / z
+    sine: Any = t.pointwise("sin", _to_the_next_int(t, x) * math.pi)
+    return t.pointwise("where", reflected, math.pi**2 / (sine * sine) - found, found)
+
+
+@register_torch("mvlgamma", "multigammaln")
+def mvlgamma(t: Tracer, x: Any, p: int) -> Any:
+    """The logarithm of the gamma function of ``p`` dimensions. Raises TraceError for a ``p`` that is no int from 1."""
+    if not isinstance(p, int) or isinstance(p, bool) or p < 1:
+        raise TraceError(
+            "mvlgamma is of a constant number of dimensions, at least 1",
+            got=f"{p!r}",
+            where=t.location(),
+            hint="torch.mvlgamma(x, 2)",
+        )
+    x = floating(t, x)
+    return sum((lgamma(t, x - i / 2) for i in range(1, p)), lgamma(t, x)) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 def _to_the_next_int(t: Tracer, x: Any) -> Any:
