@@ -28,5 +28,10 @@ def gaps(own: tuple[Dim, ...], wide: tuple[Dim, ...]) -> tuple[int, ...]:
     return tuple(axis for axis in range(len(wide)) if axis not in places)
 
 
+def are_turned(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    """Whether one has the other's dimensions in another order."""
+    return a != b and len(a) == len(b) and all(a.count(dim) == b.count(dim) for dim in a)
+
+
 def _meets(own: Dim, other: Dim) -> bool:
     return own.tile is None or own.tile == other.tile or (other.tile is None and other.extent.constant == 1)

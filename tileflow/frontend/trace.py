@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from itertools import combinations
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,10 +27,10 @@ from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
-from ..language.rules import ALIGNED, MEET
+from ..language.rules import ALIGNED, MEET, ORDER, TURNED
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
-from .alignment import gaps
+from .alignment import are_turned, gaps
 from .call_arguments import is_in_place, with_numbers
 from .code_locations import frame_location
 from .held_numbers import CHOOSING, check_number
@@ -337,6 +338,15 @@ class Tracer:
     def broadcast(self, shapes: Iterable[tuple[Dim, ...]]) -> tuple[Dim, ...]:
         """The broadcast of several shapes, aligned at the right. Raises ShapeError."""
         shapes = list(shapes)
+        try:
+            return self._broadcast(shapes)
+        except ShapeError as error:
+            turned = next(((a, b) for a, b in combinations(shapes, 2) if are_turned(a, b)), None)
+            if turned is None:
+                raise
+            raise ShapeError(ORDER, got=" and ".join(map(show, turned)), where=error.where, hint=TURNED) from error
+
+    def _broadcast(self, shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...]:
         rank = max((len(s) for s in shapes), default=0)
         result = []
         for axis in range(rank):

@@ -4,12 +4,16 @@ by their loops. ``a[t0, t1] + b[t0]`` gives each row a number of its own; torch 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
 
+from ..errors import ShapeError
 from .dim_identity import Identity, lanes_of, tag
+from .rules import ORDER, TURNED
 
 _ELEMENTWISE = frozenset(
     {"add", "sub", "mul", "div", "truediv", "true_divide", "divide", "floordiv", "floor_divide", "mod", "remainder",
@@ -27,6 +31,8 @@ def opposite(func: Any, args: Sequence[Any]) -> Sequence[Any]:
         return args
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     if len({a.ndim for a in tensors if a.ndim}) < 2:
+        for a, b in combinations(tensors, 2):
+            check_order(a, lanes_of(b), b.shape)
         return args
     widest = max(tensors, key=lambda a: a.ndim)
     return [stood(a, lanes_of(widest), widest.shape) if isinstance(a, torch.Tensor) else a for a in args]
@@ -52,6 +58,16 @@ def stood(tensor: torch.Tensor, lanes: Identity, shape: Sequence[int]) -> torch.
     for axis in gaps:
         tensor = tensor.unsqueeze(axis)
     return tag(tensor, tuple(None if i in gaps else lanes[i] for i in range(len(lanes))))
+
+
+def check_order(tensor: torch.Tensor, lanes: Identity, shape: Sequence[int]) -> None:
+    """Raise ShapeError where ``tensor`` has the dimensions of ``lanes``, of ``shape``, in another order."""
+    own = lanes_of(tensor)
+    if Counter(map(id, own)) != Counter(map(id, lanes)):
+        return
+    pairs = zip(own, lanes, tensor.shape, shape, strict=True)
+    if any(a is not b and (_is_a_loops(a) or _is_a_loops(b)) and m != 1 != n for a, b, m, n in pairs):
+        raise ShapeError(ORDER, got=f"{tuple(tensor.shape)} and {tuple(shape)}", hint=TURNED)
 
 
 def _is_a_loops(own: Any) -> bool:

@@ -14,7 +14,7 @@ import torch
 
 from ..errors import ShapeError, TraceError
 from ..lazy_dataclass import dataclass
-from .alignment import stood
+from .alignment import check_order, stood
 from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of, tag
 from .rules import (
     ALIGNED,
@@ -224,6 +224,9 @@ class IndexedElements:
                 got=f"{tuple(value.shape)} for {tuple(self.shape)}",
                 hint=f"one element for each lane: x[{rows}, {loaded}]; x[tile, {loaded}] is all pairs",
             )
+        check_order(value, self.lanes, self.shape)
+        if _met([tuple(value.shape), tuple(self.shape)]) != tuple(self.shape):
+            raise ShapeError(MEET, got=f"{tuple(value.shape)} and {tuple(self.shape)}", hint=ALIGNED)
         if mask is None and self._is_plain():
             self.tensor[tuple(self._plain)] = value.expand(self.shape)
             return

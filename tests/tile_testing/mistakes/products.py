@@ -46,14 +46,26 @@ def dot_inner(x, y):
 
 @mistake(
     ShapeError,
-    ("dimensions that meet must have the same size", "but got b and a", "give both loops the same block"),
+    ("have their dimensions in one order", "[b, a]", "turn one of them: .T, or .permute(1, 0)"),
+    "tfl.dot",
+    X,
+    meta(96, 64),
+)
+def dot_acc_turned(x, y):
+    for a, b in tfl.tile([64, 64]):
+        x[a, b] = tfl.dot(x[a, :], y[:, b], acc=tfl.zeros([b, a]))  # <-
+
+
+@mistake(
+    ShapeError,
+    ("dimensions that meet must have the same size", "but got a and b", "give both loops the same block"),
     "tfl.dot",
     X,
     meta(96, 64),
 )
 def dot_acc_shape(x, y):
     for a, b in tfl.tile([64, 64]):
-        x[a, b] = tfl.dot(x[a, :], y[:, b], acc=tfl.zeros([b, a]))  # <-
+        x[a, b] = tfl.dot(x[a, :], y[:, b], acc=tfl.zeros([a, a]))  # <-
 
 
 @mistake(

@@ -14,6 +14,7 @@ import tileflow.language as tfl
 from tileflow.errors import Location, MissingAttribute, ShapeError, TileflowError, TraceError
 from tileflow.target import target
 
+IN_ORDER = "tiles that meet, and a tile and the index that it is stored to, have their dimensions in one order"
 X = torch.arange(48.0).view(8, 6) - 20
 
 
@@ -51,6 +52,32 @@ def list_in_the_index_of_a_tile(x, out):
 def list_that_counts_from_the_end(x, out):
     for t in tfl.tile(x.size(0)):
         out[t, 0:2] = x[t, [0, -1]]  # <-
+
+
+def turned_where_it_is_stored(x, out):
+    for a, b in tfl.tile([6, 6]):
+        out[b, a] = x[a, b]  # <-
+
+
+def turned_in_blocks_of_one_size(x, out):
+    block = tfl.register_block_size(4)
+    for a, b in tfl.tile([6, 6], block_size=[block, block]):
+        out[b, a] = x[a, b]  # <-
+
+
+def turned_beside_a_whole_dimension(x, out):
+    for t in tfl.tile(6):
+        out[0:6, t] = x[t, 0:6]  # <-
+
+
+def turned_in_a_sum(x, out):
+    for a, b in tfl.tile([6, 6]):
+        out[a, b] = x[a, b] + x[b, a]  # <-
+
+
+def stored_beyond_its_size(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = x[t, 0:4]  # <-
 
 
 def mask_as_an_index(x, out):
@@ -175,11 +202,21 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     store_through_a_view_of_a_row: (ASSIGNED, "store by one index, out[i, 2:4] += x[i, 0:2]"),
     changed_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.add(...)"),
     cut_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.clamp(...)"),
+    turned_where_it_is_stored: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),
+    turned_in_blocks_of_one_size: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),
+    turned_beside_a_whole_dimension: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),
+    turned_in_a_sum: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),
+    stored_beyond_its_size: ("dimensions that meet must have the same size", "shapes align at the right"),
     indices_that_do_not_meet: ("dimensions that meet must have the same size", "shapes align at the right"),
 }
 
 
 KINDS: dict[Callable[..., Any], type[TileflowError]] = {
+    turned_where_it_is_stored: ShapeError,
+    turned_in_blocks_of_one_size: ShapeError,
+    turned_beside_a_whole_dimension: ShapeError,
+    turned_in_a_sum: ShapeError,
+    stored_beyond_its_size: ShapeError,
     indices_that_do_not_meet: ShapeError,
     changed_in_place: MissingAttribute,
     cut_in_place: MissingAttribute,
