@@ -238,7 +238,10 @@ def test_two_sides_of_products_may_be_halved() -> None:
 
 @pytest.mark.parametrize(
     ("name", "turns"),
-    [("rwkv", 4), ("selective_state_space", 4), ("gated_slot_attention", 1), ("dtw", 2), ("kalman_filter", 1)],
+    [
+        *(("rwkv", 4), ("selective_state_space", 4), ("gated_slot_attention", 1), ("dtw", 2), ("kalman_filter", 1)),
+        ("sponge_permutation", 1),  # six times the code by two turns, and all registers
+    ],
 )
 def test_short_recurrences_are_unrolled(name: str, turns: int) -> None:
     """Four turns at once take 0.49, 0.81 and 1.20 of the time of the first three, two 0.69 and 1.0 of the others'
