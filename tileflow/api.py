@@ -12,7 +12,7 @@ import importlib.util
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
 from .interpreting import choices_of, interpretations, interpreted_config, interpreting
+from .locks import cached_property
 from .runtime.ambient import without_autocast
 from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.arguments import require

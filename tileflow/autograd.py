@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +12,7 @@ from .errors import CallError
 from .frontend.identity import callable_identity, constant_identity
 from .frontend.meaning import digest
 from .lazy_dataclass import dataclass
+from .locks import cached_property
 from .runtime.argtree import (
     Leaf,
     bind_call,

@@ -12,13 +12,13 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import ConfigError, Location
 from .expr import TRUE, Expr, all_of
 from .lazy_dataclass import dataclass
+from .locks import cached_property
 
 if TYPE_CHECKING:
     from .sampler import Sampler

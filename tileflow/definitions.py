@@ -9,11 +9,11 @@ import ast
 import linecache
 import types
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from .errors import KernelError, Location
 from .lazy_dataclass import dataclass
+from .locks import cached_property
 from .parsing import alone, module_tree
 
 

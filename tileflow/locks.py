@@ -1,4 +1,5 @@
-"""Locks of a process that may be forked: in the child none is held by a thread that is not there.
+"""Locks of a process that may be forked, and properties without one: in the child none is held by a thread that is not
+there.
 
 A fork copies every lock as it is, and of the threads only the one that forks. What another thread held at that moment
 nobody would ever release in the child, whose next call waited for it for good.
@@ -6,9 +7,11 @@ nobody would ever release in the child, whose next call waited for it for good.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod, WeakSet
 
 _locks: WeakSet[Lock] = WeakSet()
@@ -52,3 +55,18 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property  # noqa: TID251 -- to type checkers it is the very same
+else:
+
+    class cached_property(functools.cached_property):  # noqa: TID251
+        """The standard library's, without the lock that Python 3.11 gives each: one that a thread held at a fork was
+        held in the child for good, and one object's value made those of all others wait. Where two threads make a
+        value at once, both go on with the one that was there first."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            return instance.__dict__.setdefault(self.attrname, self.func(instance))

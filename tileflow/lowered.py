@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from .ir.analysis import traffic
 from .ir.graph import KernelIR
 from .ir.modes import SHAPE_MODES, ShapeMode
 from .ir.traffic import Traffic
+from .locks import cached_property
 from .passes import along_memory, prepare, specialise
 from .passes.lengthen import Reach, lengthen
 from .passes.structural_choice import StructuralChoice

@@ -12,7 +12,6 @@ was exported elsewhere is served too (see :mod:`tileflow.programs`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -22,7 +21,7 @@ from .frontend.identity import template_identity
 from .frontend.meaning import digest
 from .frontend.split import HostFunction
 from .lazy_dataclass import dataclass
-from .locks import Lock
+from .locks import Lock, cached_property
 from .runtime.argtree import (
     Constant,
     Inner,

@@ -22,7 +22,6 @@ import os
 import zipfile
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ import torch
 
 from .api import load_kernel, operators_of
 from .errors import CallError, TileflowError
+from .locks import cached_property
 from .operators import HERE, MODULES, NAMESPACE, Operator, Subject, define, defined
 from .runtime.argtree import Constant, Inner, Leaf, MappingShell, SequenceShell, leaves_of
 from .serve import may_compile

@@ -15,7 +15,7 @@ import pytest
 
 import tileflow
 from tileflow.collector import paused
-from tileflow.locks import Lock
+from tileflow.locks import Lock, cached_property
 from tileflow.runtime import registry
 from tileflow.runtime.bounded import BoundedCache
 
@@ -146,3 +146,44 @@ def test_what_serves_calls_makes_no_lock_that_a_child_would_inherit() -> None:
 
 def _text_of(root: Path, name: str) -> str:
     return next(path for path in (root / name, root / "runtime" / name) if path.exists()).read_text()
+
+
+class _Slow:
+    """``value`` takes as long as another thread pleases."""
+
+    def __init__(self, began: threading.Event, done: threading.Event) -> None:
+        self._began, self._done = began, done
+        self.made = 0
+
+    @cached_property
+    def value(self) -> int:
+        self.made += 1
+        self._began.set()
+        self._done.wait(60)
+        return self.made
+
+
+def test_a_child_has_a_property_of_its_own_while_a_thread_of_its_parent_makes_one() -> None:
+    """Python 3.11's holds one lock for all objects of the class, which the child inherited as held."""
+    began, done, free = threading.Event(), threading.Event(), threading.Event()
+    free.set()
+    thread = threading.Thread(target=lambda: _Slow(began, done).value)
+    thread.start()
+    assert began.wait(10)
+    try:
+        assert _in_child(lambda: _Slow(threading.Event(), free).value == 1)
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_two_threads_go_on_with_the_same_value() -> None:
+    began, done = threading.Event(), threading.Event()
+    slow, seen = _Slow(began, done), []
+    thread = threading.Thread(target=lambda: seen.append(slow.value))
+    thread.start()
+    assert began.wait(10)
+    slow.__dict__["value"] = 7  # what another thread has made meanwhile
+    done.set()
+    thread.join()
+    assert seen == [7] and slow.value == 7

@@ -7,7 +7,6 @@ import linecache
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from ..frontend.lower import lower_call
 from ..frontend.meaning import digest
 from ..frontend.split import HostFunction, split
 from ..library import Example
+from ..locks import cached_property
 from ..runtime.argtree import flatten_call, is_traced, leaves, replace, tensors, unflatten_call
 from ..runtime.to_meta import ToMeta
 from .observe import Call, observe

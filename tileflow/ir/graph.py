@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, TypeVar
 
 from ..errors import Location
 from ..expr import Expr
+from ..locks import cached_property
 from .attributes import NO_ATTRS, AccessAttrs, Attrs
 from .kinds import OpKind
 from .modes import SHAPE_MODES, ShapeMode

@@ -13,7 +13,7 @@ import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, is_dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, partial  # noqa: TID251 -- an author's classes have the standard one
 from types import CellType, FunctionType, MethodType
 from typing import Any, Protocol
 

@@ -9,11 +9,11 @@ import hashlib
 import math
 import re
 from dataclasses import field
-from functools import cached_property
 from typing import Annotated, Any
 
 from ..errors import TableError
 from ..lazy_dataclass import dataclass
+from ..locks import cached_property
 from .codec import Between, Items, Text, decode
 
 Scalar = int | float | bool | str | None

@@ -15,7 +15,6 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
-from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from ..config import Config, ConfigSpace
 from ..errors import TableError
 from ..expr import Expr
 from ..lazy_dataclass import dataclass
+from ..locks import cached_property
 from ..target import DeviceProperties, Target, described, find
 from .abi import Binary, LaunchAbi, Resources
 from .arguments import all_of, require
