@@ -15,6 +15,7 @@ from tileflow.errors import ClusterError
 
 from .cluster_monitor import require_loopback, shut_down_ray
 from .placement import live_nodes
+from .ray_errors import ray_must_start
 from .ray_evaluator import RayEvaluator
 from .stages import Stages
 
@@ -28,7 +29,10 @@ def local_ray(cpus: int, gpus: int, labels: Mapping[str, str]) -> Iterator[None]
     interfaces than loopback.
     """
     require_loopback()
-    ray.init("local", num_cpus=cpus, num_gpus=gpus, labels=dict(labels), include_dashboard=False, log_to_driver=False)
+    with ray_must_start("local"):
+        ray.init(
+            "local", num_cpus=cpus, num_gpus=gpus, labels=dict(labels), include_dashboard=False, log_to_driver=False
+        )
     try:
         yield
     finally:

@@ -115,5 +115,21 @@ def ray_must_start(address: str | None) -> Iterator[None]:
             "Ray must start or be joined",
             got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
             where=f"address {address!r}",
-            hint="see `ray status`; are its version and its token (RAY_AUTH_MODE) the same here and there?",
+            hint=_how_to_start(error, address),
         ) from error
+
+
+def _how_to_start(error: Exception, address: str | None) -> str:
+    """What to do about an error of ``ray.init``, which has no classes of its own for what this machine lacks."""
+    if isinstance(error, UnicodeError):
+        return "a path has characters that this locale does not encode: LC_ALL=C.UTF-8, or PYTHONUTF8=1"
+    if isinstance(error, OSError) and "AF_UNIX" in str(error):
+        return "its sockets' paths are limited: name a shorter folder, as RAY_TMPDIR=/tmp"
+    if isinstance(error, OSError) and error.filename is not None:
+        return (
+            "it writes its token below HOME (not with RAY_AUTH_MODE=disabled) and its session below RAY_TMPDIR, TMPDIR "
+            "or /tmp: name folders that this process may write to"
+        )
+    if address == "local":
+        return "its logs are below RAY_TMPDIR, TMPDIR or /tmp, in ray/session_latest/logs"
+    return "see `ray status`; are its version and its token (RAY_AUTH_MODE) the same here and there?"

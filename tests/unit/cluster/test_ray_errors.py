@@ -6,7 +6,14 @@ import inspect
 
 import pytest
 from ray import exceptions
-from tileflow_cluster.ray_errors import ERROR_ACTIONS, FOREIGN, ErrorAction, cluster_must_answer, error_action
+from tileflow_cluster.ray_errors import (
+    ERROR_ACTIONS,
+    FOREIGN,
+    ErrorAction,
+    cluster_must_answer,
+    error_action,
+    ray_must_start,
+)
 
 from tileflow.errors import ClusterError
 
@@ -54,3 +61,25 @@ def test_a_stages_error_is_the_stages_whatever_it_raised() -> None:
 def test_what_is_of_no_one_call_is_the_clusters() -> None:
     with pytest.raises(ClusterError, match=r"RaySystemError: .*no GCS"), cluster_must_answer():
         raise exceptions.RaySystemError("no GCS")
+
+
+@pytest.mark.parametrize(
+    ("error", "address", "step"),
+    [
+        (UnicodeEncodeError("utf-8", "\udcc3", 0, 1, "surrogates not allowed"), "local", "LC_ALL=C.UTF-8"),
+        (OSError("AF_UNIX path length cannot exceed 107 bytes: /x"), "local", "RAY_TMPDIR=/tmp"),
+        (PermissionError(13, "Permission denied", "/home/me/.ray"), "local", "below HOME"),
+        (NotADirectoryError(20, "Not a directory", "/dev/null/ray"), None, "below RAY_TMPDIR, TMPDIR"),
+        (RuntimeError("the raylet died"), "local", "session_latest/logs"),
+        (ConnectionError("no GCS"), "host:6379", "RAY_AUTH_MODE"),
+        (RuntimeError("version mismatch"), None, "its version"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
+)
+def test_what_keeps_ray_from_starting_says_what_to_do(error: Exception, address: str | None, step: str) -> None:
+    """All of them asked for the version and the token of a cluster, also where none was joined."""
+    with pytest.raises(ClusterError) as raised, ray_must_start(address):
+        raise error
+    assert step in str(raised.value.hint) and ("status" in str(raised.value.hint)) == (
+        step in ("RAY_AUTH_MODE", "its version")
+    )
