@@ -24,7 +24,7 @@ from tileflow.errors import TileflowError
 from .tracking import state as states
 from .tracking.replay import Replay
 from .tracking.state import LogState
-from .tracking.store import MlflowAway, MlflowUnusable, masked
+from .tracking.store import MlflowAway, MlflowUnusable, masked, refusal_of
 
 log = logging.getLogger(__name__)
 
@@ -186,8 +186,9 @@ def replay(journal: Path, uri: str, files: Sequence[Path] = (), artifacts: Path 
     except Exception as error:  # MLflow's stores raise whatever their transport does
         said = _said(error)
         _note(folder, uri, said)
+        constraint, step = refusal_of(error)
         raise MlflowAway(
-            "MLflow must answer", got=said, where=masked(uri), hint="when it is back, `tileflow sweep log OUT` goes on"
+            constraint, got=said, where=masked(uri), hint=f"{step}; `tileflow sweep log OUT` goes on then"
         ) from error
 
 

@@ -86,6 +86,27 @@ class Store(Protocol):
         ...
 
 
+# What a store that is there says of this machine. sqlite has no classes for it; MLflow wraps its words in its own.
+_LOCKED = ("database is locked", "database table is locked")
+_CLOSED = ("readonly database", "unable to open database file", "permission denied", "read-only file system")
+_FULL = ("database or disk is full", "no space left on device", "quota exceeded")
+
+
+def refusal_of(error: BaseException) -> tuple[str, str]:
+    """Return what a store lacks that raised ``error``, and what to do about it."""
+    said = f"{error} {error.__cause__ or ''}".lower()
+    if any(words in said for words in _LOCKED):
+        return "MLflow's database must be free", "another program holds it: wait for that one, or end it"
+    if any(words in said for words in _CLOSED):
+        return (
+            "MLflow's store and the sweep's folder must take files",
+            "let this user write to the database, its folder and the artifacts, or name another store by --mlflow",
+        )
+    if any(words in said for words in _FULL):
+        return "MLflow's store and the sweep's folder must have room", "make room"
+    return "MLflow must answer", "start it, or wait until it is back"
+
+
 def page(uri: str, experiment_id: str) -> str:
     """Return the address of the runs in MLflow's interface; for a database only the path on whichever server shows
     it."""

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import sqlite3
 import sys
 import time
 from collections import Counter
@@ -624,3 +625,36 @@ def test_passwords_are_in_no_text() -> None:
 
     assert masked("postgresql+psycopg://me:geheim@host:5432/m") == "postgresql+psycopg://me:***@host:5432/m"
     assert masked("sqlite:////data/a:b@c/mlflow.db") == "sqlite:////data/a:b@c/mlflow.db"
+
+
+def test_a_store_that_refuses_says_what_to_do(
+    unlogged: Path, tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A locked database and a full disk were told to be away, and to be waited for."""
+    journal = tmp_path / "journal.jsonl"
+    shutil.copy(unlogged / "journal.jsonl", journal)
+    monkeypatch.setattr(database, "BUSY_MS", 10)
+    held = sqlite3.connect(uri.removeprefix("sqlite:///"), isolation_level=None)
+    held.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(MlflowAway, match=r"must be free, but got .*database is locked") as raised:
+        mlflow_log.replay(journal, uri)
+    assert "another program holds it" in str(raised.value.hint)
+    held.close()
+    for error, step in (
+        (PermissionError(errno.EACCES, "Permission denied", "/data/mlartifacts/1"), "let this user write"),
+        (OSError(errno.EROFS, "Read-only file system", "/data/mlartifacts/1"), "let this user write"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), "let this user write"),
+        (OSError(errno.ENOSPC, "No space left on device"), "make room"),
+        (ConnectionError("refused"), "until it is back"),
+    ):
+        monkeypatch.setattr(mlflow_log, "Replay", _raiser(error))
+        with pytest.raises(MlflowAway) as raised:
+            mlflow_log.replay(journal, uri)
+        assert step in str(raised.value.hint) and "sweep log OUT" in str(raised.value.hint)
+
+
+def _raiser(error: Exception) -> Callable[..., Any]:
+    def refuse(*_: object) -> None:
+        raise error
+
+    return refuse
