@@ -33,7 +33,7 @@ from ..lazy_dataclass import dataclass
 from ..target import vendor_of
 from .abi import Binary
 from .codec import parse_json
-from .files import as_path, read_inside, real_path
+from .files import as_path, is_folder, names_in, read_inside, real_path
 from .table import MAX_BYTES, Entry, Fallback, Table, Variant, load_table, parse_table
 
 Check = Literal["all", "lazy"]
@@ -42,6 +42,7 @@ _TRIES = 16  # of reading a bundle that writers switch and prune meanwhile
 
 SCHEMA_VERSION = 2
 MANIFEST = "bundle.json"
+_JOURNAL = "journal.jsonl"  # of a sweep, whose folder holds a bundle and is none
 SNAPSHOTS = "snapshots"
 _MAX_MANIFEST = 1 << 22
 _MAX_BINARY = 1 << 28
@@ -171,21 +172,21 @@ def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tup
     """The tables in a table's file, a directory of tables or a bundle, and the bundle where it is one. Raises
     TableError."""
     where = as_path(path, "what is loaded")
-    if os.path.exists(where / MANIFEST):
-        bundle = load_bundle(where, check)
-        return bundle.tables, bundle
     if not os.path.isdir(where):
         return (load_table(where),), None
+    names = names_in(where, "a directory of tables")
+    if MANIFEST in names:
+        bundle = load_bundle(where, check)
+        return bundle.tables, bundle
     # hidden ones are other programs': a desktop writes ._NAME beside each file that it copies
-    files = [file for file in sorted(where.glob("*.json")) if not file.name.startswith(".")]
-    tables = tuple(load_table(file) for file in files)
-    if not tables:
+    files = [where / name for name in names if name.endswith(".json") and not name.startswith(".")]
+    if not files or _JOURNAL in names:
         raise TableError(
             "a directory of tables must hold *.json files or a bundle",
-            got=str(where),
+            got=f"a sweep's folder, {where}" if _JOURNAL in names else str(where),
             hint="a sweep's are in its folders tables and bundle",
         )
-    return tables, None
+    return tuple(load_table(file) for file in files), None
 
 
 def digest_of(tables: Iterable[Table]) -> str:
@@ -247,7 +248,7 @@ def _history(root: Path, data: Any) -> tuple[str, ...]:
 def snapshot_path(root: Path, digest: str) -> Path:
     """The path of the snapshot ``digest`` in ``root``. Raises TableError where there is none."""
     path = root / SNAPSHOTS / digest
-    if not path.resolve().is_relative_to(root.resolve()) or not path.is_dir():
+    if not path.resolve().is_relative_to(root.resolve()) or not is_folder(path, "a bundle's snapshot"):
         raise TableError("a bundle must hold the snapshot that it names", got=digest, where=str(root))
     return path
 

@@ -72,6 +72,33 @@ def read_inside(root: str | os.PathLike[str], *names: str, most: int) -> bytes:
     return read_file(file, most, follow=False)
 
 
+def names_in(folder: str | os.PathLike[str], what: str) -> list[str]:
+    """The names in ``folder``, in order. ``what``: the folder, for messages.
+
+    Raises TableError where they cannot be read: a folder that may not be looked into is no empty one.
+    """
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise _unreadable(folder, what, error) from error
+
+
+def is_folder(path: str | os.PathLike[str], what: str) -> bool:
+    """Whether ``path`` is a folder. Raises TableError where those above it do not let this process see that."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+        raise _unreadable(path, what, error) from error
+
+
+def _unreadable(path: str | os.PathLike[str], what: str, error: Exception) -> TableError:
+    return TableError(
+        f"{what} must be readable", got=str(error), where=str(path), hint="let this user read it and the folders above"
+    )
+
+
 def require_folder(path: str | os.PathLike[str], where: str = "") -> None:
     """Raise SpecError where ``path`` is neither a folder to write into nor a place for one. Nothing is made.
 

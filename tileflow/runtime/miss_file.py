@@ -33,6 +33,7 @@ from ..errors import SpecError, TableError, TileflowError
 from . import miss_record as misses
 from .arguments import all_of
 from .at_end import at_end
+from .files import is_folder, names_in
 from .metrics import register_counter
 from .miss_record import MAX_MISSES, Miss, Missed
 from .problem import Problem
@@ -340,8 +341,9 @@ def _is_due(record: Missed, final: bool) -> bool:
 
 def _files(paths: Iterable[str | os.PathLike[str]]) -> Iterable[Path]:
     for path in map(Path, paths):
-        if path.is_dir():
-            yield from sorted(file for file in path.glob("*.jsonl") if file.is_file())
+        if is_folder(path, "a folder of misses"):
+            files = [path / name for name in names_in(path, "a folder of misses") if name.endswith(".jsonl")]
+            yield from (file for file in files if file.is_file())
         elif path.is_file():
             yield path
         else:

@@ -32,7 +32,7 @@ from .bundle import (
     load_bundle,
     variants_of,
 )
-from .files import as_path, require_folder
+from .files import as_path, names_in, require_folder
 from .merging import merge
 from .table import Fallback, Table, domain_of, table_file_name, table_text, validate, write_atomically
 
@@ -86,7 +86,8 @@ def list_snapshots(directory: str | os.PathLike[str]) -> tuple[Snapshot, ...]:
     history = history_of(root)
     if not history:
         return (Snapshot(load_bundle(root, "lazy").digest, root, True),)
-    there = {path.name: path for path in sorted((root / SNAPSHOTS).iterdir()) if _DIGEST.fullmatch(path.name)}
+    names = names_in(root / SNAPSHOTS, "a bundle's folder of snapshots")
+    there = {name: root / SNAPSHOTS / name for name in names if _DIGEST.fullmatch(name)}
     order = dict.fromkeys((*(d for d in history if d in there), *there))
     return tuple(Snapshot(digest, there[digest], digest == history[0]) for digest in order)
 

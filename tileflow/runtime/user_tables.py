@@ -7,6 +7,7 @@ file is named by what its kernel means: ``softmax-<16 digits of the semantic has
 
 from __future__ import annotations
 
+import fnmatch
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import SpecError, TableError
+from .files import names_in
 from .merging import merge
 from .table import KernelId, Table, dump_table, load_table, locked, require_table
 
@@ -59,7 +61,12 @@ def tables_of(semantic_hash: str, folder: Path) -> Iterator[Table]:
 
 def read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
     """The tables that :func:`tables_of` gives, each with its file."""
-    for path in sorted(folder.glob(f"*-{semantic_hash[:_DIGITS]}*.json")):
+    try:
+        names = names_in(folder, "your folder of tables") if os.path.isdir(folder) else []
+    except TableError as error:
+        report(folder, error)
+        return
+    for path in (folder / name for name in fnmatch.filter(names, f"*-{semantic_hash[:_DIGITS]}*.json")):
         try:
             table = load_table(path)
         except TableError as error:
@@ -70,7 +77,7 @@ def read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
 
 
 def report(path: Path, error: TableError) -> None:
-    """Say once that a table of the folder is not used."""
+    """Say once that a table of the folder, or all of it, is not used."""
     if path not in _reported:
         _reported.add(path)
         _log.warning("a table of your folder is not used: %s", error)

@@ -1,0 +1,96 @@
+"""A folder that this process may not look into is named as such: it is no empty one, and no missing one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tile_testing.fakes import runtime_examples as examples
+
+from tileflow.errors import TableError
+from tileflow.runtime import clear, dump_table, launches_of, load, load_bundle, read_misses, write_bundle
+from tileflow.runtime.snapshots import list_snapshots
+from tileflow.runtime.user_tables import tables_of
+
+Close = Callable[[Path], None]
+
+
+@pytest.fixture
+def close(monkeypatch: pytest.MonkeyPatch) -> Close:
+    """Closes a folder to this process, who may be root: neither its names nor anything below it is to be seen."""
+
+    def close(folder: Path) -> None:
+        def closed(function: Callable[..., Any], itself: bool) -> Callable[..., Any]:
+            def call(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+                place = Path(os.fsdecode(path)) if isinstance(path, (str, bytes, os.PathLike)) else None
+                if place is not None and (folder in place.parents or (itself and place == folder)):
+                    raise PermissionError(errno.EACCES, "Permission denied", str(place))
+                return function(path, *args, **kwargs)
+
+            return call
+
+        for name in ("listdir", "scandir"):
+            monkeypatch.setattr(os, name, closed(getattr(os, name), itself=True))
+        for name in ("stat", "lstat"):
+            monkeypatch.setattr(os, name, closed(getattr(os, name), itself=False))
+
+    return close
+
+
+def rows() -> Any:
+    code = examples.binary(b"code")
+    return examples.table(examples.entry(64, 64, launches=launches_of([code]))), code
+
+
+def test_a_folder_of_tables(tmp_path: Path, close: Close) -> None:
+    """It was said to hold no tables."""
+    (tmp_path / "tables").mkdir()
+    dump_table(rows()[0], tmp_path / "tables" / "a.json")
+    close(tmp_path / "tables")
+    with pytest.raises(TableError, match=r"directory of tables must be readable, but got .*Permission denied"):
+        load(tmp_path / "tables")
+
+
+def test_a_bundle_and_its_snapshots(tmp_path: Path, close: Close) -> None:
+    """A bare PermissionError ended who loaded it."""
+    table, code = rows()
+    write_bundle([table], [code], tmp_path / "bundle")
+    close(tmp_path / "bundle" / "snapshots")
+    for read in (load_bundle, list_snapshots):
+        with pytest.raises(TableError, match=r"snapshots? must be readable, but got .*Permission denied"):
+            read(tmp_path / "bundle")
+
+
+def test_a_folder_of_misses(tmp_path: Path, close: Close) -> None:
+    """It was said to hold none."""
+    (tmp_path / "misses").mkdir()
+    (tmp_path / "misses" / "1.jsonl").write_text("")
+    close(tmp_path / "misses")
+    with pytest.raises(TableError, match="folder of misses must be readable"):
+        read_misses(tmp_path / "misses")
+
+
+def test_a_users_folder_is_passed_over_and_said(tmp_path: Path, close: Close, caplog: pytest.LogCaptureFixture) -> None:
+    table, _ = rows()
+    dump_table(table, tmp_path / f"softmax-{examples.HASH[:16]}.json")
+    assert [*tables_of(examples.HASH, tmp_path)] == [table]
+    close(tmp_path)
+    assert [*tables_of(examples.HASH, tmp_path)] == []
+    assert "your folder of tables must be readable" in caplog.text
+
+
+def test_a_sweeps_folder_is_told_where_its_tables_are(tmp_path: Path) -> None:
+    """What lies beside its journal was read as a table: `schema_version must be 1 to 4, but got None`."""
+    (tmp_path / "tables").mkdir()
+    dump_table(rows()[0], tmp_path / "tables" / "a.json")
+    (tmp_path / "journal.jsonl").write_text("{}\n")
+    (tmp_path / "mlflow-log.json").write_text("{}\n")
+    with pytest.raises(TableError, match="got a sweep's folder") as raised:
+        load(tmp_path)
+    assert "its folders tables and bundle" in str(raised.value.hint)
+    assert load(tmp_path / "tables")
+    clear()
