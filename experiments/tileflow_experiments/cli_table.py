@@ -119,7 +119,14 @@ def _require_no_other(out: Path, files: Mapping[Version, Path]) -> None:
     """Raise TableError where the folder has a table of a version under another name than the one that is written: who
     loads the folder would have the rows from before the merge, too."""
     from tileflow.runtime import load_table
+    from tileflow.runtime.bundle import MANIFEST
 
+    for name, what, step in (
+        (MANIFEST, "a bundle", "tileflow bundle replace DEST OTHER --merge"),
+        ("journal.jsonl", "a sweep's folder", "its tables are in its folder tables"),
+    ):
+        if (out / name).exists():
+            raise TableError("tables are merged into a folder of tables", got=what, where=str(out), hint=step)
     for path in sorted(out.glob("*.json")):
         if path.name.startswith(".") or path in files.values():
             continue

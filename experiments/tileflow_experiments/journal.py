@@ -164,7 +164,7 @@ class Journal(Writer):
         where the file is not one; it then stays as it is.
         """
         if not path.exists():
-            raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent))
+            raise _no_sweep(path.parent)
         descriptor = _locked(path, 0)
         with _closed_on_error(descriptor):
             found = parse(path.read_bytes(), fits)
@@ -302,6 +302,14 @@ def never_begun(path: Path) -> bool:
     return b"\n" not in content and (begun.startswith(content) or content.startswith(begun))
 
 
+def _no_sweep(folder: Path) -> SpecError:
+    return SpecError(
+        "a sweep's folder must hold journal.jsonl",
+        got=f"{folder}, which is a file" if folder.is_file() else str(folder),
+        hint="name the folder that `tileflow sweep run SPEC --out FOLDER` wrote",
+    )
+
+
 def _aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.damaged")
 
@@ -356,10 +364,12 @@ def read(path: Path, fits: Fits | None = None) -> Lines:
     none."""
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
-        raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent)) from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_sweep(path.parent) from None
     except OSError as error:
-        raise SpecError("a sweep's journal must be readable", got=error.strerror, where=str(path)) from None
+        raise SpecError(
+            "a sweep's journal must be readable", got=error.strerror, where=str(path), hint="let this user read it"
+        ) from None
     found = parse(content, fits)
     found.lines.path = str(path)
     if found.damaged:

@@ -272,7 +272,9 @@ def _content(root: Path) -> Any:
     try:
         data: Any = parse_json(read_inside(root, MANIFEST, most=_MAX_MANIFEST).decode("utf-8"))
     except (OSError, ValueError) as error:
-        raise TableError("a bundle must have a readable manifest", got=str(error)[:200], where=where) from error
+        raise TableError(
+            "a bundle must have a readable manifest", got=str(error)[:200], where=where, hint=_about_manifest(error)
+        ) from error
     match data:
         case {"schema_version": int() as version} if version > SCHEMA_VERSION:
             raise TableError(
@@ -282,3 +284,12 @@ def _content(root: Path) -> Any:
                 hint="upgrade tileflow to read a newer bundle",
             )
     return data
+
+
+def _about_manifest(error: Exception) -> str:
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return "name a folder that `tileflow bundle build` wrote; a sweep's is its folder bundle"
+        case PermissionError():
+            return "let this user read it and the folders above"
+    return "the bundle is damaged; export it again"

@@ -223,9 +223,14 @@ def test_one_driver_writes(tmp_path: Path) -> None:
 
 def test_a_sweep_needs_a_folder_of_its_own_and_resuming_needs_one(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with pytest.raises(SpecError, match=r"must hold journal\.jsonl"):
-        Journal.resume(path)
+    for read in (Journal.resume, journals.read):
+        with pytest.raises(SpecError, match=r"must hold journal\.jsonl") as raised:
+            read(path)
+        assert "name the folder" in str(raised.value.hint)
     Journal.create(path, {"sweep_id": "s"}).close()
+    for read in (Journal.resume, journals.read):  # the journal's own path was named
+        with pytest.raises(SpecError, match=r"journal\.jsonl, which is a file"):
+            read(path / "journal.jsonl")
     with pytest.raises(SpecError, match="folder of its own"):
         Journal.create(path, {"sweep_id": "s"})
 

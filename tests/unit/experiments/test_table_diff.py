@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tile_testing.fakes import runtime_examples as examples
 from tileflow_experiments.cli import app
+from tileflow_experiments.cli_table import merge_tables
 from typer.testing import CliRunner
 
 from tileflow.config import Config
@@ -188,3 +189,16 @@ def test_a_place_that_is_no_folder_is_refused(say: Say, tmp_path: Path) -> None:
     dump_table(table(row(1, 10.0)), tmp_path / "a.json")
     result = CliRunner().invoke(app, ["table", "merge", f"{tmp_path}/a.json", "--out", f"{tmp_path}/a.json/below"])
     assert isinstance(result.exception, SpecError) and "--out" in str(result.exception)
+
+
+@pytest.mark.parametrize(("name", "said"), [("bundle.json", "a bundle"), ("journal.jsonl", "a sweep's folder")])
+def test_tables_are_merged_into_no_bundle_and_no_sweep(tmp_path: Path, name: str, said: str) -> None:
+    """The manifest of a bundle and the log of a sweep were read as tables, and called damaged."""
+    dump_table(table(row(1, 8.0)), tmp_path / "a.json")
+    out = tmp_path / "out"
+    out.mkdir()
+    for file in (name, "mlflow-log.json"):
+        (out / file).write_text("{}")
+    with pytest.raises(TableError, match=f"into a folder of tables, but got {said}"):
+        merge_tables([tmp_path / "a.json"], out)
+    assert {path.name for path in out.iterdir()} == {name, "mlflow-log.json"}

@@ -130,8 +130,9 @@ def test_a_damaged_manifest_is_refused(manifest: str, message: str, bundle: Bund
     with pytest.raises(TableError, match=message):
         load_bundle(bundle.path)
     (bundle.path / "bundle.json").unlink()
-    with pytest.raises(TableError, match="readable manifest"):
+    with pytest.raises(TableError, match="readable manifest") as raised:
         load_bundle(bundle.path)
+    assert "a sweep's is its folder bundle" in str(raised.value.hint)
 
 
 def test_kernels_of_one_module_have_files_of_their_own(tmp_path: Path) -> None:
