@@ -5,6 +5,7 @@ Several requests are in flight, since a server takes milliseconds for each.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ class ClientStore:
     def __init__(self, uri: str, experiment: str, artifacts: Path | None) -> None:
         for name, value in _SETTINGS.items():
             os.environ.setdefault(name, value)
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each try, where who logs says it once
         from mlflow.tracking import MlflowClient
 
         self._client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -658,3 +659,24 @@ def _raiser(error: Exception) -> Callable[..., Any]:
         raise error
 
     return refuse
+
+
+def test_a_server_that_is_away_is_said_once(unlogged: Path, tmp_path: Path) -> None:
+    """Each try's connections had warnings of their own, on the terminal of a sweep of hours."""
+    shutil.copy(unlogged / "journal.jsonl", tmp_path / "journal.jsonl")
+    command = [sys.executable, "-m", "tileflow_experiments.mlflow_log", str(tmp_path / "journal.jsonl"), str(tmp_path)]
+    paths = os.pathsep.join(sys.path)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths}
+    ) as process:
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write("http://127.0.0.1:9\n")
+        process.stdin.flush()
+        first = process.stderr.readline()
+        time.sleep(3 * sum(mlflow_log.RETRY_S[:1]))  # it tries again meanwhile
+        process.kill()
+        rest = process.stderr.read()
+    assert "MLflow at http://127.0.0.1:9 is away" in first and not rest
+    logged = [sys.executable, "-m", "tileflow_experiments.cli", "sweep", "log", str(tmp_path), "--mlflow"]
+    told = subprocess.run([*logged, "http://127.0.0.1:9"], env=os.environ | {"PYTHONPATH": paths}, capture_output=True)
+    assert told.returncode == 4 and told.stderr.startswith(b"MlflowAway: MLflow must answer")
