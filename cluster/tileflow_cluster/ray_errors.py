@@ -87,6 +87,18 @@ def error_action(error: exceptions.RayError) -> ErrorAction:
     return next(ERROR_ACTIONS[base] for base in type(error).__mro__ if base in ERROR_ACTIONS)
 
 
+def told(error: Exception) -> str:
+    """Return what an error of Ray's says, in a line for people.
+
+    That of a worker is what the worker raised, without the traceback that Ray prints in colours; of an actor's death
+    the ids and addresses that Ray sets in are left out.
+    """
+    cause = error.cause if isinstance(error, exceptions.RayTaskError) else None
+    if isinstance(cause, Exception):
+        return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+    return " ".join(line.strip() for line in str(error).splitlines() if line and not line[0].isspace())
+
+
 def lost_cluster(error: exceptions.RayError) -> ClusterError:
     """Return the error that ends the sweep."""
     return ClusterError(

@@ -39,7 +39,7 @@ from .labels import DEVICE_CLASS, labels_for
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
 from .queued_evaluator import QueuedEvaluator, no_worker
-from .ray_errors import ErrorAction, cluster_must_answer, error_action, ray_must_start
+from .ray_errors import ErrorAction, cluster_must_answer, error_action, ray_must_start, told
 from .stages import Stages
 from .sweep_registry import RegistryClient
 from .trial import Build, DeviceIdentity, TrialResult
@@ -399,7 +399,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             return
         if not call.leases:
             self._calls.drop(call.worker)
-            self._pool.false_start(call.worker, str(error))
+            self._pool.false_start(call.worker, told(error))
             self._start_workers()
         elif what is ErrorAction.REBUILD:
             self._binaries_lost(call, error)

@@ -328,7 +328,7 @@ class WorkerPool:
         """Count a worker that never became ready; after a few its class gets no more."""
         count = self._false_starts[worker.device_class] = self._false_starts.get(worker.device_class, 0) + 1
         log.warning("%s did not start (%d of %d tries): %s", worker.name, count, MAX_FALSE_STARTS, reason)
-        self._reasons[worker.device_class] = reason.strip()[-REASON_CHARS:]
+        self._reasons[worker.device_class] = reason[:REASON_CHARS]
         self.stop(worker)
 
     def stop(self, worker: Worker) -> None:

@@ -13,9 +13,10 @@ from tileflow_cluster.ray_errors import (
     cluster_must_answer,
     error_action,
     ray_must_start,
+    told,
 )
 
-from tileflow.errors import ClusterError
+from tileflow.errors import BuildTimeout, ClusterError
 
 RAYS = {
     name: found
@@ -83,3 +84,17 @@ def test_what_keeps_ray_from_starting_says_what_to_do(error: Exception, address:
     assert step in str(raised.value.hint) and ("status" in str(raised.value.hint)) == (
         step in ("RAY_AUTH_MODE", "its version")
     )
+
+
+class _Died(exceptions.RayError):
+    def __str__(self) -> str:
+        return "The actor died.\n\tclass_name: CompileWorker\n\tpid: 7\nIts worker process has died."
+
+
+def test_what_a_worker_raised_is_told_without_its_traceback() -> None:
+    """A compile worker that was slow to start printed thirty lines of Ray's, in colours."""
+    slow = BuildTimeout("a build ends", got="no end", where="here")
+    raised = exceptions.RayTaskError("describe", "\x1b[36mray::CompileWorker\x1b[39m\n  File ...", slow)
+    for error in (raised, raised.as_instanceof_cause()):
+        assert told(error) == "BuildTimeout: a build ends, but got no end at here"
+    assert told(_Died()) == "The actor died. Its worker process has died."
