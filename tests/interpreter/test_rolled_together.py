@@ -28,6 +28,13 @@ def test_rows_that_are_stored_are_right_as_loops(interpreter: Callable[..., Any]
     assert len(found) >= 2 ** (len(shape) - 1) and set(found.values()) == {""}
 
 
+@pytest.mark.parametrize(("name", "arguments"), [("written_again", 2), ("counted_twice", 1)])
+def test_what_a_later_line_writes_stays(interpreter: Callable[..., Any], name: str, arguments: int) -> None:
+    """What waited for a sum was written after it, over what the author's later line had written."""
+    found = interpreter("runs.rolled_runs:check_all", name, [(3, 300)] * arguments, ["float32"])
+    assert {(0,), (128,)} <= found.keys() and set(found.values()) == {""}
+
+
 BF16 = ("bfloat16",)
 SQUARE = [(2, 160, 160), (2, 160, 160)]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..expr import Expr, is_knob
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import NO_ATTRS, AccessAttrs, ArangeAttrs, LoopAttrs, SizeAttrs, TileAttrs, site_of
-from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, uses, walk
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
@@ -25,6 +25,7 @@ from .online import OnlineFold, OnlineSum, online_sums
 from .online_products import OnlineProduct, online_products
 from .online_rows import Online, OnlineRows, have_one_base
 from .rewrite import Fresh, with_body
+from .write_order import Phases, has, reads_what_it_writes
 
 _ELEMENTWISE = having(Trait.BY_BLOCKS)
 _BROADCASTS = having(Trait.BROADCASTS)
@@ -73,7 +74,7 @@ def _everywhere(ir: KernelIR, blocks: Iterable[Block], dim: Dim) -> bool:
     return all(
         _can_roll(ir, block, dim)
         for block in blocks
-        if any(_has(v, dim) for op in block.ops for v in (*op.inputs, *op.outputs))
+        if any(has(v, dim) for op in block.ops for v in (*op.inputs, *op.outputs))
     )
 
 
@@ -140,7 +141,7 @@ def roll(ir: KernelIR, site: str, later: Collection[str] = (), naming: Naming | 
 
     def visit(block: Block) -> Block:
         if any(its == dim for _, its in _rolled_by(block.ops)) and _can_roll(ir, block, dim):
-            return _Roller(block, dim, inner, naming, tiles, fresh, is_wide).run()
+            return _Roller(Phases(ir, block, dim), inner, naming, tiles, fresh, is_wide).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
         return Block(block.params, ops, block.results)
 
@@ -156,24 +157,20 @@ def is_whole(dim: Dim) -> bool:
     return dim.tile is None and dim.extent.constant != 1 and not any(map(is_knob, dim.extent.symbols()))
 
 
-def _has(value: Operand, dim: Dim) -> bool:
-    return isinstance(value, Value) and dim in value.dims
-
-
 def _can_roll(ir: KernelIR, block: Block, dim: Dim) -> bool:
     # what comes into the block or leaves it in one piece would need all of the dimension at once
     defined = {v for op in block.ops for v in op.outputs}
-    if any(_has(v, dim) for v in block.results):
+    if any(has(v, dim) for v in block.results):
         return False
     for op in block.ops:
-        if any(_has(v, dim) and v not in defined for v in op.inputs):
+        if any(has(v, dim) and v not in defined for v in op.inputs):
             return False
-        if any(_has(v, dim) for v in (*op.inputs, *op.outputs)):
+        if any(has(v, dim) for v in (*op.inputs, *op.outputs)):
             if not _takes_blocks(ir, op, dim):
                 return False
-        elif any(_has(v, dim) for r in op.regions for inner in walk(r) for v in (*inner.inputs, *inner.outputs)):
+        elif any(has(v, dim) for r in op.regions for inner in walk(r) for v in (*inner.inputs, *inner.outputs)):
             return False
-    return _writes_once(ir, block)
+    return not reads_what_it_writes(ir, block)
 
 
 def _takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:
@@ -190,18 +187,6 @@ def _takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:
         case OpKind.JOIN | OpKind.SPLIT:
             return dim != (op.output if op.kind is OpKind.JOIN else op.values[0]).dims[-1]  # the pair itself
     return op.kind in _ELEMENTWISE and _from_memory(op, dim) and _meets_itself(op, dim)
-
-
-def _writes_once(ir: KernelIR, block: Block) -> bool:
-    """Whether no later phase reads what one wrote, and none updates in another order."""
-    stored = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.STORE]
-    updated = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.ATOMIC]
-    if any(len(ir.sharing(tensor) & {*stored, *updated}) > 1 for tensor in {*stored, *updated}):
-        return False  # two names of one memory
-    if len(set(updated)) < len(updated) or set(updated) & set(stored):
-        return False
-    written = {path for tensor in (*stored, *updated) for path in ir.sharing(tensor)}
-    return not any(op.kind is OpKind.LOAD and AccessAttrs.of(op).tensor in written for op in walk(block))
 
 
 def _meets_itself(op: Op, dim: Dim) -> bool:
@@ -242,8 +227,7 @@ class _Roller:
 
     def __init__(
         self,
-        block: Block,
-        dim: Dim,
+        phases: Phases,
         inner: frozenset[Dim],
         naming: Naming,
         tiles: dict[str, Tile],
@@ -251,9 +235,10 @@ class _Roller:
         is_wide: bool,
     ) -> None:
         self.inner, self.is_wide = inner, is_wide
-        self.block, self.dim, self.naming, self.tiles, self.fresh = block, dim, naming, tiles, fresh
-        self.definitions = {v: op for op in block.ops for v in op.outputs}
-        self.phases: dict[Value, int] = {}
+        self.block, self.dim, self._in_phases = phases.block, phases.dim, phases
+        self.naming, self.tiles, self.fresh = naming, tiles, fresh
+        self.definitions = {v: op for op in self.block.ops for v in op.outputs}
+        self.phases: Mapping[Value, int] = {}
         self.online: dict[Value, Online] = {}  # by what is summed
         self.carried: dict[Value, tuple[Fold, Carried]] = {}  # out of the loop, by what is folded
         self.ops: list[Op] = []
@@ -266,7 +251,7 @@ class _Roller:
             for op in here:
                 if op.outputs and op.outputs[0] in self.online:
                     self._settle(self.online[op.output])
-                elif not any(_has(v, self.dim) for v in (*op.inputs, *op.outputs)):
+                elif not any(has(v, self.dim) for v in (*op.inputs, *op.outputs)):
                     self.ops.append(op)
             roots = [op for op in here if self._is_root(op)]
             if roots:
@@ -275,13 +260,7 @@ class _Roller:
 
     def _phases(self) -> list[int]:
         """The phase of each op of the block."""
-        self.phases, found = {}, list[int]()
-        for op in self.block.ops:
-            inside = (v for region in op.regions for v in uses(region))
-            phase = max((self.phases.get(v, 0) for v in (*op.values, *inside)), default=0)
-            found.append(phase)
-            for v in op.outputs:
-                self.phases[v] = phase + (self._reduces(op) and v not in self.online)
+        found, self.phases = self._in_phases.of(self.online)
         return found
 
     def _joined(self, phases: list[int]) -> dict[Value, Online]:
@@ -289,7 +268,7 @@ class _Roller:
         folding = [op for op in self.block.ops if folded(op) == self.dim]
         reductions = [op for op in folding if op.kind is OpKind.REDUCE]
         sums = {s.total.output: s for s in online_sums(reductions, self.definitions)}
-        sums = {v: s for v, s in sums.items() if not _has(s.shift, self.dim)}
+        sums = {v: s for v, s in sums.items() if not has(s.shift, self.dim)}
         products = {p.total.output: p for p in online_products(self.dim, folding, self.definitions)}
         self.online = self._next_to_peaks(phases, sums, {*sums, *products})
         later = self._phases()
@@ -320,7 +299,7 @@ class _Roller:
     def _is_root(self, op: Op) -> bool:
         """What a loop is made for."""
         if op.kind is OpKind.STORE:
-            return _has(op.inputs[0], self.dim)
+            return has(op.inputs[0], self.dim)
         return self._reduces(op) and op.output not in self.online
 
     def _reduces(self, op: Op) -> bool:
@@ -397,7 +376,7 @@ class _Body:
         self.cloned: dict[Value, Operand] = {}
 
     def value(self, operand: Operand) -> Operand:
-        if not isinstance(operand, Value) or not (_has(operand, self.roller.dim) or self._is_read_again(operand)):
+        if not isinstance(operand, Value) or not (has(operand, self.roller.dim) or self._is_read_again(operand)):
             return operand
         if operand not in self.cloned:
             self.clone(self.roller.definitions[operand])
@@ -416,7 +395,7 @@ class _Body:
         if isinstance(attrs, AccessAttrs):
             own = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
             attrs = replace(attrs, index=tuple(self._item(i, own) for i in attrs.index))
-        if isinstance(attrs, ArangeAttrs) and _has(op.output, self.roller.dim):
+        if isinstance(attrs, ArangeAttrs) and has(op.output, self.roller.dim):
             self._number(op, outputs[0], attrs.start)
         else:
             self.ops.append(op.with_(inputs=inputs, outputs=outputs, attrs=attrs))

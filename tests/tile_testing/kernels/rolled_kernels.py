@@ -361,3 +361,36 @@ def projected_around_a_range(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         for i in range(x.size(0)):
             out[i, t, :] = torch.relu(x[i, t, :] @ w[:, :])
     return out
+
+
+@tileflow.kernel
+def written_again(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Elements that a later line gives other values, which wait for fewer sums than the earlier ones."""
+    out, shares, sums = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x[:, :2])
+    again = shares.view(x.shape)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        sums[tile, 0] = row.sum(1)
+        out[tile, :] = row - row.mean(1, keepdim=True)
+        out[tile, :] = y[tile, :]
+        out[tile, 1] = 3.0
+        shares[tile, :] = torch.softmax(row, 1)
+        again[tile, 0] = 5.0
+        sums[tile, 0] = 2.0
+        sums[tile, 1] = row.amax(1)
+    return out, shares, sums
+
+
+@tileflow.kernel
+def counted_twice(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Atomics of one element, of which the first waits for a sum; in ``places`` each says what was there before."""
+    counts, places = torch.zeros_like(x[:, 0]), torch.empty_like(x[:, :2])
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        out[tile, :] = row - row.amax(1, keepdim=True)
+        tfl.atomic_add(counts, [tile], row.sum(1))
+        tfl.atomic_add(counts, [tile], x[tile, 0])
+        places[tile, 0] = tfl.atomic_xchg(counts, [tile], row.amax(1))
+        places[tile, 1] = tfl.atomic_xchg(counts, [tile], x[tile, 1])
+    return out, counts, places

@@ -143,11 +143,20 @@ def read_after(x, out):
     return out
 
 
-@pytest.mark.parametrize("function", [scattered_rows, counted, read_after])
+@pytest.mark.parametrize("function", [scattered_rows, read_after])
 def test_what_would_move_an_update_is_not_rolled(function: Callable[..., Any]) -> None:
-    """An update over the dimension itself; two of one tensor; one of a tensor that is read or stored to as well."""
+    """An update over the dimension itself; one of a tensor that is read or stored to as well."""
     (ir,) = lower(function, meta(40, 3000), meta(3000)).regions
     assert rollable(ir) == {}
+
+
+def test_updates_of_one_tensor_keep_their_order() -> None:
+    """The second one adds what the first one says was there."""
+    ir = rolled(counted, meta(40, 3000), meta(3000))
+    kinds = [op.kind for op in ir.body.ops if op.kind in ("for", "atomic")]
+    assert kinds == ["for", "atomic", "atomic"]
+    first, second = (op for op in ir.body.ops if op.kind == "atomic")
+    assert first.output in second.inputs
 
 
 def dead(x, out):

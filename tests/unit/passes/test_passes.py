@@ -303,6 +303,47 @@ def test_what_is_not_rolled() -> None:
         assert rollable(region(function)) == {}
 
 
+def test_a_row_is_a_loop_beside_atomics_that_are_none_of_it() -> None:
+    """Turns of a short range are written out, each with its update: the row of 768 sums was whole, with no config."""
+
+    def mixed(x, keys, value):
+        out, hits = torch.empty(x.size(0), value.size(1), device=x.device), torch.zeros_like(value[:, 0])
+        for tile in tfl.tile(x.size(0)):
+            total = tfl.zeros([tile, value.size(1)])
+            for h in range(keys.size(0)):
+                score, place = torch.topk(tfl.dot(x[tile, h, :], keys[h, :, :].T), 8, dim=1)
+                tfl.atomic_add(hits, [place], 1.0)
+                total += (torch.softmax(score, 1)[:, :, None] * value[place, :]).sum(1)
+            out[tile, :] = total
+        return out, hits
+
+    args = (meta(8192, 4, 64, dtype=torch.bfloat16), meta(4, 256, 64, dtype=torch.bfloat16), meta(256, 768))
+    it = lower(mixed, *args)
+    assert it.default["row:out#0:1"] != 0 and it.emit(it.default)
+
+
+def test_a_row_is_a_loop_that_is_written_again() -> None:
+    """What a later line writes comes in a phase after the row's loop."""
+
+    def first_is_none(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = torch.exp(x[tile, :])
+            out[tile, 0] = 0.0
+        return out
+
+    def written_twice(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, :] - x[tile, :].sum(1, keepdim=True)
+            out[tile, :] = torch.exp(x[tile, :])
+        return out
+
+    for function, order in ((first_is_none, ["for", "store"]), (written_twice, ["for", "for"])):
+        ops = [op.kind for op in masked(function, looped=True).body.ops]
+        assert [kind for kind in ops if kind in ("for", "store")] == order
+
+
 def test_a_row_that_is_only_stored_is_a_loop_too() -> None:
     """One loop that reads and stores blocks, its loads before its stores; a row of any length has a first config."""
 
