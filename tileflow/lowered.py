@@ -226,7 +226,10 @@ class Lowered:
         broken = self.space.violations(config)
         if broken:
             raise ConfigError(
-                "; ".join(c.reason for c in broken), got=str(config), hint="space.repair(config) mends it"
+                "; ".join(c.reason for c in broken),
+                got=str(config),
+                where=next((c.where for c in broken if c.where is not None), None),
+                hint="space.repair(config) mends it",
             )
         sources: dict[str, TritonSource] = {}
         for ir in self.specialised_regions(config):

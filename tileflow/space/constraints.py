@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..config import Constraint, Direction, Knob
+from ..errors import Location
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import ReshapeAttrs, TileAttrs, site_of
-from ..ir.graph import KernelIR
+from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
@@ -36,7 +37,7 @@ _REGISTER = 4  # bytes
 def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
     """The constraints of one region."""
     warps = NUM_WARPS.name(ir)
-    found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
+    found = [_tile_fits(e, loc, knobs, target, warps) for e, loc in extents.tiles().items() if e.symbols()]
     found += _products_fit(ir, extents, knobs, target)
     found += _sums_fit(ir, extents, knobs, target, warps)
     found += _streams_fit(ir, extents, knobs, target)
@@ -82,7 +83,7 @@ def _shrink(e: Expr, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
     return steps
 
 
-def _tile_fits(e: Expr, knobs: dict[str, Knob], target: Target, warps: str) -> Constraint:
+def _tile_fits(e: Expr, where: Location | None, knobs: dict[str, Knob], target: Target, warps: str) -> Constraint:
     threads = Expr.sym(warps) * target.warp_size
     fits = e.le(threads * REGISTERS_PER_TILE).and_(e.le(target.regs_per_sm))
     steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(e, knobs)]
@@ -92,6 +93,7 @@ def _tile_fits(e: Expr, knobs: dict[str, Knob], target: Target, warps: str) -> C
         tuple(steps),
         f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread, and "
         f"{target.regs_per_sm} in all",
+        where,
     )
 
 
@@ -141,6 +143,7 @@ def _sums_fit(
             tuple(steps),
             f"the sums of a loop and a product beside them take less than the {target.regs_per_sm} registers of all, "
             f"and than {_MOST_REGISTERS} or maxnreg a thread",
+            dots[0].loc,
         )
 
 
@@ -156,7 +159,7 @@ def _updates_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
             fits = size.le(target.smem_per_block)
             if fits.constant is None:
                 yield Constraint(
-                    f"atomics of {size} bytes fit shared memory", fits, tuple(_shrink(size, knobs)), reason
+                    f"atomics of {size} bytes fit shared memory", fits, tuple(_shrink(size, knobs)), reason, op.loc
                 )
 
 
@@ -173,6 +176,7 @@ def _reshapes_come_out(ir: KernelIR, knobs: dict[str, Knob]) -> Iterator[Constra
                 need.substitute(ir.hints),
                 tuple(steps),
                 "a reshape that cuts or merges tiles has whole tiles only",
+                op.loc,
             )
 
 
@@ -187,7 +191,7 @@ def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
     """A pipelined loop keeps what it loads ahead in shared memory: all stages but the one at work, and that one too
     where products read it there."""
     found = []
-    for site, size, at_work in _streams(ir, extents):
+    for site, loads, size, at_work in _streams(ir, extents):
         needed = size * (stages_of(ir, site, knobs) - 1 + at_work) + boxes(ir, knobs)
         steps = [*_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
         found.append(
@@ -196,6 +200,7 @@ def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
                 needed.le(target.smem_per_block),
                 tuple(steps),
                 f"what a loop loads ahead fits the {target.smem_per_block} bytes that a block of {target.name} has",
+                loads[0].loc,
             )
         )
     return found
@@ -221,20 +226,22 @@ def _sorted_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
             )
 
 
-def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr, int]]:
-    """Bytes that an iteration loads: of each loop without products, and of each dimension that may be looped; 1 where
-    products may read them from there."""
+def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, list[Op], Expr, int]]:
+    """The loads of an iteration and their bytes: of each loop without products, and of each dimension that may be
+    looped; 1 where products may read them from there."""
     found = []
     for op in ir.walk():
         if op.kind is OpKind.FOR and not any(inner.kind in (*PRODUCTS, OpKind.FOR) for inner in op.regions[0].ops):
-            loads = [inner.output for inner in op.regions[0].ops if inner.kind is OpKind.LOAD]
-            found.append((loop_site(ir, TileAttrs.of(op).tile), _bytes(loads, extents), 0))
+            loads = [inner for inner in op.regions[0].ops if inner.kind is OpKind.LOAD]
+            size = _bytes([load.output for load in loads], extents)
+            found.append((loop_site(ir, TileAttrs.of(op).tile), loads, size, 0))
     for dim, site in extents.sites.items():
-        whole = [op.output for op in ir.walk() if op.kind is OpKind.LOAD and dim in op.output.dims]
+        whole = [op for op in ir.walk() if op.kind is OpKind.LOAD and dim in op.output.dims]
+        size = _bytes([load.output for load in whole], extents)
         # in one piece there is no loop
         at_work = any(op.kind in PRODUCTS and any(dim in v.dims for v in op.values) for op in ir.walk())
-        found.append((rolled_site(site), _bytes(whole, extents) * Expr.sym(site).ne(0), int(at_work)))
-    return [stream for stream in found if stream[1] != Expr.of(0)]
+        found.append((rolled_site(site), whole, size * Expr.sym(site).ne(0), int(at_work)))
+    return [stream for stream in found if stream[2] != Expr.of(0)]
 
 
 def _bytes(values: list[Value], extents: Extents) -> Expr:
@@ -251,7 +258,7 @@ def _unrolled_fits(
     is written out, and once more for the turns that are left over."""
     if target.vendor != "nvidia":
         return
-    count = Expr.of(0)
+    count, where = Expr.of(0), None
     for block, site in blocks_of(ir, ir.body):
         turns = written_out(ir, site, knobs)
         for op in block.ops:
@@ -260,10 +267,11 @@ def _unrolled_fits(
                 name = PRECISION.name(site_of(op))
                 written = Expr.sym(name).eq(0) if name in knobs else Expr.of(1)
                 count = count + extents.elements((*a.dims, b.dims[-1])) * (turns + turns.ne(1)) * written
+                where = where or op.loc
     fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)
     if count != Expr.of(0) and fits.constant is None:
         loops = {name: knob for name, knob in knobs.items() if knob.role == "loop"}
         rest = {name: knob for name, knob in knobs.items() if knob.role != "loop"}
         steps: list[tuple[str, Direction]] = [*_shrink(count, loops), (warps, "up"), *_shrink(count, rest)]
         reason = f"products without matrix units are at most {UNROLLED_FMAS} multiply-adds a thread together"
-        yield Constraint("products without matrix units are not too long", fits, tuple(steps), reason)
+        yield Constraint("products without matrix units are not too long", fits, tuple(steps), reason, where)

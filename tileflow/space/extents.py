@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ..errors import Location
 from ..expr import Expr, is_knob
 from ..ir.graph import KernelIR, Operand
 from ..ir.pressure import on_the_way
@@ -50,12 +51,13 @@ class Extents:
             count = count * self.of(dim)
         return count
 
-    def tiles(self) -> list[Expr]:
-        """The sizes of all register tiles of the region, each once."""
-        found: dict[Expr, None] = {}
+    def tiles(self) -> dict[Expr, Location | None]:
+        """The sizes of all register tiles of the region, with the author's line that has the first one."""
+        found: dict[Expr, Location | None] = {}
         for op in self._ir.walk():
             operands: tuple[Operand, ...] = (*op.inputs, *op.outputs)
             for value in operands:
                 if isinstance(value, Value) and value.dims and value not in on_the_way(self._ir):
-                    found[self.elements(value.dims)] = None
-        return list(found)
+                    size = self.elements(value.dims)
+                    found[size] = found.get(size) or op.loc
+        return found

@@ -297,3 +297,36 @@ def test_products_beside_each_other_have_the_same_parts() -> None:
         assert lowered.space.is_valid(lowered.space.normalise(config)) is not are_mixed
         repaired = lowered.space.repair(config)
         assert {repaired[name] for name in names} == ({"tf32x3"} if are_mixed else {first, second})
+
+
+def test_a_kernel_that_no_config_fits_says_its_line() -> None:
+    """A row that a loop carries stays whole: which one it is, the author sees."""
+
+    @tileflow.kernel
+    def mixed(x: torch.Tensor, keys: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(0), value.size(1), device=x.device)
+        for tile in tfl.tile(x.size(0)):
+            total = tfl.zeros([tile, value.size(1)])
+            for h in tfl.grid(keys.size(0)):
+                score, place = torch.topk(tfl.dot(x[tile, h, :], keys[h, :, :].T), 8, dim=1)
+                total += (score[:, :, None] * value[place, :]).sum(1)  # this one
+            out[tile, :] = total
+        return out
+
+    sizes = ((8192, 20, 64), (20, 256, 64), (256, 768))
+    call = mixed.lower(tuple(torch.empty(s, dtype=torch.bfloat16, device="meta") for s in sizes), H200)
+    with pytest.raises(ConfigError, match=r"registers a thread(.|\n)*# this one"):
+        _ = call.default
+
+
+def test_what_a_device_lacks_says_its_line() -> None:
+    @tileflow.kernel
+    def scaled(x: torch.Tensor, out: torch.Tensor) -> None:
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = x[tile].float() * 2  # this one
+
+    call = scaled.lower(
+        (torch.empty(64, dtype=torch.float8_e4m3fnuz, device="meta"), torch.empty(64, device="meta")), H200
+    )
+    with pytest.raises(ConfigError, match=r"float8_e4m3fnuz is AMD's(.|\n)*# this one"):
+        _ = call.default
