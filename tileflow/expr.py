@@ -418,10 +418,9 @@ def _binary(op: str, left: Expr, right: Expr) -> Expr:
     a, b = left.constant, right.constant
     if a is not None and b is not None and not (b == 0 and op in _DIVISIONS):
         return Expr("const", (_BINARY[op](a, b),))
-    if op in ("floordiv", "cdiv") and b == 1:
-        return left
-    if op == "mod" and b == 1:
-        return Expr("const", (0,))
+    if op in _DIVISIONS and b is not None and b > 0 and (whole := _whole_part(left, b)) is not None:
+        k, rest = whole
+        return Expr("const", (rest,)) if op == "mod" else _sum([k, Expr("const", (_BINARY[op](rest, b),))])
     if op in ("min", "max") and left == right:
         return left
     if op in ("eq", "le") and left == right:
@@ -433,6 +432,22 @@ def _binary(op: str, left: Expr, right: Expr) -> Expr:
     if op in ("min", "max", "eq", "ne") and _order(right) < _order(left):
         left, right = right, left
     return Expr(op, (left, right))
+
+
+def _whole_part(e: Expr, divisor: int) -> tuple[Expr, int] | None:
+    """``k`` and the constant ``rest`` of ``e = divisor * k + rest``, from 0 up and below the divisor; None where other
+    symbols than those of ``k`` are left."""
+    terms, rest = [], 0
+    for term in _terms(e):
+        coefficient, atoms = _monomial(term)
+        if not atoms:
+            terms.append(_from_monomial(coefficient // divisor, ()))
+            rest = coefficient % divisor
+        elif coefficient % divisor:
+            return None
+        else:
+            terms.append(_from_monomial(coefficient // divisor, atoms))
+    return _sum(terms), rest
 
 
 def _logical(op: str, left: Expr, right: Expr) -> Expr:

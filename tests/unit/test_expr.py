@@ -162,6 +162,16 @@ def test_identities_that_spare_the_masks_hold() -> None:
     assert n.lt(n) == n.ne(n) == FALSE
 
 
+def test_what_a_division_leaves_of_multiples_is_known() -> None:
+    """A number of elements is a block's size, however its author counts it."""
+    n, block = Expr.sym("n"), Expr.sym("block:b")
+    assert (2 * block).cdiv(2) == (2 * block + 1) // 2 == block
+    assert (2 * block - 1) // 2 == block - 1 and (2 * block - 1).cdiv(2) == block
+    assert (6 * n - 4 * block + 3) // 2 == 3 * n - 2 * block + 1
+    assert (4 * n * block + 6) % 4 == Expr.of(2)
+    assert (3 * n) // 2 != n and (n // 2) * 2 != n
+
+
 def test_conjunctions_of_truths_fold_and_of_numbers_are_truths() -> None:
     x = Expr.sym("x")
     positive = Expr.of(0).lt(x)

@@ -60,3 +60,16 @@ def equal_steps(x: torch.Tensor) -> torch.Tensor:
     for tile in tfl.tile(x.size(0)):
         out[tile, :, :] = x[tile, ::2, ::2]
     return out
+
+
+@case(rand(22), wanted=lambda x: torch.stack([x[::2] * x[1::2], x[::2] + x[:11]]))
+@tileflow.kernel
+def steps_beside_their_tile(x: torch.Tensor) -> torch.Tensor:
+    """Every other place of twice a block is as many as the block's tile, however they are counted."""
+    out = torch.empty(2, 11)
+    block = tfl.register_block_size(11)
+    for tile in tfl.tile(11, block_size=block):
+        at = 2 * tile.begin + tfl.arange(0, 2 * block, 2)
+        out[0, tile] = x[at] * x[at + 1]
+        out[1, tile] = x[2 * tile.begin + tfl.arange(2 * block // 2) * 2] + x[tile]
+    return out
