@@ -320,7 +320,8 @@ class Kernel:
         from .language.knob_names import KernelText
 
         regions = {region.loop.lineno: region.index for region in self.host.regions}
-        text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites)
+        lines = tuple(range(r.loop.lineno, (r.loop.end_lineno or r.loop.lineno) + 1) for r in self.host.regions)
+        text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites, lines)
         device = _device_of(args, kwargs)
         self._refuse_overlap(args, kwargs)
         # a generated kernel knows nothing of autocast

@@ -49,12 +49,14 @@ _PACKAGE = __package__.partition(".")[0]
 
 @dataclass(slots=True)
 class Session:
-    """One call of the function whose code is ``kernel``. ``loops``: of those that are running, the tiles. ``by_torch``:
-    whether a reference runs, which stands for what is no PyTorch and may say all that torch can."""
+    """One call of the function whose code is ``kernel``. ``launches``: the lines of each. ``loops``: of those that are
+    running, the tiles. ``by_torch``: whether a reference runs, which stands for what is no PyTorch and may say all that
+    torch can."""
 
     device: torch.device
     kernel: CodeType
     knobs: KnobNames
+    launches: tuple[range, ...]
     loops: list[tuple[EagerTile, ...]] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)  # of the outermost loop that runs, once torch's generator was asked
     by_torch: bool = False
@@ -106,7 +108,8 @@ class _EagerMode(TorchFunctionMode):
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
         if not current("tile").by_torch:
-            check_reached(args, func.__name__, sys._getframe(1), current("tile").kernel)
+            its = current("tile")
+            check_reached(args, func.__name__, sys._getframe(1), its.kernel, its.launches)
             check_in_place(func.__name__, args, sys._getframe(1))
             check_dtypes(func.__name__, _operands(args, kwargs))
         found = self._in_device_code(func, args, kwargs)
@@ -360,7 +363,7 @@ def session(
     """The eager meaning for the language's functions called inside. Raises ConfigError where ``config`` names a block
     size or a tunable that the kernel's text does not."""
     knobs = KnobNames(config or {}, text)
-    token = _SESSION.set(Session(device, kernel, knobs))
+    token = _SESSION.set(Session(device, kernel, knobs, text.launches))
     try:
         with _EagerMode():
             yield

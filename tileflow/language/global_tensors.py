@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import CodeType, FrameType
+from collections.abc import Collection, Iterable, Iterator
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -14,27 +14,39 @@ from .code_objects import codes_of, globals_read
 from .rules import GLOBAL_HINT, REACHED, found_elsewhere
 
 
-def check_reached(args: Iterable[Any], what: str, frame: FrameType, kernel: CodeType) -> None:
+def check_reached(
+    args: Iterable[Any], what: str, frame: FrameType, kernel: CodeType, launches: Collection[range]
+) -> None:
     """Raises TraceError where a tensor among ``args``, which code in ``frame`` gave to torch's function ``what``, is
-    one that a function which the ``kernel`` calls read as a global of its module."""
+    one that a function which the ``kernel`` calls read as a global of its module. ``launches``: their lines."""
     if frame.f_code is kernel:
         return
     for tensor in args:
         is_captured = isinstance(tensor, torch.Tensor) and tensor.ndim and not hasattr(tensor, "tileflow_kept")
-        if is_captured and _is_read_as_global(tensor, frame, kernel):
+        if is_captured and _is_read_as_global(tensor, frame, kernel, launches):
             raise TraceError(REACHED, got=found_elsewhere(what), hint=GLOBAL_HINT)
 
 
-def _is_read_as_global(tensor: torch.Tensor, frame: FrameType | None, kernel: CodeType) -> bool:
-    """Whether the first function outwards that was not passed ``tensor`` read it as a global. The kernel's own text may
-    read its globals."""
-    own = set(codes_of(kernel))
+def _is_read_as_global(
+    tensor: torch.Tensor, frame: FrameType | None, kernel: CodeType, launches: Collection[range]
+) -> bool:
+    """Whether the first function outwards that was not passed ``tensor`` read it as a global. The text of a launch may
+    read its module's, functions inside it too, and one that host code defines may not."""
+    own = {code for code in codes_of(kernel) if code is kernel or any(code.co_firstlineno in n for n in launches)}
     while frame is not None and frame.f_code not in own:
         if not _is_among(tensor, frame.f_locals.values()):
             names = globals_read(frame.f_code)
-            return _is_among(tensor, [frame.f_globals[name] for name in names if name in frame.f_globals])
+            return _is_among(tensor, _opened(frame.f_globals[name] for name in names if name in frame.f_globals))
         frame = frame.f_back
     return False
+
+
+def _opened(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and what modules and classes among them hold."""
+    for value in values:
+        yield value
+        if isinstance(value, (ModuleType, type)):
+            yield from list(vars(value).values())
 
 
 def _is_among(tensor: torch.Tensor, values: Iterable[Any]) -> bool:

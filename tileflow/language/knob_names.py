@@ -29,11 +29,13 @@ class CallSite:
 @dataclass(frozen=True, slots=True)
 class KernelText:
     """The places in a kernel's text that ask for knobs. ``regions``: the number of the launch by the line of its
-    ``for``; ``sites``: the variable that a ``register_block_size`` is assigned to, by (line, column)."""
+    ``for``; ``sites``: the variable that a ``register_block_size`` is assigned to, by (line, column). ``launches``: the
+    lines of each."""
 
     file: str
     regions: Mapping[int, int]
     sites: Mapping[tuple[int, int], str]
+    launches: tuple[range, ...] = ()
 
 
 class KnobNames:

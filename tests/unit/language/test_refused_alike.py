@@ -266,6 +266,61 @@ def test_a_tensor_that_a_called_function_reads_as_a_global_is_refused(function: 
     assert caught.value.where.line == first + next(n for n, line in enumerate(lines) if line.rstrip().endswith("# <-"))
 
 
+def of_host_code(x, out):
+    def biased(row):
+        return row + BIAS[:]  # <-
+
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = biased(x[t, :])
+
+
+def lambda_of_host_code(x, out):
+    biased = lambda row: row + TABLES["bias"][:]  # noqa: E731  # <-
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = biased(x[t, :])
+
+
+class Constants:
+    bias = BIAS
+
+
+def attribute_of_a_class(x, out):
+    biased = lambda row: row + Constants.bias[:]  # noqa: E731  # <-
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = biased(x[t, :])
+
+
+OF_HOST_CODE = [of_host_code, lambda_of_host_code, attribute_of_a_class]
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+@pytest.mark.parametrize("function", OF_HOST_CODE, ids=lambda f: f.__name__)
+def test_so_is_one_that_a_function_of_host_code_reads(function: Callable[..., Any], mode: str) -> None:
+    """Plain Python took it for a part of the launch's text, which functions that host code defines are not."""
+    kernel, args = tileflow.kernel(function), (X, torch.zeros(8, 6))
+    with pytest.raises(TraceError, match="reads tensors that reach it as arguments or variables") as caught:
+        if mode == "eager":
+            kernel.run_eagerly(*args)
+        else:
+            kernel.lower(args, target("nvidia-h200"), mode=mode)
+    lines, first = inspect.getsourcelines(function)
+    assert isinstance(caught.value.where, Location)
+    assert caught.value.where.line == first + next(n for n, line in enumerate(lines) if line.rstrip().endswith("# <-"))
+
+
+def test_functions_inside_a_launch_read_what_it_reads() -> None:
+    @tileflow.kernel
+    def biased(x: torch.Tensor, out: torch.Tensor) -> None:
+        for t in tfl.tile(x.size(0)):
+            more = lambda row: row + BIAS[:]  # noqa: E731
+            out[t, :] = more(x[t, :]) + sum([x[t, :] * BIAS[n] for n in range(2)])
+
+    args = (X, torch.zeros(8, 6))
+    biased.run_eagerly(*args)
+    assert torch.equal(args[1], X)
+    biased.lower(args, target("nvidia-h200"))
+
+
 def test_a_function_reads_the_tensors_that_it_is_passed() -> None:
     """Also where they are globals of the kernel, or a closure's own."""
 
