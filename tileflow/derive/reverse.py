@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..errors import GradientError
+from ..expr import Expr
 from ..ir.attributes import AccessAttrs, AtomicAttrs, AxisAttrs, FoldAttrs, LoopAttrs, PointwiseAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
@@ -21,6 +22,7 @@ from .functions import ROWS, differentiated
 from .program import Branch, Gradient, Loop, Statement, facts, walk
 from .rules import RULES, is_differentiable, refused
 from .shifts import peaks
+from .sizes import fixed_sizes
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class RegionReverse:
         # a peak of the same text through which gradients flow has a name of its own: softmax(x) * amax(x)
         own = self.peaks.constant | self.peaks.rescaled.keys()
         speller.apart = {**dict.fromkeys(own, "peak"), **speller.apart}
+        self.fixed = fixed_sizes(self.ir)
         self.values: dict[str, Value] = {}
         self.unavailable: dict[str, Op] = {}  # names that stand for what a loop carries, and the loops
         self.scopes: list[Scope] = []
@@ -341,9 +344,17 @@ class RegionReverse:
         is_own = attrs.fn == "sum" and total.inputs[0] == numerator and AxisAttrs.of(kept).axis == attrs.axis
         return (exponent, attrs.axis) if is_own and exponent.type == op.output.type else None
 
+    def number(self, size: Expr) -> int | None:
+        """A size, where all calls of this kind have the same: they have the shapes of the example."""
+        return size.substitute(self.fixed).constant
+
+    def definition(self, x: Operand) -> Op | None:
+        """The op that gives an operand; None of a number, and of what a loop carries."""
+        return self.ir.definitions.get(x) if isinstance(x, Value) else None
+
     def _made(self, x: Operand, kind: OpKind) -> Op | None:
         """The op of a kind that gives an operand."""
-        op = self.ir.definitions.get(x) if isinstance(x, Value) else None
+        op = self.definition(x)
         return op if op is not None and op.kind is kind else None
 
     def carries(self, value: Operand, other: Operand) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..errors import GradientError
+from ..expr import Expr
 from ..ir.attributes import AxisAttrs, FoldAttrs, PermuteAttrs, PointwiseAttrs, ScanAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
-from ..ir.types import ONE, Dim, Value, is_float
+from ..ir.types import Dim, Value, is_float
+from . import places
 from .forward import HINT
 from .lanes import with_lanes
 
@@ -85,6 +87,12 @@ class Reverse(Protocol):
 
     def normalised(self, op: Op) -> tuple[Value, int] | None:
         """Of a quotient of ``exp(x)`` and its own sum over one axis: ``x`` and the axis."""
+
+    def number(self, size: Expr) -> int | None:
+        """A size, where all calls of this kind have the same."""
+
+    def definition(self, x: Operand) -> Op | None:
+        """The op that gives an operand."""
 
     def carries(self, value: Operand, other: Operand) -> bool:
         """Whether a value adds to ``other``, which a loop carries."""
@@ -170,19 +178,17 @@ def split(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
 
 
 def gather(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
-    """One element of each row: the gradient goes to the lane that it came from."""
-    value, index = op.values
-    axis = AxisAttrs.of(op).axis
-    if index.dims[axis] != ONE:
+    """The gradient of each element is the sum of those of the lanes that took it."""
+    text = places.gradient(r, op, f"{grads[0]}")
+    if text is None:
         raise GradientError(
-            "a gather inside a tile is differentiated where it takes one element along the dimension",
-            got=f"{index.dims[axis]}",
+            "a gather inside a tile is differentiated where it is a slice, a flip or a roll, takes one element along "
+            f"the dimension, or at most {places.MOST_PAIRS} pairs of its elements and lanes are to compare",
+            got=f"{op.output.dims[AxisAttrs.of(op).axis]} of {op.values[0].dims[AxisAttrs.of(op).axis]}",
             where=op.loc,
             hint=f"gather from the tensor, x[index]; or {HINT}",
         )
-    rest = "[" + ", ".join(":" if a == axis else "None" for a in range(len(value.dims))) + "]"
-    lanes = r.name("lanes", f"tfl.arange({r.shape((value.dims[axis],))[1:-1]}){rest if len(value.dims) > 1 else ''}")
-    r.give(value, f"torch.where({lanes} == {r.text(index)}, {grads[0]}, 0.0)")
+    r.give(op.inputs[0], text)
 
 
 def reduce(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:

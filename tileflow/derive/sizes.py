@@ -47,6 +47,16 @@ def equal_sizes(ir: KernelIR, is_argument: Callable[[str], bool]) -> Mapping[str
     return chosen
 
 
+def fixed_sizes(ir: KernelIR) -> Mapping[str, int]:
+    """The numbers that launch symbols are in each call of the example's kind: those of shapes, and what the region's
+    guards say."""
+    found = {name: number for name, number in ir.hints.items() if ".shape." in name}
+    for guard in ir.guards:
+        pairs = (guard.args, guard.args[::-1]) if guard.op == "eq" else ()
+        found.update({str(a.args[0]): b.constant for a, b in pairs if a.op == "sym" and b.constant is not None})
+    return found
+
+
 def _root(symbol: str) -> str:
     return re.split(r"[.]", symbol)[0]
 

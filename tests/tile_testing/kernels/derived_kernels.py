@@ -270,6 +270,54 @@ def first_lanes(x: Tensor) -> Tensor:
     return out
 
 
+def _moved(x: Tensor) -> Tensor:
+    row = x * x
+    return torch.cat([row[:, 2:7] * row[:, 1::2].tanh(), row.flip(1) * row.roll(2, 1), row.roll(-4, 1)[:, :7]], 1)
+
+
+@example(_moved, (5, 10))
+def moved_lanes(x: Tensor) -> Tensor:
+    """Elements of a row at places that are known, each once at most."""
+    out = x.new_empty(x.size(0), 22)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :] * x[tile, :]
+        out[tile, :5] = row[:, 2:7] * torch.tanh(row[:, 1::2])
+        out[tile, 5:15] = row.flip(1) * row.roll(2, 1)
+        out[tile, 15:] = row.roll(-4, 1)[:, :7]
+    return out
+
+
+def _repeated(x: Tensor, places: Tensor) -> Tensor:
+    row = x * x
+    padded = F.pad(row[:, None], (2, 1), mode="reflect")[:, 0]
+    parts = [row.repeat_interleave(2, 1), row.repeat(1, 2), padded, row[:, places], row.gather(1, places.expand(5, 3))]
+    return torch.cat(parts, 1).sin()
+
+
+@example(_repeated, (5, 6), torch.tensor([4, 0, 4]))
+def repeated_lanes(x: Tensor, places: Tensor) -> Tensor:
+    """Elements of a row that several lanes take, at places that are known and at some that are loaded."""
+    out = x.new_empty(x.size(0), 39)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :] * x[tile, :]
+        out[tile, :12] = torch.sin(row.repeat_interleave(2, 1))
+        out[tile, 12:24] = torch.sin(row.repeat(1, 2))
+        out[tile, 24:33] = torch.sin(F.pad(row[:, None, :], (2, 1), mode="reflect")[:, 0, :])
+        out[tile, 33:36] = torch.sin(row[:, places[:]])
+        out[tile, 36:] = torch.sin(row.gather(1, places[None, :].expand(tile, 3)))
+    return out
+
+
+@example(lambda x: x[:, 1:3, :].flip(1).diff(dim=2)[:, :, :4] * x[:, :2, 2:].roll(1, 2), (3, 4, 6))
+def moved_rows(x: Tensor) -> Tensor:
+    """Along a dimension in the middle, and the last one."""
+    out = x.new_empty(x.size(0), 2, 4)
+    for tile in tfl.tile(x.size(0)):
+        box = x[tile, :, :]
+        out[tile, :, :] = (box[:, 1:3, :].flip(1).diff(dim=2)[:, :, :4]) * box[:, :2, 2:].roll(1, 2)
+    return out
+
+
 @example(lambda x: torch.cat([x, 2 * x, x * x], 1).sin(), (3, 4))
 def three_in_a_row(x: Tensor) -> Tensor:
     out = x.new_empty(x.size(0), 12)
