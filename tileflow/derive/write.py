@@ -17,6 +17,7 @@ from ..frontend.split import HostFunction
 from ..ir.attributes import AccessAttrs
 from ..ir.kinds import OpKind
 from ..parsing import module_tree
+from ..runtime.paths import Symbol
 from .exchange import exchange
 from .forward import HINT, Env, Speller, TileName, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
@@ -116,7 +117,11 @@ class Writer:
         return Derived(text, self.name, arguments, self.call.asked, any(map(self._is_by_value, self.reversed)))
 
     def _is_by_value(self, done: Reversed) -> bool:
-        """Whether a size that a launch's stores were chosen by comes from an int argument."""
+        """Whether what an int argument holds chose lines: a size of a launch's stores, or a number that device code
+        branches by, slices by, and the like."""
+        fields = {Symbol.parse(s).field for guard in done.launch.ir.guards for s in guard.symbols() if not is_knob(s)}
+        if not fields.isdisjoint(("value", "digest")):
+            return True
         frame = done.launch.frame
         names = {s for s in asked(done.launch.ir) if s in frame} | {
             name for name in done.header.names if any(s.startswith(("begin.", "end.")) for s in asked(done.launch.ir))
