@@ -253,8 +253,9 @@ class Tracer:
                 where=self.location(),
                 hint="convert with .int(), or .view(torch.int32)",
             )
-        for number in operands if fn in CHOOSING else ():
-            check_number(self, number, operand)
+        has_dtype = any(isinstance(o, Value) and not o.type.weak for o in operands)
+        for given, number in zip(args, operands, strict=True) if fn in CHOOSING else ():
+            check_number(self, given if isinstance(given, SymInt) and has_dtype else number, operand)
         with self.plain_torch():
             operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
         if fn in WHOLE_QUOTIENTS:

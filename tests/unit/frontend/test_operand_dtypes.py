@@ -206,3 +206,44 @@ def test_a_number_that_takes_an_elements_place_is_one_that_its_dtype_holds(name:
             f(*args[1:])
         with pytest.raises(TraceError, match=f"a number is one that {str(dtype).removeprefix('torch.')} holds"):
             placed.lower(args, H200)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_so_is_an_int_of_the_call(name: str, mode: str) -> None:
+    """It was cut off likewise. Launches of another int check theirs."""
+    f = NUMBERS[name]
+
+    @tileflow.kernel
+    def placed(out: torch.Tensor, x: torch.Tensor, n: int) -> None:
+        for i in tfl.grid(out.size(0)):
+            out[i] = f(x[:], n).sum()
+
+    x = torch.ones(4, dtype=torch.int8)
+    with pytest.raises(TraceError, match="a number is one that int8 holds"):
+        placed.lower((torch.zeros(1), x, 200), H200, mode=mode)
+    lowered = placed.lower((torch.zeros(1), x, 100), H200, mode=mode)
+    for source in lowered.emit(lowered.default):
+        known = {symbol: lowered.regions[0].hints.get(symbol, 1) for symbol in source.guards.symbols()}
+        assert "n" in known and not source.guards.evaluate(known | {"n": 200})
+
+
+@pytest.mark.parametrize("name", ["masked_fill", "threshold", "pad", "full_like", "new_full", "full"])
+def test_a_float_of_the_call_takes_no_ints_place(name: str) -> None:
+    """No launch looks at one, so that 300.0 in int8 was 44; a constant one is looked at."""
+    f = NUMBERS[name]
+
+    def placed(out: torch.Tensor, x: torch.Tensor, n: float) -> None:
+        for i in tfl.grid(out.size(0)):
+            out[i] = f(x[:], n).sum()
+
+    def by_constant(out: torch.Tensor, x: torch.Tensor, n: tfl.constexpr) -> None:
+        for i in tfl.grid(out.size(0)):
+            out[i] = f(x[:], n).sum()
+
+    args = torch.zeros(1), torch.ones(4, dtype=torch.int8), 3.0
+    with pytest.raises(TraceError, match="a number in the place of int8 is an int, or a constant") as caught:
+        tileflow.kernel(placed).lower(args, H200)
+    assert "int(value) in host code" in caught.value.hint
+    tileflow.kernel(by_constant).lower(args, H200)
+    tileflow.kernel(placed).lower((torch.zeros(1), torch.ones(4), 3.0), H200)
