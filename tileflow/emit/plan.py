@@ -19,6 +19,7 @@ from ..ir.graph import KernelIR, TensorParam, Tile
 from ..ir.signs import is_nonnegative
 from ..ir.types import INT32_MAX, Dim, Value, fills_registers
 from ..passes.clusters import Whole, clustered_row
+from ..runtime.paths import Symbol
 from ..space.knob import C, LaunchKnob, SiteKnob
 from ..space.knobs import CTAS, REDUCTION, definition
 from ..space.names import region_of
@@ -199,6 +200,8 @@ class KernelPlan:
             return True
         if len(sizes.args) > 1 and (e.op == "prod" or not self.ir.shape_mode.is_static):
             self.guard(sizes.le(INT32_MAX))
+            if any(Symbol.parse(s).field == "value" for s in sizes.symbols()):  # an int of the author's may be negative
+                self.guard(Expr.of(-INT32_MAX).le(sizes))
         return False
 
     def symbol(self, symbol: str) -> str:

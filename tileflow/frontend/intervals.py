@@ -15,7 +15,7 @@ from ..ir.attributes import ArangeAttrs, FoldAttrs, PointwiseAttrs, SizeAttrs, T
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
-from ..ir.types import Value
+from ..ir.types import INT32_MAX, Value
 from .trace import Tracer
 
 _KEPT = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE, OpKind.FULL})
@@ -41,9 +41,24 @@ def interval(t: Tracer, x: Operand | Expr) -> Interval:
 
 def reach(t: Tracer, x: Operand) -> int:
     """The largest magnitude of an integer value in the example, as far as it is known."""
+    return max((abs(e.evaluate(t.hints)) for e in _known_ends(t, x)), default=0)
+
+
+def fits(t: Tracer, x: Operand) -> bool:
+    """Whether an integer value has 32 bits, as far as it is known. Where it does in the example, each launch checks
+    that it does in its own sizes and ints."""
+    if reach(t, x) > INT32_MAX:
+        return False
+    for end in _known_ends(t, x):
+        t.guard(end.le(INT32_MAX))
+        if not is_nonnegative(end):
+            t.guard(Expr.of(-INT32_MAX).le(end))
+    return True
+
+
+def _known_ends(t: Tracer, x: Operand) -> list[Expr]:
     found = interval(t, x)
-    ends = [e for e in (found.least, found.most) if e is not None and e.symbols() <= t.hints.keys()]
-    return max((abs(e.evaluate(t.hints)) for e in ends), default=0)
+    return [e for e in (found.least, found.most) if e is not None and e.symbols() <= t.hints.keys()]
 
 
 def is_of_tiles(t: Tracer, x: Value) -> bool:

@@ -24,7 +24,7 @@ from ..ir.attributes import ArangeAttrs
 from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, Tile, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
-from ..ir.types import INT32_MAX, Dim, TileType, Value, is_float
+from ..ir.types import Dim, TileType, Value, is_float
 from ..language.rules import (
     INDEX,
     ONCE,
@@ -38,7 +38,7 @@ from ..language.rules import (
     once_hint,
 )
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
-from .intervals import are_longer, interval, is_of_ranges, is_of_tiles, reach, without_lanes
+from .intervals import are_longer, fits, interval, is_of_ranges, is_of_tiles, reach, without_lanes
 from .open_lengths import way_out
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
@@ -288,7 +288,7 @@ class _Resolver:
             raise self._wrong(
                 "a tile of indices holds ints", value.type.dtype, "boolean masks select with torch.where or extra_mask="
             )
-        if value.type.dtype == "int32" and reach(self.t, value) > INT32_MAX:
+        if value.type.dtype == "int32" and not fits(self.t, value):
             raise self._wrong(
                 "a tile of indices is computed in as many bits as its numbers have",
                 f"one of int32 up to {reach(self.t, value)}",

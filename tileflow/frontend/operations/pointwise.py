@@ -10,9 +10,9 @@ import torch
 from ...errors import TraceError
 from ...ir.kinds import OpKind
 from ...ir.ops import holds
-from ...ir.types import INT32_MAX, TileType, is_float
+from ...ir.types import TileType, is_float
 from ..held_numbers import check_number
-from ..intervals import reach
+from ..intervals import fits
 from ..promotion import dtype_name, kind_of, promote, result_dtype, rounded
 from ..syntax_registry import register_syntax
 from ..torch_registry import METHODS, TABLE, Handler, register_torch
@@ -80,7 +80,7 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
 def _is_cut(t: Tracer, fn: str, found: TileValue) -> bool:
     """Whether an int of Python's is beyond the 32 bits that most are held in."""
     of = found.value.type
-    return fn in _GROWING and of.weak and of.dtype == "int32" and reach(t, found.value) > INT32_MAX
+    return fn in _GROWING and of.weak and of.dtype == "int32" and not fits(t, found.value)
 
 
 def _wide(t: Tracer, x: Any) -> Any:
