@@ -14,6 +14,8 @@ _COUNTING = frozenset({
     "offset", "decimals",
 })  # fmt: skip
 
+_SPREAD = frozenset({"dims", "size", "shape", "sizes", "repeats"})
+
 
 def with_numbers(
     handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -27,6 +29,18 @@ def with_numbers(
     return positional, {name: _number(name, a) for name, a in kwargs.items()}
 
 
+def with_sizes(
+    handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """The arguments of a call of ``handler``, sizes and dimensions by position where it takes any number of them:
+    ``x.permute(dims=(1, 0))``."""
+    named = _SPREAD & kwargs.keys() if kwargs and _takes_any(handler) else frozenset()
+    if len(named) != 1:
+        return args, kwargs
+    (name,) = named
+    return (*args, kwargs[name]), {n: value for n, value in kwargs.items() if n != name}
+
+
 def is_in_place(handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call of torch's, after its names are canonical, says ``inplace=True``."""
     if kwargs.get("inplace") is True:
@@ -35,6 +49,11 @@ def is_in_place(handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
         return False
     names = _parameters(handler)
     return "inplace" in names and args[names.index("inplace") :][:1] == (True,)
+
+
+@lru_cache(maxsize=1024)
+def _takes_any(handler: Callable[..., Any]) -> bool:
+    return any(p.kind is p.VAR_POSITIONAL for p in signature(handler).parameters.values())
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from ..language.rules import instead_of_in_place
 
 _NUMPY = {"axis": "dim", "keepdims": "keepdim"}
 _FIRST = ("condition", "input", "self")
-_NEXT = ("other", "mat1", "batch1", "mat", "mat2", "batch2", "vec", "vec2", "tensor1", "tensor2", "exponent")
+_NEXT = ("other", "mat1", "batch1", "mat", "mat2", "batch2", "vec", "vec2", "tensor1", "tensor2", "exponent", "end")
 
 _PUT = "into a tensor: tensor[index, :] = tile; of a tile in registers torch.where(mask, value, tile)"
 _ADDED = (
@@ -82,7 +82,8 @@ def canonical_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tup
     if not kwargs:
         return args, {}
     named = {_NUMPY.get(name, name): value for name, value in kwargs.items()}
-    first = tuple(named.pop(name) for name in _FIRST if name in named)
+    # of a method, x.where(condition=c, other=y), the tile comes before the condition
+    first = tuple(named.pop(name) for name in _FIRST if name in named and not (args and name == "condition"))
     rest = tuple(named.pop(name) for name in _NEXT if name in named) if len(args) + len(first) else ()
     return (*first, *args, *rest), named
 

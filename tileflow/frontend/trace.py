@@ -31,7 +31,7 @@ from ..language.rules import ALIGNED, MEET, ORDER, TURNED
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import are_turned, gaps
-from .call_arguments import is_in_place, with_numbers
+from .call_arguments import is_in_place, with_numbers, with_sizes
 from .code_locations import frame_location
 from .held_numbers import CHOOSING, check_number
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
@@ -620,7 +620,7 @@ class Tracer:
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
         args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
-        args, kwargs = with_numbers(handler, args, kwargs)
+        args, kwargs = with_numbers(handler, *with_sizes(handler, args, kwargs))
         check_dtypes(name, _operands(args, kwargs), self.location())
         found = self.run(handler, name, args, kwargs)
         if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:

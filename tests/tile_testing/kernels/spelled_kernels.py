@@ -401,3 +401,20 @@ def inner_blocks_of_arguments(x: torch.Tensor, blocks: list[int], n: int) -> tor
         for part in tfl.tile(x.size(1), block_size=n * tile.block_size):
             out[tile, part] = x[tile, part] - total[:, None]
     return out
+
+
+def _chosen(x: torch.Tensor) -> torch.Tensor:
+    is_low = (x < 0.3).where(x > 0, x < -1)
+    return x.where(is_low, 2.0) + x.where(condition=x > 1, other=-x) + torch.lerp(input=x, end=x * 2, weight=0.25)
+
+
+@case(X, wanted=lambda x: _chosen(x) + x.flip(0).flip(0), tile=4)
+@tileflow.kernel
+def words_of_methods(x: torch.Tensor) -> torch.Tensor:
+    """The method's order of a choice, also of bools, and sizes and dimensions by their words."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        turned = torch.permute(row, dims=(1, 0)).permute(dims=(1, 0))
+        out[tile, :] = _chosen(row) + turned.reshape(shape=row.shape).expand(size=row.shape).repeat(repeats=(1, 1))
+    return out

@@ -258,6 +258,16 @@ def where(t: Tracer, condition: Any, a: Any, b: Any) -> Any:
     return t.pointwise("where", condition, a, b)
 
 
+def where_method(t: Tracer, x: Any, *given: Any, condition: Any = None) -> Any:
+    """The method's order: ``x`` where the condition holds, else the other one."""
+    condition, other = given if condition is None else (condition, *given)
+    return where(t, condition, x, other)
+
+
+METHODS["where"] = where_method
+TABLE[torch.Tensor.where] = (where_method, "where")
+
+
 @register_torch("masked_fill")
 def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, else ``x``; in the dtype of ``x``."""
