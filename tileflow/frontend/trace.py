@@ -27,7 +27,7 @@ from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
-from ..language.rules import ALIGNED, MEET, ORDER, TURNED
+from ..language.rules import ALIGNED, ASSIGNED_HINT, MEET, NO_OUT, ORDER, TURNED
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import are_turned, gaps
@@ -614,7 +614,7 @@ class Tracer:
                 f"{spelled_out} must be called as tileflow implements it",
                 got=str(error),
                 where=self.location(),
-                hint=_call_hint(str(error)),
+                hint="docs/reference/language.md lists the operations, and what differs from torch",
             ) from error
 
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
@@ -632,8 +632,9 @@ class Tracer:
         if args and isinstance(args[0], TensorRef) and not args[0].is_whole and instead_of(func.__name__, ""):
             getattr(args[0], func.__name__)  # the error of the method of that name
         handler, name = handler_for(func, self.location())
-        if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
-            kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+        if kwargs.get("out") is not None:
+            raise TraceError(NO_OUT, got=f"torch.{name}(..., out=...)", where=self.location(), hint=ASSIGNED_HINT)
+        kwargs = {k: v for k, v in kwargs.items() if k != "out"}  # torch's Python functions spell their defaults out
         return self.run_torch(handler, name, args, kwargs)
 
 
@@ -646,12 +647,6 @@ def _operands(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[Given]
     """The operands of a call that have a dtype."""
     types = (x.value.type for x in (*args, *kwargs.values()) if isinstance(x, TileValue))
     return (Given(of.dtype, bool(of.dims)) for of in types if not of.weak)
-
-
-def _call_hint(message: str) -> str:
-    if "'out'" in message:
-        return "a tile is a value: assign the result"
-    return "docs/reference/language.md lists the operations, and what differs from torch"
 
 
 def _instead_of(x: Any) -> str:

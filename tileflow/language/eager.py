@@ -38,7 +38,7 @@ from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
-from .rules import INDEX_OF_A_TILE, flatten, instead_of_item_of_a_tile
+from .rules import ASSIGNED_HINT, INDEX_OF_A_TILE, NO_OUT, flatten, instead_of_item_of_a_tile
 from .stable_sorts import is_sort, sorted_stably
 from .unsigned import computed
 
@@ -111,6 +111,8 @@ class _EagerMode(TorchFunctionMode):
             its = current("tile")
             check_reached(args, func.__name__, sys._getframe(1), its.kernel, its.launches)
             check_in_place(func.__name__, args, sys._getframe(1))
+            if kwargs.get("out") is not None:
+                raise TraceError(NO_OUT, got=f"torch.{func.__name__}(..., out=...)", hint=ASSIGNED_HINT)
             check_dtypes(func.__name__, _operands(args, kwargs))
         found = self._in_device_code(func, args, kwargs)
         for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):

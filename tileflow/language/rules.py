@@ -67,6 +67,10 @@ def found_elsewhere(what: str) -> str:
     return f"torch.{what} on a tensor found elsewhere"
 
 
+NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
+ASSIGNED_HINT = "assign the result: y[tile] = torch.add(a, b)"
+
+
 MEET = "dimensions that meet must have the same size"
 ALIGNED = "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front"
 ORDER = "tiles that meet, and a tile and the index that it is stored to, have their dimensions in one order"

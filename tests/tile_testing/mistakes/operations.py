@@ -153,7 +153,7 @@ def inplace_captured2(x):
         x.copy_(x[tile, :])  # <-
 
 
-@mistake(TraceError, ("torch.add must be called as tileflow implements it", "a tile is a value: assign"), "torch.add")
+@mistake(TraceError, ("a tile is a value: a torch function in a tile loop", "assign the result"), "torch.add")
 def out_kw(x):
     for tile in tfl.tile(x.size(0)):
         row = x[tile, :]

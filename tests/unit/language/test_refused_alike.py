@@ -181,8 +181,21 @@ def cut_in_place(x, out):
         out[t, :] = (x[t, :] * 2).clamp_(min=0)  # <-
 
 
+def into_a_tensor(x, out):
+    for t in tfl.tile(x.size(0)):
+        torch.add(x[t, :], 1, out=out[t, :])  # <-
+
+
+def into_a_tile(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = tfl.zeros([t, 6])
+        torch.mul(x[t, :], x[t, :], out=row)  # <-
+        out[t, :] = row
+
+
 OF_ITEMS = "an index is a tile, a slice, an int, a size or a tile of ints"
 OF_TILES = "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints"
+NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
 ASSIGNED = "a tile in registers cannot be assigned to by index"
 LISTED = "torch.tensor([3, 5, 4])"
 CASES: dict[Callable[..., Any], tuple[str, str]] = {
@@ -207,6 +220,8 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     turned_beside_a_whole_dimension: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),
     turned_in_a_sum: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),
     stored_beyond_its_size: ("dimensions that meet must have the same size", "shapes align at the right"),
+    into_a_tensor: (NO_OUT, "y[tile] = torch.add(a, b)"),
+    into_a_tile: (NO_OUT, "y[tile] = torch.add(a, b)"),
     indices_that_do_not_meet: ("dimensions that meet must have the same size", "shapes align at the right"),
 }
 
