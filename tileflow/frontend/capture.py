@@ -193,7 +193,8 @@ class Capturer:
             t.assume(f"{path}.align", 1)
         shape = tuple(self._size(f"{path}.shape.{i}", n) for i, n in enumerate(value.shape))
         pairs = enumerate(zip(value.shape, value.stride(), strict=True))
-        strides = tuple(self._stride(f"{path}.stride.{i}", n, s) for i, (n, s) in pairs)
+        is_empty = 0 in value.shape
+        strides = tuple(self._stride(f"{path}.stride.{i}", n, s, is_empty) for i, (n, s) in pairs)
         # two numbers of 4 bits are a byte to device code
         own = str(value.dtype).removeprefix("torch.")
         dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
@@ -222,10 +223,12 @@ class Capturer:
         self.t.hints[symbol] = number
         return Expr.sym(symbol)
 
-    def _stride(self, symbol: str, size: int, stride: int) -> Expr:
+    def _stride(self, symbol: str, size: int, stride: int, is_empty: bool) -> Expr:
         """The Expr of a stride. It is as a size's, but strides of 0 and 1 are constants, for they decide how memory is
-        read. A dimension of one element may have any: torch itself gives it another one on the meta device than
-        elsewhere."""
+        read. A dimension of one element may have any, and so may a tensor of none: torch itself gives these other ones
+        on the meta device than elsewhere."""
+        if is_empty:
+            return Expr.of(stride) if self.t.shape_mode.is_static else self._symbol(symbol, stride)
         if size == 1 and self.t.shape_mode.keeps_ones:
             return Expr.of(stride)
         if not self.t.shape_mode.keeps_layout:
