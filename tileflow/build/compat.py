@@ -241,7 +241,7 @@ def interpreting() -> bool:
 def mend_interpreter() -> None:  # noqa: C901
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
     give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types;
-    make masks of comparisons of scalars;
+    make masks of comparisons of scalars, and atomics of broadcast operands;
     let it reduce and scan whole slices at a time, where a function of the kernel's own combines them; and have it parse
     a source while no other thread parses.
     """
@@ -250,7 +250,7 @@ def mend_interpreter() -> None:  # noqa: C901
     from triton.runtime import interpreter
 
     from .interpreted_floats import convert, is_ours, scaled_product
-    from .interpreted_ops import add_bfloat16, bfloat16_bits, reduce_slices, scan_slices
+    from .interpreted_ops import bfloat16_bits, reduce_slices, scan_slices
 
     builder: Any = interpreter.InterpreterBuilder
     if hasattr(builder, "tileflow_dot"):
@@ -260,9 +260,8 @@ def mend_interpreter() -> None:  # noqa: C901
     interpreter.interpreter_builder.options = dataclasses.replace(
         options, allowed_dot_input_precisions=(*options.allowed_dot_input_precisions, "bf16x6")
     )
-    create_dot, create_atomic_rmw = builder.create_dot, builder.create_atomic_rmw
+    create_dot, create_fsub = builder.create_dot, builder.create_fsub
     semantic_dot_scaled, patch_lang_tensor = TritonSemantic.dot_scaled, interpreter._patch_lang_tensor
-    create_fsub = builder.create_fsub
     create_fp_to_fp, cast_impl = builder.create_fp_to_fp, builder.cast_impl
 
     def widened(handle: Any) -> Any:
@@ -304,12 +303,6 @@ def mend_interpreter() -> None:  # noqa: C901
             return create_fsub(self, a, b)
         return interpreter.TensorHandle(bfloat16_bits(widened(a).data - widened(b).data), tl.bfloat16)
 
-    def atomic_rmw(self: Any, op: Any, pointers: Any, values: Any, mask: Any, *rest: Any) -> Any:
-        if values.dtype.scalar != tl.bfloat16:
-            return create_atomic_rmw(self, op, pointers, values, mask, *rest)
-        found = add_bfloat16(interpreter._interpreter, pointers.data, values.data, mask.data)
-        return interpreter.TensorHandle(found, tl.bfloat16)
-
     def constant(self: Any, value: float) -> Any:
         return interpreter.TensorHandle(bfloat16_bits([value]), tl.bfloat16)
 
@@ -329,11 +322,35 @@ def mend_interpreter() -> None:  # noqa: C901
     builder.get_bf16, builder.create_fsub, builder.get_all_ones_value = constant, fsub, all_ones
     builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
     builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
-    builder.create_atomic_rmw = atomic_rmw
+    _mend_atomics(interpreter, tl.bfloat16)
     interpreter._patch_lang_tensor = patch_tensor
     _make_masks(interpreter, tl.int1)
     _parse_alone(interpreter.FunctionRewriter)
     interpreter.ReduceOps.generic_reduce, interpreter.ScanOps.generic_scan = reduce_slices, scan_slices
+
+
+def _mend_atomics(interpreter: Any, bfloat16: Any) -> None:
+    """Have the interpreter's atomics take what was broadcast, of which they read on from the first element, and
+    bfloat16."""
+    from .interpreted_ops import add_bfloat16
+
+    builder = interpreter.InterpreterBuilder
+    create_atomic_rmw, create_atomic_cas = builder.create_atomic_rmw, builder.create_atomic_cas
+
+    def dense(handle: Any) -> Any:
+        return interpreter.TensorHandle(interpreter.np.require(handle.data, requirements="C"), handle.dtype)
+
+    def atomic_rmw(self: Any, op: Any, pointers: Any, values: Any, mask: Any, *rest: Any) -> Any:
+        pointers, values, mask = map(dense, (pointers, values, mask))
+        if values.dtype.scalar != bfloat16:
+            return create_atomic_rmw(self, op, pointers, values, mask, *rest)
+        found = add_bfloat16(interpreter._interpreter, pointers.data, values.data, mask.data)
+        return interpreter.TensorHandle(found, bfloat16)
+
+    def atomic_cas(self: Any, pointers: Any, expected: Any, values: Any, *rest: Any) -> Any:
+        return create_atomic_cas(self, *map(dense, (pointers, expected, values)), *rest)
+
+    builder.create_atomic_rmw, builder.create_atomic_cas = atomic_rmw, atomic_cas
 
 
 def _make_masks(interpreter: Any, int1: Any) -> None:
