@@ -175,6 +175,11 @@ def _row_blocks(ir: KernelIR) -> set[str]:
     """The blocks of rows, where everything that lanes exchange is along whole rows, and some of these are long."""
     found, longest = set[str](), 0
     for op in ir.walk():
+        if op.kind is OpKind.SPLIT and _is_turned(ir, op.values[0]):  # halves of a row, which other lanes have
+            whole = [d for d in op.values[0].dims if d.extent.symbols() <= ir.hints.keys()]
+            longest = max(longest, prod(ir.hint(d.extent) for d in whole))
+            found |= {s for d in op.values[0].dims for s in d.extent.symbols() - ir.hints.keys()}
+            continue
         if op.kind not in _COLLECTIVE or not op.values:
             continue
         axis = AxisAttrs.of(op).axis
@@ -185,6 +190,12 @@ def _row_blocks(ir: KernelIR) -> set[str]:
         longest = max(longest, prod(ir.hint(d.extent) for d in (dim, *behind)))
         found |= {s for d in outer for s in d.extent.symbols() - ir.hints.keys()}
     return found if longest >= LONG_ROW else set()
+
+
+def _is_turned(ir: KernelIR, value: Value) -> bool:
+    """Whether the dimensions of a value lie in another order than before."""
+    op = ir.definitions.get(value)
+    return op is not None and op.kind is OpKind.PERMUTE
 
 
 def _stores_rows(ir: KernelIR) -> bool:

@@ -28,6 +28,7 @@ from .roll import roll_all
 from .share_loops import share_in_cluster
 from .share_reductions import share_reductions
 from .sort_keys import sort_keys_alone
+from .split_pairs import split_pairs
 from .spread import spread
 from .strength import reduce_strength
 from .structural_choice import StructuralChoice
@@ -53,6 +54,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     keep_small_exponentials,
     share_reductions,
     carry_lanes,
+    split_pairs,
     remove_dead_code,
     sort_keys_alone,
     tell_apart,
