@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from math import prod
 
@@ -29,6 +29,7 @@ from .ways import IN_PARTS, OF_HALVES, Way, all_at_once, ends_over, shared_over,
 # nanoseconds of a turn of 64 numbers of 16 bits, of a pipelined block of up to so many sums
 PIPELINED_NS = {64 * 64: 170, 64 * 128: 200, 128 * 128: 340, 128 * 256: 650}
 PIPELINED_TURN = 64
+NEVER_NS = 1 << 50  # what does not run at once is taken to end then
 LATER_NS = 1500  # that a warp-specialised kernel begins later
 
 
@@ -78,7 +79,7 @@ def other_ways(
 def _of_specialised(
     ir: KernelIR, found: Single, chosen: Mapping[str, Choice], target: Target
 ) -> tuple[tuple[Mapping[str, Choice], Expr], ...]:
-    """Blocks of clusters where all run at once, the most first, then tiles, whichever end sooner: one tile of a float32
+    """Blocks of clusters where all run at once, whichever end sooner, then tiles likewise: one tile of a float32
     product is at 0.6 times another's speed at some sizes. The last way has no condition."""
     tiles = both_tiles(ir, found, target) if found.is_split else tiles_of_copies(ir, found)
     shared_tile = IN_PARTS[1] if found.is_split else OF_HALVES[1]
@@ -88,13 +89,23 @@ def _of_specialised(
     if own is None or not tiles:
         return ()
     if own.blocks > 1:
-        shared = sorted([own, *(way for way in shared if way is not own)], key=lambda way: -way.blocks)
+        shared = [own, *(way for way in shared if way is not own)]
     elif own not in tiles:
         tiles = [own, *tiles]
     ends = [ends_over(ir, way, found.keys, target) for way in tiles]
     first = [ends[n].le(reduce(Expr.min, ends)) for n in range(len(tiles) - 1)]
     of_tiles = zip((way.knobs for way in tiles), (*first, TRUE), strict=True)
-    return (*((way.knobs, all_at_once(ir, way, target)) for way in shared), *of_tiles)
+    return (*_soonest_at_once(ir, shared, found.keys, target), *of_tiles)
+
+
+def _soonest_at_once(
+    ir: KernelIR, ways: Sequence[Way], keys: str, target: Target
+) -> Iterator[tuple[Mapping[str, Choice], Expr]]:
+    """Ways of clusters, each with the condition that all its blocks run at once, and no other such way ends sooner."""
+    fits = [all_at_once(ir, way, target) for way in ways]
+    ends = [shared_over(ir, way, keys) + fit.eq(0) * NEVER_NS for way, fit in zip(ways, fits, strict=True)]
+    for way, fit, its in zip(ways, fits, ends, strict=True):
+        yield way.knobs, fit.and_(its.le(reduce(Expr.min, ends)))
 
 
 def _of_halves(
