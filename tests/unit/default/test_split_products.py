@@ -62,8 +62,8 @@ def test_the_ways_that_end_first(layout: str, sizes: tuple[int, int, int], expec
 
 
 def test_variants_of_any_size_are_the_ways_that_end_first() -> None:
-    """Of two ways of clusters that both run at once the example's own was taken: 121 us by two blocks of 128 x 128 where
-    two of 64 x 128 take 80 (513 x 513 x 4097, an H200)."""
+    """Of two ways of clusters that both run at once the example's own was taken: 121 us by two blocks of 128 x 128,
+    where two of 64 x 128 take 80 (513 x 513 x 4097, an H200)."""
     it = lowered("TN", 776, 1112, 4096, mode="dynamic")
     assert tile(it.default) == (128, 128, 2, 2)
     sizes = {**it.regions[0].hints, "end.0": 513, "end.1": 513, "k": 4097}
