@@ -6,7 +6,6 @@ Production calls need only the runtime and the host/device split; the compiler i
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import importlib.util
 import logging
@@ -19,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, HostDataError, KernelError, SpecError, TileflowError, VariantError
+from .decorated import check_parts
+from .errors import CallError, HostDataError, KernelError, SpecError, VariantError
 from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
 from .interpreting import choices_of, interpretations, interpreted_config, interpreting
 from .locks import cached_property
+from .named_objects import object_at
 from .runtime.ambient import without_autocast
 from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.arguments import require
@@ -106,7 +107,7 @@ class Kernel:
         baseline: Callable[..., Any] | None = None,
     ) -> None:
         fn = plain_function(fn)
-        _check_parts(fn, {"inputs": inputs, "reference": reference, "baseline": baseline}, debug_sizes)
+        check_parts(fn, {"inputs": inputs, "reference": reference, "baseline": baseline}, debug_sizes)
         self.scope: FunctionType = positional(fn)
         self.host: HostFunction = split(self.scope)
         self.name = f"{fn.__module__}:{fn.__qualname__}"
@@ -530,28 +531,6 @@ def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:
     return Operators(kernel, rule)
 
 
-def _check_parts(fn: FunctionType, functions: Mapping[str, Any], debug_sizes: Any) -> None:
-    """Raises KernelError for what a decorator of ``fn`` was given and a sweep could do nothing with."""
-    where = f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"
-    for name, given in functions.items():
-        if given is not None and not callable(given):
-            raise KernelError(
-                f"{name}= of a kernel is a function",
-                got=f"{type(given).__name__} {given!r}"[:120],
-                where=where,
-                hint="see help(tileflow.kernel) for its arguments and what it returns",
-            )
-    if debug_sizes is not None and not (
-        isinstance(debug_sizes, Mapping) and all(isinstance(k, str) for k in debug_sizes)
-    ):
-        raise KernelError(
-            "debug_sizes= of a kernel is a dictionary by the problem's keywords",
-            got=f"{type(debug_sizes).__name__} {debug_sizes!r}"[:120],
-            where=where,
-            hint="debug_sizes={'rows': 33}, say",
-        )
-
-
 def _need_compiler(what: str, kernel: str, otherwise: str = "") -> None:
     if not _has_compiler():
         raise CallError(
@@ -588,35 +567,7 @@ def load_kernel(ref: str) -> Kernel:
             got=ref,
             hint="move it out of the script into a module beside it",
         )
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise SpecError(
-            "the kernel's module must import",
-            got=f"{type(error).__name__}: {error}",
-            where=ref,
-            hint="run from the folder that it is in, or set PYTHONPATH",
-        ) from error
-    except TileflowError:
-        raise  # it names the place in the author's file
-    except (Exception, SystemExit) as error:  # the module's own: it may raise anything
-        raise SpecError(
-            "the kernel's module must import",
-            got=f"{type(error).__name__}: {error}",
-            where=ref,
-            hint=f"{module_name} raises it: python -m {module_name} says where",
-        ) from error
-    for part in qualname.split("."):
-        if not hasattr(found, part):
-            near = difflib.get_close_matches(part, dir(found), n=1)
-            file = getattr(importlib.import_module(module_name), "__file__", None)
-            raise SpecError(
-                "the kernel must exist in its module",
-                got=repr(part),
-                where=ref,
-                hint=f"did you mean {near[0]}?" if near else f"the module is {file or 'a folder without __init__.py'}",
-            )
-        found = getattr(found, part)
+    found = object_at(module_name, qualname, ref)
     found = getattr(found, "__tileflow_kernel__", found)  # a kernel of another dialect carries its own
     if not isinstance(found, Kernel):
         raise SpecError("the name must be that of a @tileflow.kernel function", got=type(found).__name__, where=ref)

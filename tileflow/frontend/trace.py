@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from itertools import combinations
 from types import CodeType, FrameType
 from typing import Any
@@ -19,7 +18,7 @@ import torch
 
 from ..errors import KernelError, Location, ShapeError, TraceError
 from ..expr import Expr, ExprLike, is_knob
-from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
+from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
@@ -34,11 +33,12 @@ from .alignment import are_turned, gaps
 from .call_arguments import is_in_place, with_numbers, with_sizes
 from .code_locations import frame_location
 from .held_numbers import CHOOSING, check_number
-from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
+from .operands import operand_of
+from .promotion import kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import handler_for
-from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined, is_number
+from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
 from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -169,62 +169,7 @@ class Tracer:
 
     def operand(self, x: Any) -> Operand:
         """The IR operand that a traced or Python value stands for. Raises TraceError for anything else."""
-        if isinstance(x, TileValue):
-            if x.scope not in self.scopes:
-                raise TraceError(
-                    "a tile is used only inside the loop or branch that made it",
-                    got=repr(x),
-                    where=self.location(),
-                    hint="assign it to a variable before the loop, so that the loop carries it",
-                )
-            if self.overwritten.get(x.value) in self.scopes:
-                raise TraceError(
-                    "what inplace=True was called with is not used after it: tiles are values",
-                    got=repr(x),
-                    where=self.location(),
-                    hint="use the result: v = F.relu(v)",
-                )
-            return x.value
-        if isinstance(x, SymInt):
-            return self.emit(OpKind.SIZE, (), TileType(self.int_dtype(x.expr), weak=True), SizeAttrs(x.expr)).value
-        if isinstance(x, (bool, int, float)):
-            return self._number(x)
-        if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":
-            return self.operand(self.full((), x.item(), dtype_name(x.dtype)))
-        if isinstance(x, Undefined):
-            raise TraceError(
-                "a variable is assigned on every way to its use",
-                got="one that was not",
-                where=self.location(),
-                hint="assign it before the loop, or in both branches",
-            )
-        if isinstance(x, TileProxy):
-            raise TraceError(
-                "a tile's indices are tile.index",
-                got=f"{x!r} as a value",
-                where=self.location(),
-                hint=f"{x!r}.index is the 1-D tile of them, x[{x!r}] what a tensor holds",
-            )
-        if isinstance(x, TensorRef):
-            if x.is_whole:
-                return self.operand(x.all())
-            raise TraceError(
-                "a captured tensor is read in a tile loop by indexing it",
-                got=repr(x),
-                where=self.location(),
-                hint=f"load a tile first: {x.path}[...]",
-            )
-        if (number := plain_number(x)) is not x:
-            return self._number(number)
-        got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"
-        raise TraceError(
-            "an operand must be a tile, a size or a number", got=got[:200], where=self.location(), hint=_instead_of(x)
-        )
-
-    def _number(self, x: int | float | bool) -> int | float | bool:
-        if is_wide(x):
-            raise TraceError(WIDE, got=spelled(int(x)), where=self.location(), hint=NARROWER)
-        return _plain(x)
+        return operand_of(self, x)
 
     # ---- recording ------------------------------------------------------------------------------
 
@@ -647,31 +592,6 @@ def _operands(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[Given]
     """The operands of a call that have a dtype."""
     types = (x.value.type for x in (*args, *kwargs.values()) if isinstance(x, TileValue))
     return (Given(of.dtype, bool(of.dims)) for of in types if not of.weak)
-
-
-def _instead_of(x: Any) -> str:
-    """What to write for what is no operand."""
-    hint = "combine tiles with tiles, sizes and numbers; load a captured tensor by indexing it"
-    if x is None:
-        hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
-    if isinstance(x, (list, tuple)):
-        hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
-    if type(x).__module__ == "numpy":
-        hint = "pass the numbers to the kernel in a tensor; a few of them: array[i], torch.tensor(array.tolist())"
-    if isinstance(x, Enum):
-        hint = "a member of an enum is no number: .value is what it stands for, and those of enum.IntEnum are ints"
-    if isinstance(x, complex):
-        hint = "tiles are real: keep the real and the imaginary parts in tiles of their own"
-    if isinstance(x, torch.nn.Parameter):
-        hint = "a module's weights too: pass the module or them to the kernel, weight=ln.weight, and load weight[:]"
-    return hint
-
-
-def _plain(number: float) -> int | float | bool:
-    """The number itself of one whose class is the author's, as a member of ``enum.IntEnum`` is."""
-    if isinstance(number, int):
-        return number if isinstance(number, bool) else int(number)
-    return float(number)
 
 
 def _is_short(operand: Operand) -> bool:
