@@ -35,7 +35,7 @@ def _of_loops(ir: KernelIR, left: set[str], chosen: Mapping[str, Choice], target
     spills), 1730 by 16 and 510 by 8 (H200, 2026-11-29)."""
     found: dict[str, Choice] = {}
     for name in sorted(_beside_products(ir) & left):
-        sizes, warps = chosen_sizes(ir, {**chosen, name: 1}), chosen[NUM_WARPS.name(ir)]
+        sizes, warps = chosen_sizes(ir, {**chosen, name: 1}), chosen.get(NUM_WARPS.name(ir), NUM_WARPS.default)
         tiles = [v for op in ir.walk() for v in op.outputs if name in block_symbols(ir, v)]
         others = max((register_elements(v, sizes) for v in tiles), default=1)
         assert isinstance(warps, int)
