@@ -212,7 +212,7 @@ def test_the_precision_of_products_is_the_setting_and_not_the_process(precision:
     before = torch.get_float32_matmul_precision()
     code = with_config(dot_precision=precision).bind((META, META.T)).to_triton_code()
     # all bits of float32, in parts where the matrix units take no float32, by warps of their own or by Triton
-    written = [f"input_precision='{p}'" for p in ("ieee", "tf32x3", "bf16x6")] + ["two_parts("]
+    written = [f"input_precision='{p}'" for p in ("ieee", "tf32x3", "bf16x6")] + ["low_part("]
     assert any(text in code for text in (written if expected == "ieee" else [f"input_precision='{expected}'"]))
     assert torch.get_float32_matmul_precision() == before
 
@@ -224,7 +224,7 @@ def test_the_dialects_precision_holds_whichever_interface_torch_was_set_by() -> 
         code = with_config(dot_precision="ieee").bind((META, META.T)).to_triton_code()
         assert (
             "input_precision='tf32'" not in code
-            and "two_parts(" in code  # which products of all bits are split by
+            and "low_part(" in code  # which products of all bits are split by
             and torch.backends.cuda.matmul.fp32_precision == "tf32"
         )
     finally:
