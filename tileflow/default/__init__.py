@@ -19,8 +19,8 @@ from ..target import Target
 from .cached_order import cached_order_config
 from .cluster_loops import cluster_loop_config
 from .clusters import cluster_config
+from .free_blocks import free_block_config
 from .full_blocks import full_blocks_config
-from .left_blocks import left_config
 from .products import product_config, warps_of_products
 from .spreading import spread_config
 from .streaming import streaming_config
@@ -44,11 +44,11 @@ def default_config(
             wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(space.repair(Config.of(chosen), warps_of_products(regions)))
-    left: dict[str, Choice] = {}
+    free: dict[str, Choice] = {}
     for ir in regions:
-        left |= left_config(ir, wanted, config.to_dict(), target)
-    if left:
-        config = space.normalise(space.repair(config.with_(left), warps_of_products(regions)))
+        free |= free_block_config(ir, wanted, config.to_dict(), target)
+    if free:
+        config = space.normalise(space.repair(config.with_(free), warps_of_products(regions)))
     spread: dict[str, Choice] = {}
     for ir in regions:
         spread |= spread_config(ir, config.to_dict(), target)

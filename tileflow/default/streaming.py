@@ -33,8 +33,8 @@ from .exchanges import (
     sorted_column_config,
 )
 from .gathers import gather_config, kept_place_config
-from .handed_on import handed_on_config
 from .lanes import crossing_config, own_rows_config
+from .memory_recurrences import memory_recurrence_config
 from .pairs import carried_pair_config, pair_config, pair_limits
 from .ragged import STAGES, ragged_config, ragged_limits
 from .recurrences import busy_config, carries_chunks, recurrence_config, recurrences, warps_that_fill
@@ -164,8 +164,8 @@ def _of_its_turns(
         return carried_pair_config(ir, turns, target) or recurrence_config(ir, sizes, target)
     if own_rows := own_rows_config(ir, target):
         return own_rows
-    if handed_on := handed_on_config(ir, sizes, target):
-        return handed_on | gather_config(ir, target)
+    if through_memory := memory_recurrence_config(ir, sizes, target):
+        return through_memory | gather_config(ir, target)
     if is_chunked:
         return {}
     own = _of_a_kind(ir, sizes, target)

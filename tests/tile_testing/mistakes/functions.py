@@ -251,3 +251,13 @@ def pr_sep(x):
     for tile in tfl.tile(64):
         print("a", x[tile, :], sep=",")  # <-
         x[tile, :] = 0
+
+
+@mistake(
+    TraceError,
+    ("torch.where must be called as tileflow implements it", "tile.where(condition, other) takes 2 arguments, 1 were"),
+    "x[tile, :].where(x[tile, :] > 0)",
+)
+def where_without_the_other(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :].where(x[tile, :] > 0)  # <-

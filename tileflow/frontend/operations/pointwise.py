@@ -259,9 +259,12 @@ def where(t: Tracer, condition: Any, a: Any, b: Any) -> Any:
 
 
 def where_method(t: Tracer, x: Any, *given: Any, condition: Any = None) -> Any:
-    """The method's order: ``x`` where the condition holds, else the other one."""
-    condition, other = given if condition is None else (condition, *given)
-    return where(t, condition, x, other)
+    """The method's order: ``x`` where the condition holds, else the other one, which comes alone where the condition is
+    named. Raises TypeError for fewer and more."""
+    operands = given if condition is None else (condition, *given)
+    if len(operands) != 2:
+        raise TypeError(f"tile.where(condition, other) takes 2 arguments, {len(operands)} were given")
+    return where(t, operands[0], x, operands[1])
 
 
 METHODS["where"] = where_method

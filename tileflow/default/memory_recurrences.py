@@ -1,4 +1,4 @@
-"""Loops step by step whose turns find in memory what the turns before left there, as tables of dynamic programming."""
+"""Recurrences through memory: loops whose turns load what the turns before stored, as tables of dynamic programming."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LANE_ELEMENTS = 8  # of a turn's largest tile
 MOST_OF_A_LANE = 32  # of that of the smallest blocks
 
 
-def handed_on_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -> dict[str, Choice]:
+def memory_recurrence_config(ir: KernelIR, blocks: Mapping[str, int], target: Target) -> dict[str, Choice]:
     """One warp and few elements a lane, where turns hand on through memory and lanes meet in them: each turn waits for
     what the one before stored, and other programs work meanwhile. Breaks of lines took 691 us by four warps over 8
     paragraphs, 353 by one; compound losses 1139 us by eight warps over 32 portfolios, 648 by one over 16, 341 over 8,
