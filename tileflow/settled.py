@@ -151,7 +151,7 @@ def _neighbours(
     lowered: Lowered, config: Config, region: int, resources_of: Resourced
 ) -> Iterator[tuple[Config, Taken]]:
     """The neighbours that can be built, and what they take."""
-    for near in islice(lighter_configs(config, lowered.space, region), MOST_BUILDS):
+    for near in islice(lighter_configs(config, lowered.space, lowered.regions[region]), MOST_BUILDS):
         try:
             taken = _taken(lowered, near, region, resources_of)
         except (BuildError, ConfigError):
