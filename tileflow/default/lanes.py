@@ -57,7 +57,7 @@ def own_rows_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """A row for each lane, where the turns of a loop read each lane's own row element by element: a second row only
     takes as much of the first-level cache again, which holds what the next turns read. By hand (H100, 2026-11-26): 252
     turns of 1048576 paths 1764 us by eight warps over 1024 rows, 668 over 256; 256 turns of 65536 rows of bytes 96 us
-    by two warps over 128, 73 by four. Empty for others."""
+    by two warps over 128, 73 by four. Empty for others, as where a program holds rows beside the loop."""
     loops = [op for op in ir.walk() if op.kind is OpKind.FOR]
     if not all(is_long(ir, TileAttrs.of(op).tile) for op in loops):
         return {}
@@ -66,13 +66,25 @@ def own_rows_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     found = {symbol for op in loads for symbol in block_symbols(ir, op.output)}
     grid = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
     is_one_each = all(len(op.output.dims) == 1 for op in loads)
-    if not is_one_each or len(found) != 1 or found != grid or found & _along_memory(ir, loads):
+    if (
+        _holds_rows(ir, target)
+        or not is_one_each
+        or len(found) != 1
+        or found != grid
+        or found & _along_memory(ir, loads)
+    ):
         return {}
     (symbol,) = found
     warps = WARPS
     while warps > 1 and programs(ir, {symbol: warps * target.warp_size}) < target.sm_count:
         warps //= 2
     return {symbol: warps * target.warp_size, NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 1}
+
+
+def _holds_rows(ir: KernelIR, target: Target) -> bool:
+    """Whether a program loads rows that a warp shares."""
+    wholes = [d for op in ir.walk() if op.kind is OpKind.LOAD for d in op.output.dims]
+    return any(d.extent.symbols() <= ir.hints.keys() and ir.hint(d.extent) > target.warp_size for d in wholes)
 
 
 def is_long(ir: KernelIR, tile: str) -> bool:

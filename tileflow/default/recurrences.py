@@ -143,12 +143,14 @@ def _warps_that_load_ahead(
 ) -> dict[str, Choice]:
     """Few enough that a lane's elements of the narrowest tile that turns load are copied without waiting: one flag of
     a byte for each lane is waited for in every turn, four are not (256 turns of 16384 lanes: 136 us, and 42 by a warp
-    for each 128). Where turns load numbers alone, more lanes share each (512 turns: 569 us, and 517). Both on an H100,
-    by hand, 2026-11-25."""
+    for each 128). Where turns load numbers alone, more lanes share each (512 turns: 569 us, and 517), if there are as
+    many. Both on an H100, by hand, 2026-11-25."""
     loads = [op for turn in turns for op in walk(turn) if op.kind is OpKind.LOAD]
     tiles = [op for op in loads if op.output.dims]
     if not tiles:
         warps = _largest(ir, blocks) // (SHARING_ELEMENTS * target.warp_size)
+        if not warps:
+            return warps_that_fill(ir, blocks, target)
     else:
         narrowest = min(itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) for op in tiles)
         if narrowest >= ASYNC_BYTES:

@@ -70,6 +70,7 @@ WORD = 4  # bytes of a register
 TRANSACTION = 128  # bytes of a warp's narrowest whole one
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 RARE = 256  # times as many bytes has a tensor beside which the runs of others do not count
+LONG_ROWS = 4  # elements of a lane from which on one row is enough for a program
 AS_LONG = 4  # runs count as equal up to this ratio
 SHORT_VECTOR = 64  # elements
 MANY_GATHERS = 6  # loads of gathered elements
@@ -428,23 +429,29 @@ def _limits(ir: KernelIR, sizes: Mapping[str, int], row: int, target: Target) ->
     by four elements and 85 by one (12 loads), an advected field 660 and 501 (64), a round of a colouring 380 and 284
     (32), two more 0.92 and 0.99 of the time (H100, 2026-11-28). Where each turn needs what the one before left, two
     programs a multiprocessor wait in turns, down to a lane a neighbour: a gated recurrence in chunks took 658 us in 80
-    programs and 187 in 640 (H200, by hand, 2026-11-26).
+    programs and 187 in 640 (H200, by hand, 2026-11-26). Programs that hold long rows may hold one: two of 128256 words
+    by 32 programs took 474 us, one by 64 293 (H200, 2026-11-29).
     ``row``: elements of a tile beside its blocks."""
     blocks = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
     limits = {symbol: size for symbol, size in sizes.items() if symbol in blocks}
     has_loop = any(op.kind is OpKind.FOR for op in ir.walk())
-    if not limits or chunks(ir) or not (has_loop or _gathers(ir)):
-        return {}  # chunks are as many as it takes
     lanes = MIN_WARPS * target.warp_size
+    has_rows = not has_loop and row >= LONG_ROWS * lanes
+    if not limits or chunks(ir) or not (has_loop or has_rows or _gathers(ir)):
+        return {}  # chunks are as many as it takes
     while not has_loop and row == 1 and _gathers(ir) >= MANY_GATHERS and prod(limits.values()) > lanes:
         limits[max(limits, key=limits.__getitem__)] //= 2
-    least = TRANSACTION // _element(ir) if has_loop else lanes
+    least = TRANSACTION // _element(ir) if has_loop or has_rows else lanes
     enough, runs = target.sm_count // 2, _runs(ir)
+    if has_rows:  # few bytes lie along the others
+        runs = Counter({symbol: run for symbol, run in runs.items() if runs.total() <= AS_LONG * run})
     if carries_chunks(ir):
         least, enough = min(least, target.warp_size), 2 * target.sm_count
     while prod(_tiles(ir, name, limits) for name in ir.grid) <= enough:
         above = {
-            symbol: size for symbol, size in limits.items() if size > (least if runs[symbol] or not has_loop else 1)
+            symbol: size
+            for symbol, size in limits.items()
+            if size > (least if runs[symbol] or not (has_loop or has_rows) else 1)
         }
         if not above:
             break

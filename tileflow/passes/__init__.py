@@ -17,7 +17,7 @@ from .dead_code import remove_dead_code
 from .exponents import fuse_exponents, sink_scales
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
-from .hoist import hoist_operands
+from .hoist import hoist_loads
 from .lane_sums import carry_lanes
 from .masks import place_masks
 from .neighbours import join_neighbours
@@ -44,7 +44,7 @@ VERIFY = "TILEFLOW_VERIFY"  # on: every region that a pass gives is verified, as
 PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     unify_sizes,
     fuse_dot,
-    hoist_operands,
+    hoist_loads,
     drop_unit_batches,
     mask_partial_blocks,
     reduce_strength,

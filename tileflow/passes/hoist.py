@@ -1,12 +1,15 @@
-"""Operands of products that are the same in each turn of a loop, read once before it.
+"""What is the same in each turn of a loop, read once before it: operands of products, and vectors.
 
 An author may read ``q[rows, :]`` in the loop over keys. Read there, the tile has a place in each stage of the loop's
 pipeline and is copied once a turn; before the loop, it has one place. The schedules of :mod:`tileflow.schedule` take
-such operands from before the loop, too. What no product reads stays where the author has it: before the loop it would
-only fill registers.
+such operands from before the loop, too.
 
-A matrix that is taken whole, and that is longer than what stays whole beside other products, stays too. In its turn a
-loop may go over it block by block; before it, all of it would be held.
+A vector, ``velocity[rows]``, leaves the loop as well. No compiler below moves it: to LLVM a load of Triton's is an
+assembly text that may change something. Of 38 kernels of others that read one in a turn, ten take 0.48 to 0.98 of their
+time so, and one, whose lanes then have rows of their own, 1.14 (H200, 2026-11-29; docs/explanations/defaults.md). A
+number stays, which costs a turn next to nothing (of twelve kernels 0.96 to 1.02 of the time without it, one of 250
+registers 1.23). So does a matrix that no product reads: before the loop it would fill registers, and sums over its rows
+would not be taken column by column.
 
 A loop of no turns reads nothing. So the places of what is moved follow from sizes and tiles alone, whose lanes outside
 the tensor are masked, and not from numbers in memory, which may name no element when there is no turn.
@@ -29,8 +32,9 @@ from .roll import OPERAND, is_whole
 _MOVED = frozenset({OpKind.LOAD, OpKind.PERMUTE, OpKind.BITCAST, OpKind.SCALAR, OpKind.TILE_ID})
 
 
-def hoist_operands(ir: KernelIR) -> KernelIR:
-    """Move loads of tensors that the region only reads, and what products take of them, out of ``for`` loops."""
+def hoist_loads(ir: KernelIR) -> KernelIR:
+    """Move loads of vectors, and of what products take, out of ``for`` loops, where the region only reads the
+    tensor."""
     written = {shared for op in ir.walk() for path in effects_of(op).writes for shared in ir.sharing(path)}
     return with_body(ir, _hoisted(ir.body, _Region(ir, frozenset(written))))
 
@@ -48,7 +52,7 @@ def _hoisted(block: Block, region: _Region) -> Block:
     ops: list[Op] = []
     for op in block.ops:
         op = op.with_(regions=tuple(_hoisted(r, region) for r in op.regions)) if op.regions else op
-        moved = _operands(op, region) if op.kind is OpKind.FOR else ()
+        moved = _moved(op, region) if op.kind is OpKind.FOR else ()
         if moved:
             (turn,) = op.regions
             kept = tuple(inner for inner in turn.ops if inner not in moved)
@@ -57,9 +61,9 @@ def _hoisted(block: Block, region: _Region) -> Block:
     return Block(block.params, tuple(ops), block.results)
 
 
-def _operands(loop: Op, region: _Region) -> tuple[Op, ...]:
-    """What of a loop's turn gives its products' operands and is the same in each turn, in order; none where nothing of
-    it is loaded."""
+def _moved(loop: Op, region: _Region) -> tuple[Op, ...]:
+    """What of a loop's turn is the same in each and gives its products' operands, or loads vectors, in order; none
+    where nothing of it is loaded."""
     (turn,) = loop.regions
     tile = TileAttrs.of(loop).tile
     varies = set(turn.params)
@@ -72,10 +76,14 @@ def _operands(loop: Op, region: _Region) -> tuple[Op, ...]:
     wanted = {v for op in walk(turn) if op.kind is OpKind.DOT for v in op.values[:2]}
     needed: list[Op] = []
     for op in reversed(same):
-        if wanted & set(op.outputs):
+        if wanted & set(op.outputs) or _is_vector(op):
             wanted.update(op.values)
             needed.insert(0, op)
     return tuple(needed) if any(op.kind is OpKind.LOAD for op in needed) else ()
+
+
+def _is_vector(op: Op) -> bool:
+    return op.kind is OpKind.LOAD and len(op.output.dims) == 1
 
 
 def _may_move(op: Op, tile: str, region: _Region) -> bool:

@@ -1,4 +1,4 @@
-"""Operands that are the same in each turn are read once, before the loop (passes/hoist.py)."""
+"""What is the same in each turn is read once, before the loop (passes/hoist.py)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,20 @@ def in_the_loop(q, k):
 
 
 def of_no_product(q, k):
-    """A row that is only added would fill registers for nothing."""
+    """A matrix that is only added would fill registers for nothing."""
     out = torch.empty(q.size(0), k.size(0))
     for rows in tfl.tile(q.size(0)):
         for others in tfl.tile(k.size(0)):
-            out[rows, others] = q[rows, 0][:, None] + k[others, 0][None, :]
+            out[rows, others] = (q[rows, :][:, None, :] + k[others, :][None, :, :]).sum(2)
+    return out
+
+
+def of_vectors(q, k):
+    """A column leaves the loop, a number of the tensor's stays, as does what the loop's own tile says."""
+    out = torch.empty(q.size(0), k.size(0))
+    for rows in tfl.tile(q.size(0)):
+        for others in tfl.tile(k.size(0)):
+            out[rows, others] = (q[rows, 0] * q[0, 1])[:, None] + k[others, 0][None, :] * k[others.begin, 1]
     return out
 
 
@@ -80,6 +89,7 @@ Q, K = torch.randn(48, 16), torch.randn(33, 16)
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], list[str]]] = {
     "what a product takes": (in_the_loop, (Q, K), ["k#0"]),
     "no product": (of_no_product, (Q, K), ["k#0", "q#0"]),
+    "vectors": (of_vectors, (Q, K), ["k#0", "k#1", "q#1"]),
     "written": (written_between, (Q, K), ["q#0"]),
     "named by memory": (where_memory_says, (torch.randn(5, 16, 16), K, torch.tensor([0, 2, 4])), ["q#0"]),
     "two loops": (by_keys, (Q, K), ["k#0"]),
