@@ -191,7 +191,7 @@ def trapezoid_decode(
 ):  # fmt: skip
     """Lahoti and others, 2026 (Mamba-3): one token; trapezoidal steps, states that turn, several inputs to a head."""
     batch, heads, _ = x.shape
-    _, rank, n = b.shape
+    n = b.size(2)
     out = torch.empty_like(x)
     for tb, th in tfl.tile([batch, heads], block_size=[1, 1]):
         i, h = tb.begin, th.begin
