@@ -37,7 +37,7 @@ UNARY: tuple[str, ...] = (
     "a == 0.1", "a < 0.3", "a > 300", "a < -1", "torch.clamp(a, max=-2)", "torch.clamp(a, 2, 1)", "a ** 0.5",
     "a ** 1.7", "a ** -4.4", "a ** -1", "a ** -2", "a ** torch.inf", "a ** -torch.inf", "2.0 ** a", "(-2.0) ** a",
     "0.0 ** a", "torch.lerp(a, a + 1, 0.3)", "torch.addcmul(a, a, a, value=3)", "torch.addcdiv(a, a, a + 2, value=3)",
-    "torch.logit(a)", "torch.ldexp(a, a)", "F.gelu(a)",
+    "torch.logit(a)", "torch.ldexp(a, a)", "F.gelu(a)", "torch.frexp(a)[0]", "torch.frexp(a).exponent",
     "torch.nan_to_num(a, 1.0, 2.0, -3.0)", "a.to(device='cpu')", "a.to('cpu', torch.float32)", *_ACTIVATIONS, *_CASTS,
 )  # fmt: skip
 
@@ -46,7 +46,7 @@ _BINARY_FUNCTIONS = (
     "add", "sub", "mul", "div", "minimum", "maximum", "fmod", "remainder", "floor_divide", "true_divide", "eq", "ne",
     "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
     "float_power", "atan2", "hypot", "copysign", "heaviside", "logaddexp", "logaddexp2", "xlogy", "isclose", "less",
-    "greater_equal", "not_equal", "fmax", "fmin",
+    "greater_equal", "not_equal", "fmax", "fmin", "nextafter",
 )  # fmt: skip
 
 BINARY: tuple[str, ...] = (
