@@ -108,10 +108,10 @@ def function_of_a_family(x):
         x[tile, :] = torch.linalg.qr(x[tile, :])[0]  # <-
 
 
-@mistake(MissingAttribute, ".frexp", "x[tile, :].frexp")
+@mistake(MissingAttribute, ".igamma", "x[tile, :].igamma")
 def missing_method(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, :] = x[tile, :].frexp()  # <-
+        x[tile, :] = x[tile, :].igamma()  # <-
 
 
 @mistake(MissingAttribute, ("a captured tensor is read in a tile loop", "take the view before the loop"), "x.view")
