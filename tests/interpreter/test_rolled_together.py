@@ -28,6 +28,13 @@ def test_rows_that_are_stored_are_right_as_loops(interpreter: Callable[..., Any]
     assert len(found) >= 2 ** (len(shape) - 1) and set(found.values()) == {""}
 
 
+@pytest.mark.parametrize("name", ["kept_beside", "stored_in_turns"])
+def test_what_is_read_and_written_beside_a_row_keeps_its_order(interpreter: Callable[..., Any], name: str) -> None:
+    """A row of 128256 was in no config, since a number of each row that it changed was read before."""
+    found = interpreter("runs.rolled_runs:check_all", name, [(3, 300), (3, 2)], ["float32"])
+    assert {(0,), (128,)} <= found.keys() and set(found.values()) == {""}
+
+
 @pytest.mark.parametrize(("name", "arguments"), [("written_again", 2), ("counted_twice", 1)])
 def test_what_a_later_line_writes_stays(interpreter: Callable[..., Any], name: str, arguments: int) -> None:
     """What waited for a sum was written after it, over what the author's later line had written."""

@@ -2,17 +2,19 @@
 
 Each reduction over the dimension ends a phase; what reads its result comes in a later one. Within a phase, ops without
 the dimension come first, in their order, and the loop over the dimension after them, whose stores alternate block by
-block. A write whose place may have been written before is put off to a phase that comes after that.
+block. A write whose place may have been written or read before is put off to a phase that comes after that, and so is
+a load of what may have been written before. A load of the dimension, or of another whole one, is made again where a
+later phase needs it: a block with such a load of what it writes has no phases.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..ir.attributes import AtomicAttrs
-from ..ir.graph import Block, KernelIR, Operand, uses, walk
+from ..ir.graph import Block, KernelIR, Op, Operand, uses, walk
 from ..ir.hazards import Access, accesses_of
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
@@ -28,9 +30,9 @@ def has(value: Operand, dim: Dim) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Write:
-    """What the op of the number ``place`` in the block writes, itself or in a region. ``by_blocks``: block by block of
-    the dimension, in the loop of its phase."""
+class _Placed:
+    """What the op of the number ``place`` in the block writes or loads, itself or in a region. ``by_blocks``: block by
+    block of the dimension, in the loop of its phase."""
 
     access: Access
     place: int
@@ -60,35 +62,60 @@ class Phases:
 
 
 def reads_what_it_writes(ir: KernelIR, block: Block) -> bool:
-    """Whether the block loads from a tensor that it writes: a later phase would load what an earlier one wrote."""
+    """Whether the block loads a whole dimension of a tensor that it writes: a later phase, or a turn of a loop, which
+    loads that again, would load what an earlier one wrote."""
+    accesses = [a for _, a in _accesses(ir, block)]
+    written = _written(ir, accesses)
+    return any(not a.writes and a.tensor in written and any(map(_is_whole, a.dims)) for a in accesses)
+
+
+def _is_whole(dim: Dim) -> bool:
+    return dim.tile is None and dim.extent.constant != 1
+
+
+def _accesses(ir: KernelIR, block: Block) -> list[tuple[int, Access]]:
+    """All accesses of the block, regions included, each with the number of the op of the block that has it."""
     find = accesses_of(ir)
-    accesses = [a for op in walk(block) for a in find(op)]
-    written = {path for a in accesses if a.writes for path in ir.sharing(a.tensor)}
-    return any(a.op.kind is OpKind.LOAD and a.tensor in written for a in accesses)
-
-
-def _writes_before(ir: KernelIR, block: Block, dim: Dim) -> dict[int, list[tuple[int, int]]]:
-    """For each op of the block that writes, by its number, the earlier ones that it must come after, and how many
-    phases."""
-    find, read = accesses_of(ir), uses(block)
-    writes = [
-        _Write(access, place, op.kind is OpKind.STORE and has(op.inputs[0], dim))
+    return [
+        (place, access)
         for place, op in enumerate(block.ops)
         for inner in walk(Block((), (op,), ()))
         for access in find(inner)
-        if access.writes
     ]
+
+
+def _written(ir: KernelIR, accesses: Iterable[Access]) -> set[str]:
+    return {path for a in accesses if a.writes for path in ir.sharing(a.tensor)}
+
+
+def _writes_before(ir: KernelIR, block: Block, dim: Dim) -> dict[int, list[tuple[int, int]]]:
+    """For each op of the block that writes, or loads what is written, by its number, the earlier ones that it must come
+    after, and how many phases."""
+    read, accesses = uses(block), _accesses(ir, block)
+    written = _written(ir, [a for _, a in accesses])
+    placed = [
+        _Placed(access, place, _is_store_of(block.ops[place], dim))
+        for place, access in accesses
+        if access.tensor in written
+    ]
+    # what one op has in its region stays as it is
     found: dict[int, list[tuple[int, int]]] = {}
-    for earlier, later in itertools.combinations(writes, 2):
-        if _has_order(ir, earlier.access, later.access, read):
+    for earlier, later in itertools.combinations(placed, 2):
+        if earlier.place != later.place and _has_order(ir, earlier.access, later.access, read):
             alternate = later.by_blocks and earlier.access.is_lanewise(later.access)
             gap = int(earlier.by_blocks and not alternate)
             found.setdefault(later.place, []).append((earlier.place, gap))
     return found
 
 
+def _is_store_of(op: Op, dim: Dim) -> bool:
+    return op.kind is OpKind.STORE and has(op.inputs[0], dim)
+
+
 def _has_order(ir: KernelIR, earlier: Access, later: Access, read: Collection[Value]) -> bool:
-    """Whether it can be seen which of two writes comes first."""
+    """Whether it can be seen which of two accesses comes first."""
+    if not (earlier.writes or later.writes):
+        return False
     if later.tensor not in ir.sharing(earlier.tensor) or earlier.is_apart(later, frozenset()):
         return False
     kinds = {AtomicAttrs.of(a.op).fn if a.op.kind is OpKind.ATOMIC else "" for a in (earlier, later)}

@@ -394,3 +394,34 @@ def counted_twice(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Te
         places[tile, 0] = tfl.atomic_xchg(counts, [tile], row.amax(1))
         places[tile, 1] = tfl.atomic_xchg(counts, [tile], x[tile, 1])
     return out, counts, places
+
+
+@tileflow.kernel
+def kept_beside(x: torch.Tensor, kept: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A few numbers of each row that are read, changed and read again, between sums over the row."""
+    out, seen = torch.empty_like(x), torch.empty_like(kept)
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        old = kept[tile, 0]
+        top = row.amax(1)
+        kept[tile, 0] = top
+        kept[tile, 1] = 7.0
+        seen[tile, 0] = kept[tile, 0] - old
+        share = torch.exp(row - top[:, None])
+        out[tile, :] = share / share.sum(1, keepdim=True) * kept[tile, 1][:, None]
+        seen[tile, 1] = kept[tile, 1] + out[tile, 5]
+        kept[tile, 1] = old
+    return out, seen
+
+
+@tileflow.kernel
+def stored_in_turns(x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Turns that each write one element twice, before a sum that takes its place."""
+    out = torch.empty_like(kept)
+    for tile in tfl.tile(x.size(0)):
+        for i in range(x.size(1)):
+            out[tile, 0] = x[tile, i]
+            out[tile, 1] = out[tile, 0] + kept[tile, 0]
+            out[tile, 0] = 3.0
+        out[tile, 0] = x[tile, :].exp().sum(1)
+    return out

@@ -303,6 +303,19 @@ def test_what_is_not_rolled() -> None:
         assert rollable(region(function)) == {}
 
 
+def test_a_long_row_is_a_loop_beside_numbers_that_it_changes() -> None:
+    def followed(x, mean):
+        token = torch.empty(x.size(0), dtype=torch.int64, device=x.device)
+        for tile in tfl.tile(x.size(0)):
+            row = x[tile, :].float()
+            token[tile] = row.argmax(1)
+            mean[tile] = 0.9 * mean[tile] + 0.1 * row.logsumexp(1)
+        return token
+
+    it = lower(followed, meta(64, 128256, dtype=torch.bfloat16), meta(64))
+    assert it.emit(it.default)
+
+
 def test_a_row_is_a_loop_beside_atomics_that_are_none_of_it() -> None:
     """Turns of a short range are written out, each with its update: the row of 768 sums was whole, with no config."""
 
