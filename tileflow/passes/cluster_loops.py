@@ -138,6 +138,13 @@ def _written_behind(ir: KernelIR, loop: Op) -> str:
     return ""
 
 
+def _read_behind(ir: KernelIR, store: Op) -> bool:
+    """Whether what a store writes is read behind it, which could then not be put off."""
+    written = {path for its in effects_of(store).writes for path in ir.sharing(its)}
+    behind = Block((), ir.body.ops[ir.body.ops.index(store) + 1 :], ())
+    return any(not written.isdisjoint(effects_of(op).reads) for op in walk(behind))
+
+
 class _Planned:
     """A region's ops in order: which values are lanes, of which each block has its own, and what is put together."""
 
@@ -156,7 +163,7 @@ class _Planned:
                 return reason
             if op.kind is OpKind.FOR or len(self._joined) > before:
                 last = place
-            elif (done := seen_of(op)) and not (self._site and self._joined and is_put_off(op)):
+            elif (done := seen_of(op)) and not (self._site and self._joined and self._is_put_off(op)):
                 waiting.append((place, done))
         for place, kind in waiting:
             if place < last:
@@ -164,6 +171,9 @@ class _Planned:
         if not self._joined:
             return "nothing is put together"
         return SharedLoops(self._ir, self._loops, tuple(self._joined), self._site)
+
+    def _is_put_off(self, op: Op) -> bool:
+        return is_put_off(op) and not _read_behind(self._ir, op)
 
     def _loop(self, loop: Op) -> str:
         if self._lanes & read_by(loop):

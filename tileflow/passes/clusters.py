@@ -93,6 +93,7 @@ def _shared_numbers(ir: KernelIR, dim: Dim) -> str:
     sizes = {tensor.path: itemsize(tensor.dtype) for tensor in ir.tensors}
     for store in (a for a in numbers if a.writes):
         for load in (a for a in numbers if not a.writes):
-            if load.places == store.places and sizes[load.tensor] == sizes[store.tensor]:
+            is_one = load.tensor in ir.sharing(store.tensor) and not load.is_apart(store, frozenset())
+            if is_one or (load.places == store.places and sizes[load.tensor] == sizes[store.tensor]):
                 return f"{store.tensor} may be {load.tensor}: one block could store a number before another loads it"
     return ""

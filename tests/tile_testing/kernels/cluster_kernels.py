@@ -65,6 +65,13 @@ def given_sums(x: Tensor, scale: Tensor, out: Tensor) -> None:
 
 
 @tileflow.kernel
+def given_places(x: Tensor, place: Tensor, kept: Tensor) -> None:
+    """A number that is loaded by its place, of those of which the row stores one."""
+    for tile in tfl.tile(x.size(0)):
+        kept[tile] = torch.sum(x[tile, :], 1) * kept[place[tile]]
+
+
+@tileflow.kernel
 def in_a_loop(x: Tensor) -> Tensor:
     """A row for each turn of a loop."""
     out = torch.empty_like(x)

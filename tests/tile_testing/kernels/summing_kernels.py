@@ -353,3 +353,39 @@ def two_loops(x: Tensor) -> Tensor:
         for tile_k in tfl.tile(x.size(1)):
             out[tile_m, tile_k] = x[tile_m, tile_k] - total[:, None]
     return out
+
+
+@tileflow.kernel
+def read_behind(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A last loop that writes, and one of its numbers that is read again."""
+    out, first = torch.empty_like(x), torch.empty_like(x[:, 0])
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[tile, tile_k].sum(1)
+        for tile_k in tfl.tile(x.size(1)):
+            out[tile, tile_k] = x[tile, tile_k] / total[:, None]
+        first[tile] = out[tile, 0]
+    return out, first
+
+
+@tileflow.kernel
+def kept_between(x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """A number of each column that is stored between sums, and read again behind them."""
+    out = torch.empty_like(kept)
+    for tile in tfl.tile(x.size(1)):
+        mean = x[:, tile].mean(0)
+        kept[tile] = mean
+        out[tile] = (x[:, tile] - mean[None, :]).square().mean(0) + kept[tile]
+    return out
+
+
+@tileflow.kernel
+def moved_behind(x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """A number of each column that is read, and stored behind all sums."""
+    out = torch.empty_like(kept)
+    for tile in tfl.tile(x.size(1)):
+        mean = x[:, tile].mean(0)
+        out[tile] = (x[:, tile] - mean[None, :]).square().mean(0)
+        kept[tile] = 0.9 * kept[tile] + 0.1 * mean
+    return out

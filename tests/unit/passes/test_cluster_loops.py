@@ -19,6 +19,7 @@ from tileflow.target import target
 
 H200 = target("nvidia-h200")
 X = torch.empty(50, 4000, device="meta")
+KEPT = torch.empty(4000, device="meta")
 
 
 def region(kernel: Kernel, *args: torch.Tensor) -> KernelIR:
@@ -111,6 +112,12 @@ def test_a_number_that_is_stored_between_loops_is_stored_once() -> None:
     assert [op.kind for op in last.regions[0].ops].count(OpKind.STORE) == 2
 
 
+def test_a_number_that_is_read_again_behind_its_store_is_not_put_off() -> None:
+    """Behind the last loop the first block would store it after it has read what was there before."""
+    assert shared_loops(region(kernels.kept_between, X, KEPT)) is None
+    assert shared_loops(region(kernels.moved_behind, X, KEPT)) is not None
+
+
 def test_what_a_branch_does_before_the_loop_would_be_done_by_every_block() -> None:
     """8 of them added 8 where the author adds 1."""
     for kernel in (kernels.stored_in_a_branch_before, kernels.whole_with_a_branch_behind):
@@ -150,6 +157,7 @@ def test_what_a_sum_begins_with_is_added_once() -> None:
         (kernels.stored_before, "atomic before its end would be done by every block"),
         (kernels.written_in_place, "load of x names elements that another turn writes"),
         (kernels.written_behind, "store behind it, of what other blocks' turns may still read"),
+        (kernels.read_behind, "store of out names elements that another turn writes, or may"),
         (kernels.written_before, "store before its end would be done by every block"),
         (kernels.loops_in_turns, "loops inside of others"),
     ],
