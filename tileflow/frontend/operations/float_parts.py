@@ -52,7 +52,7 @@ def frexp(t: Tracer, x: Any) -> Any:
     form = _FORMATS[dtype]
     is_small = t.pointwise("abs", x) < torch.finfo(x.dtype).tiny
     normal = t.pointwise("where", is_small, x * 2.0**form.shift, x)
-    bits = view(t, normal, form.of_bits)
+    bits: Any = view(t, normal, form.of_bits)
     raised = (bits >> form.mantissa) & form.most
     exponent = raised - (form.bias - 1) - t.pointwise("where", is_small, form.shift, 0)
     mantissa = view(t, (bits & ~(form.most << form.mantissa)) | ((form.bias - 1) << form.mantissa), x.dtype)
