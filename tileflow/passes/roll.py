@@ -158,19 +158,61 @@ def is_whole(dim: Dim) -> bool:
 
 
 def _can_roll(ir: KernelIR, block: Block, dim: Dim) -> bool:
+    return why_whole(ir, block, dim) is None
+
+
+@dataclass(frozen=True, slots=True)
+class InOnePiece:
+    """Why a dimension is no loop: what ``op`` does with all of it, in words for people."""
+
+    op: Op
+    text: str
+
+
+def kept_whole(ir: KernelIR, dim: Dim) -> InOnePiece | None:
+    """The first reason why a dimension is no loop in a region; None where there is none that can be named."""
+    if dim in rollable(ir).values():
+        return None
+    reasons = (why_whole(ir, block, dim) for block in _blocks(ir.body) if any(has(v, dim) for v in _made_in(block)))
+    return next(filter(None, reasons), None)
+
+
+def _made_in(block: Block) -> Iterator[Value]:
+    return (v for op in block.ops for v in op.outputs)
+
+
+def why_whole(ir: KernelIR, block: Block, dim: Dim) -> InOnePiece | None:
+    """Why a block of operations cannot take a dimension by blocks; None where it can."""
     # what comes into the block or leaves it in one piece would need all of the dimension at once
-    defined = {v for op in block.ops for v in op.outputs}
-    if any(has(v, dim) for v in block.results):
-        return False
+    defined = {v: op for op in block.ops for v in op.outputs}
+    for v in block.results:
+        if isinstance(v, Value) and has(v, dim):
+            return InOnePiece(defined.get(v, block.ops[-1]), "hands on, to the next turn or out of a branch,")
     for op in block.ops:
         if any(has(v, dim) and v not in defined for v in op.inputs):
-            return False
+            return InOnePiece(op, "takes into a loop or a branch")
         if any(has(v, dim) for v in (*op.inputs, *op.outputs)):
             if not _takes_blocks(ir, op, dim):
-                return False
+                return InOnePiece(op, _WHOLE.get(op.kind, "takes"))
         elif any(has(v, dim) for r in op.regions for inner in walk(r) for v in (*inner.inputs, *inner.outputs)):
-            return False
-    return not reads_what_it_writes(ir, block)
+            return InOnePiece(op, "has a loop or a branch with")
+    again = reads_what_it_writes(ir, block)
+    return None if again is None else InOnePiece(again, "loads, beside a store into the same tensor,")
+
+
+# what an op does that takes no blocks of a dimension: "... all of it"
+_WHOLE = {
+    OpKind.GATHER: "gathers out of",
+    OpKind.SORT: "sorts",
+    OpKind.SCAN: "adds up, step by step,",
+    OpKind.COMBINE_SCAN: "scans",
+    OpKind.COMBINE: "reduces by a function",
+    OpKind.RESHAPE: "reshapes",
+    OpKind.FOR: "carries, from turn to turn,",
+    OpKind.IF: "chooses, by a branch,",
+    OpKind.LOAD: "loads, not from the first element on,",
+    OpKind.STORE: "stores, not from the first element on,",
+}
 
 
 def _takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:

@@ -61,12 +61,13 @@ class Phases:
         return found, first
 
 
-def reads_what_it_writes(ir: KernelIR, block: Block) -> bool:
-    """Whether the block loads a whole dimension of a tensor that it writes: a later phase, or a turn of a loop, which
+def reads_what_it_writes(ir: KernelIR, block: Block) -> Op | None:
+    """The first load of a whole dimension of a tensor that the block writes: a later phase, or a turn of a loop, which
     loads that again, would load what an earlier one wrote."""
     accesses = [a for _, a in _accesses(ir, block)]
     written = _written(ir, accesses)
-    return any(not a.writes and a.tensor in written and any(map(_is_whole, a.dims)) for a in accesses)
+    again = (a.op for a in accesses if not a.writes and a.tensor in written and any(map(_is_whole, a.dims)))
+    return next(again, None)
 
 
 def _is_whole(dim: Dim) -> bool:

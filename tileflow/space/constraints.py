@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..config import Constraint, Direction, Knob
 from ..errors import Location
@@ -13,7 +13,7 @@ from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
-from ..passes.roll import apart
+from ..passes.roll import InOnePiece, apart, is_whole, kept_whole
 from ..target import Target
 from .cluster_loops import boxes
 from .dtypes import unsupported
@@ -37,7 +37,8 @@ _REGISTER = 4  # bytes
 def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
     """The constraints of one region."""
     warps = NUM_WARPS.name(ir)
-    found = [_tile_fits(e, loc, knobs, target, warps) for e, loc in extents.tiles().items() if e.symbols()]
+    kept = _kept_whole(ir, target)
+    found = [_tile_fits(e, loc, knobs, target, warps, kept) for e, loc in extents.tiles().items() if e.symbols()]
     found += _products_fit(ir, extents, knobs, target)
     found += _sums_fit(ir, extents, knobs, target, warps)
     found += _streams_fit(ir, extents, knobs, target)
@@ -83,18 +84,35 @@ def _shrink(e: Expr, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
     return steps
 
 
-def _tile_fits(e: Expr, where: Location | None, knobs: dict[str, Knob], target: Target, warps: str) -> Constraint:
+def _kept_whole(ir: KernelIR, target: Target) -> dict[int, InOnePiece]:
+    """By the elements that registers have for it, why a dimension that no config holds is no loop."""
+    found: dict[int, InOnePiece] = {}
+    for dim in dict.fromkeys(d for op in ir.walk() for v in op.outputs for d in v.dims if is_whole(d)):
+        lanes = 1 << max(ir.hint(dim.extent) - 1, 0).bit_length()
+        reason = kept_whole(ir, dim) if lanes > target.regs_per_sm else None
+        if reason is not None:
+            found.setdefault(lanes, reason)
+    return found
+
+
+def _tile_fits(
+    e: Expr,
+    where: Location | None,
+    knobs: dict[str, Knob],
+    target: Target,
+    warps: str,
+    kept: Mapping[int, InOnePiece],
+) -> Constraint:
     threads = Expr.sym(warps) * target.warp_size
     fits = e.le(threads * REGISTERS_PER_TILE).and_(e.le(target.regs_per_sm))
     steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(e, knobs)]
-    return Constraint(
-        f"tile {e} fits registers",
-        fits,
-        tuple(steps),
-        f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread, and "
-        f"{target.regs_per_sm} in all",
-        where,
-    )
+    reason = f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread, and "
+    reason += f"{target.regs_per_sm} in all"
+    whole = next((its for lanes, its in kept.items() if e.quotient(Expr.of(lanes)) is not None), None)
+    if whole is not None:
+        where = whole.op.loc or where
+        reason += f"; its longest dimension is no loop, since this line {whole.text} all of it"
+    return Constraint(f"tile {e} fits registers", fits, tuple(steps), reason, where)
 
 
 def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
