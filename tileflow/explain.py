@@ -10,7 +10,7 @@ from .cost import roofline_us
 from .expr import Expr
 from .ir.attributes import AccessAttrs, TileAttrs
 from .ir.graph import Block, ExprIndex, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex
-from .ir.kinds import OpKind
+from .ir.kinds import LOOPS, OpKind
 from .ir.op_table import PRODUCTS
 from .ir.types import Value
 from .lowered import Lowered
@@ -123,7 +123,7 @@ class _Listing:
     def _params(self, op: Op, region: Block) -> str:
         """What a loop carries and begins with; what a function of a scan or reduction takes."""
         params = list(map(self.operand, region.params))
-        if op.kind not in (OpKind.FOR, OpKind.WHILE):
+        if op.kind not in LOOPS:
             return f"takes {', '.join(params)}"
         before = map(self.operand, op.inputs[-len(params) :])
         return f"carries {', '.join(f'{param} = {value}' for param, value in zip(params, before, strict=True))}"

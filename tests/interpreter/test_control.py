@@ -157,7 +157,7 @@ def mistakes() -> list[tuple[Any, str]]:  # noqa: C901
     @tileflow.kernel
     def while_on_a_tile(x: torch.Tensor) -> None:
         for tile in tfl.tile(x.size(0)):
-            while x[0] > 0:
+            while x[tile] > 0:
                 x[tile] = 0
 
     @tileflow.kernel
@@ -183,7 +183,7 @@ def mistakes() -> list[tuple[Any, str]]:  # noqa: C901
         (list_in_a_long_range, "tfl.static_range"), (other_structure, "keeps its structure"),
         (other_rank, "number of dimensions"), (one_way_only, "assigned on every way"),
         (block_one_way_only, "assigned on every way"), (kept_in_a_list, "keeps its length in the loops"),
-        (while_on_a_tile, "a while loop of the kernel is of scalars"), (text_of_a_branch, "a tile, or the same object"),
+        (while_on_a_tile, "a while loop of the kernel ends for all"), (text_of_a_branch, "a tile, or the same object"),
         (block_size_as_a_number, "has no Python number"), (step_of_zero, "an int other than 0"),
     ]  # fmt: skip
 

@@ -42,7 +42,11 @@ def emit_for(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.WHILE)
 def emit_while(e: Context, op: Op) -> None:
-    """``while c0:``, of which each turn says whether there is another."""
+    """``while c0:``, of which each turn says whether there is another.
+
+    The condition is the last variable. Nothing reads it behind the loop, so that MLIR drops it from the loop's results,
+    and Triton (3.6, 3.7) takes what a turn hands on to be as many as those: it asks for the last one's layout.
+    """
     (body,) = op.regions
     _carry(e, op, op.inputs)
     e.writer.line(f"while {e.name(body.params[0])}:")
@@ -56,6 +60,7 @@ def _carry(e: Context, op: Op, entry: tuple[Operand, ...]) -> None:
     where the first one leaves in it the value that was there before, and two may begin as one: Clenshaw's recurrence
     from ``b1 = b2 = zeros`` lost its last term on every GPU. Each therefore begins as a value of its own."""
     (body,) = op.regions
+    lines = []
     for number, (initial, param, out) in enumerate(zip(entry, body.params, op.outputs, strict=True)):
         held = compute_dtype(param.type.dtype)
         name = e.names.of(param, "c")
@@ -64,9 +69,11 @@ def _carry(e: Context, op: Op, entry: tuple[Operand, ...]) -> None:
             text = f"{e.module.helper('_opaque', OPAQUE)}({text})"
         elif isinstance(initial, Value) and (initial in entry[:number] or _hands_on(body, number)):
             text = f"{e.module.helper('_own', OWN)}({text})"
-        e.writer.line(f"{name} = {text}")
+        lines.append(f"{name} = {text}")
         e.bind(param, name, held)
         e.bind(out, name, held)
+    for line in lines[1:] + lines[:1] if op.kind is OpKind.WHILE else lines:
+        e.writer.line(line)
 
 
 def _hands_on(body: Block, number: int) -> bool:

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 
 from ..ir.attributes import ForeignAttrs, LoopAttrs
 from ..ir.graph import KernelIR, Op, once
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.types import Value
 from .plan import OWN, constexpr_name, parameter_name, symbol_name
-
-_LOOPS = (OpKind.FOR, OpKind.WHILE)
 
 
 class Names:
@@ -56,7 +54,7 @@ def _given(ir: KernelIR) -> dict[int, str]:
     carried = {p.id for op in ir.walk() for region in op.regions for p in region.params}
     carried |= {v.id for op in ir.walk() if op.regions for v in op.outputs}
     for op in ir.walk():
-        if op.kind in _LOOPS:
+        if op.kind in LOOPS:
             _around(op, names, carried)
     return names
 

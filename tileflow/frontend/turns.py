@@ -1,6 +1,7 @@
-"""``while`` on a condition of the kernel: a loop that carries scalars, and goes on while one of them is true.
+"""``while`` on a condition of the kernel: a loop that goes on while a scalar that it carries is true, beside tiles.
 
-The condition is traced before the loop and at the end of each turn, so that the loop has one region.
+The condition is traced before the loop and at the end of each turn, so that the loop has one region. It is one for all
+lanes of a program: a reduction, as ``(value > 0).any()``, makes it of a tile.
 """
 
 from __future__ import annotations
@@ -9,14 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import TraceError
-from ..ir.graph import Op, walk
-from ..ir.types import Value
 from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .trace import Tracer
 from .values import TileValue
-
-_INSTEAD = "for i in range(n), with what to keep chosen by torch.where(condition, new, old)"
 
 
 def device_while(
@@ -31,9 +28,6 @@ def device_while(
     loop."""
     structures = [tree_spec(v) for v in values]
     leaves = flatten_all(structures, values, names)
-    for name, value in leaves:
-        if isinstance(value, TileValue) and value.value.dims:
-            raise _of_tiles(t, f"{name}: {value!r}")
 
     def run(flat: tuple[Any, ...]) -> tuple[Any, ...]:
         results = body(*unflatten_all(structures, flat[1:]))
@@ -42,7 +36,6 @@ def device_while(
 
     carried = Carried(("the condition", *(n for n, _ in leaves)), (_condition(t, first), *(v for _, v in leaves)))
     _, *after = trace_to_fixpoint(t, None, run, carried)
-    _check(t, t.builder.ops[-1])
     return tuple(unflatten_all(structures, after))
 
 
@@ -58,20 +51,10 @@ def _condition(t: Tracer, answer: Any) -> TileValue:
     if isinstance(answer, bool):
         return t.full((), answer, "bool")
     if answer.value.dims:
-        raise _of_tiles(t, f"the condition {answer!r}")
+        raise TraceError(
+            "a while loop of the kernel ends for all lanes of a program at once, on a scalar",
+            got=f"the condition {answer!r}",
+            where=t.location(),
+            hint="while (condition).any(), with what an element keeps chosen by torch.where(condition, new, old)",
+        )
     return t.cast(answer, "bool")
-
-
-def _check(t: Tracer, loop: Op) -> None:
-    for op in walk(loop.regions[0]):
-        if any(isinstance(v, Value) and v.dims for v in (*op.inputs, *op.outputs)):
-            raise _of_tiles(t, f"{op.kind} of a tile inside it")
-
-
-def _of_tiles(t: Tracer, got: str) -> TraceError:
-    return TraceError(
-        "a while loop of the kernel is of scalars: it ends for each program, not for each element",
-        got=got,
-        where=t.location(),
-        hint=_INSTEAD,
-    )

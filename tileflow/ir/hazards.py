@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..expr import Expr
 from .attributes import AccessAttrs, ForeignAttrs, TileAttrs, TilePartAttrs
 from .graph import Block, ExprIndex, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
-from .kinds import OpKind
+from .kinds import LOOPS, OpKind
 from .op_table import ACCESSES
 from .types import Dim, Value
 
@@ -73,7 +73,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
 
     def visit(block: Block, pending: Pending) -> Pending:
         for op in block.ops:
-            if op.kind in (OpKind.FOR, OpKind.WHILE):
+            if op.kind in LOOPS:
                 pending = loop(op, pending)
             elif op.kind is OpKind.IF:
                 sides = [visit(side, pending) for side in op.regions]

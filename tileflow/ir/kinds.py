@@ -50,3 +50,6 @@ class OpKind(StrEnum):
     FOR = "for"
     WHILE = "while"
     IF = "if"
+
+
+LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})  # whose region runs again and again

@@ -168,7 +168,7 @@ _ROWS = (
     OpDef(K.DEVICE_PRINT, "print", "operands", PrintAttrs, (0, None), check.anything, outputs=0, effects=_seen),
     OpDef(K.FOR, "a tile loop", "bounds that are values, what is carried", LoopAttrs, (0, None), check.loop,
           outputs=None, regions=(1,)),
-    OpDef(K.WHILE, "turns as long as the first of the carried scalars is true", "what is carried", Attrs, (1, None),
+    OpDef(K.WHILE, "turns as long as the first of what is carried is true", "what is carried", Attrs, (1, None),
           check.turns, outputs=None, regions=(1,)),
     OpDef(K.IF, "a branch on a scalar", "the condition, where the kernel answers", IfAttrs, (0, 1), check.branch,
           outputs=None, regions=(2,), masked=masked.branch),

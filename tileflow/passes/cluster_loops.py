@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ..ir.attributes import PointwiseAttrs, ReduceAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, once, uses, walk
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import effects_of
 from ..ir.types import ONE, Dim, Value, is_float
 from .folds import COMBINE, HALVES, folded
@@ -28,7 +28,6 @@ from .spread import meeting_turns
 
 SHARED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one puts together
 EXTREMA = ("max", "min")  # for which float64 has no instruction that keeps a NaN
-_LOOPS = (OpKind.FOR, OpKind.WHILE)
 _BY_LANE = (OpKind.POINTWISE, OpKind.CAST, OpKind.UNSQUEEZE, OpKind.REDUCE)
 _JOINED_AS = {"sum": "sum", "prod": "prod", "max": "max", "min": "min", "any": "max", "all": "min"}
 # what a turn puts to what the one before it left, and the reduction by which blocks put theirs together
@@ -89,7 +88,7 @@ def plan(ir: KernelIR) -> SharedLoops | str:
     """What the blocks of a cluster share of a region, and put together; why they cannot share its loops, if so."""
     loops = tuple(op for op in ir.body.ops if op.kind is OpKind.FOR)
     reason = next((why for loop in loops if (why := _refusal(ir, loop))), "" if loops else "there is no loop")
-    if not reason and any(op.kind in _LOOPS for op in ir.walk() if all(op is not loop for loop in loops)):
+    if not reason and any(op.kind in LOOPS for op in ir.walk() if all(op is not loop for loop in loops)):
         reason = "it has loops inside of others, or in branches"
     return reason or _Planned(ir, loops).result()
 

@@ -19,12 +19,11 @@ from ..expr import Expr
 from ..ir.attributes import LoopAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Tile, once, walk
 from ..ir.hazards import accesses_of
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import PRODUCTS, effects_of
 
 MOST_AXES = 3  # of a launch
-_LOOPS = (OpKind.FOR, OpKind.WHILE)
-_HEAVY = frozenset({*_LOOPS, *PRODUCTS, OpKind.COMBINE, OpKind.SORT})
+_HEAVY = frozenset({*LOOPS, *PRODUCTS, OpKind.COMBINE, OpKind.SORT})
 
 
 @once

@@ -31,7 +31,7 @@ from ..ir.attributes import (
     TileAttrs,
 )
 from ..ir.graph import KernelIR, Op, Operand, TileIndex, once, walk
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Dim, Value
 
@@ -262,7 +262,7 @@ def products_of(ir: KernelIR) -> tuple[Op, ...]:
 def the_loop(ir: KernelIR) -> Op:
     """The only loop of a region, as long for every row."""
     loops = [op for op in ir.body.ops if op.kind is K.FOR]
-    if any(op.kind in (K.FOR, K.WHILE) and op not in loops for op in ir.walk()):
+    if any(op.kind in LOOPS and op not in loops for op in ir.walk()):
         raise Refused("its loop of keys has no loop in it or around it")
     if len(loops) != 1:
         raise Refused(f"it has one loop, over keys, and this has {len(loops)}")

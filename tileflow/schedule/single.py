@@ -20,7 +20,7 @@ from ..ir.access import box_anywhere, box_order, copied_order, describable, scat
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, TileIndex, once
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.types import Dim, Value, itemsize
 from .chained import Refusal, Refused, check_operations, is_scalar, products_of, read_by, results_of
 from .groups import Frame, frame_of, stored_by_blocks
@@ -188,7 +188,7 @@ def _find(ir: KernelIR) -> Single:
 def the_product_loop(ir: KernelIR, frame: Frame) -> Op:
     """The only loop of a region of one product, which stands in ``frame``."""
     loops = [op for op in frame.block.ops if op.kind is K.FOR]
-    if any(op.kind in (K.FOR, K.WHILE) and op not in (*loops, frame.rows) for op in ir.walk()):
+    if any(op.kind in LOOPS and op not in (*loops, frame.rows) for op in ir.walk()):
         raise Refused("its loop over the inner dimension has no loop in it or around it")
     if len(loops) != 1:
         raise Refused(f"it has one loop, over the inner dimension, and this has {len(loops)}")

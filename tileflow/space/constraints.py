@@ -10,7 +10,7 @@ from ..expr import Expr
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import ReshapeAttrs, TileAttrs, site_of
 from ..ir.graph import KernelIR, Op
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from ..passes.roll import InOnePiece, apart, is_whole, kept_whole
@@ -142,9 +142,9 @@ def _sums_fit(
     if target.vendor != "nvidia":
         return
     threads, bound = Expr.sym(warps) * target.warp_size, MAXNREG.name(ir)
-    for op in ir.walk():
+    for number, op in enumerate(ir.walk()):
         dots = [inner for region in op.regions for inner in region.ops if inner.kind in PRODUCTS]
-        if op.kind is not OpKind.FOR or not dots:
+        if op.kind not in LOOPS or not dots:
             continue
         tile = Expr.of(0)
         for dot in dots:
@@ -155,8 +155,9 @@ def _sums_fit(
         if bound in knobs:
             fits = fits.and_(Expr.sym(bound).eq(0).or_(needed.lt(threads * Expr.sym(bound))))
             steps.insert(0, (bound, "down"))
+        site = loop_site(ir, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else f"while#{number}"
         yield Constraint(
-            f"sums of {loop_site(ir, TileAttrs.of(op).tile)} fit registers",
+            f"sums of {site} fit registers",
             fits,
             tuple(steps),
             f"the sums of a loop and a product beside them take less than the {target.regs_per_sm} registers of all, "

@@ -13,7 +13,7 @@ from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
 from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, walk
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Dim, Value
 from ..passes.folds import folded
@@ -75,7 +75,7 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Dim]) -> list[Loop]:
     """The region's innermost loops, and those that its reductions may become."""
     found = []
     for op in ir.walk():
-        if op.kind is OpKind.FOR and not any(inner.kind is OpKind.FOR for inner in walk(op.regions[0])):
+        if op.kind is OpKind.FOR and not any(inner.kind in LOOPS for inner in walk(op.regions[0])):
             tile = ir.tiles[TileAttrs.of(op).tile]
             turns, exact = None, False
             if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):

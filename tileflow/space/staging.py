@@ -23,7 +23,7 @@ from ..errors import Location
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
 from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
-from ..ir.kinds import OpKind
+from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import PRODUCTS, having
 from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
@@ -61,9 +61,7 @@ def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: 
     sizes: dict[int, Expr] = {}
     blocks = list(blocks_of(ir, ir.body))
     for block, site in reversed(blocks):  # inner ones first
-        inner = {
-            id(op): _largest(sizes[id(region)] for region in op.regions) for op in block.ops if op.kind is OpKind.FOR
-        }
+        inner = {id(op): _largest(sizes[id(region)] for region in op.regions) for op in block.ops if op.kind in LOOPS}
         dots = [op for op in block.ops if op.kind in PRODUCTS]
         here = _Sizes(ir, extents, knobs, target, makers, block, site, inner)
         sizes[id(block)] = here.of(dots) if dots else _largest(inner.values())
@@ -108,7 +106,7 @@ def blocks_of(ir: KernelIR, block: Block, site: str = "") -> Iterator[tuple[Bloc
         for region in op.regions:
             inner = site
             if op.kind is OpKind.FOR:
-                inner = "" if any(o.kind is OpKind.FOR for o in walk(region)) else loop_site(ir, TileAttrs.of(op).tile)
+                inner = "" if any(o.kind in LOOPS for o in walk(region)) else loop_site(ir, TileAttrs.of(op).tile)
             yield from blocks_of(ir, region, inner)
 
 
@@ -285,7 +283,7 @@ class _Sizes:
     def _is_alone_in_programs(self) -> Expr:
         """Whether the block is what a loop over a persistent program's tiles repeats, or that and one loop whose turns
         are written out, so that no other loop is in it."""
-        loops = [op for op in self.ir.walk() if op.kind in (OpKind.FOR, OpKind.WHILE)]
+        loops = [op for op in self.ir.walk() if op.kind in LOOPS]
         if self.target.vendor != "nvidia" or PERSISTENT.name(self.ir) not in self.knobs:
             return FALSE
         if len(loops) > (1 if self.site else 0) or (not self.site and self.block is not self.ir.body):

@@ -645,6 +645,86 @@ def items_that_a_branch_changes(x: torch.Tensor, flag: torch.Tensor) -> torch.Te
     return out
 
 
+def _halvings(x: torch.Tensor) -> torch.Tensor:
+    """What is left of each element once it is halved down to 1 or less, and how often it was."""
+    turns = torch.zeros_like(x)
+    while (x > 1).any():
+        turns, x = turns + (x > 1), torch.where(x > 1, x * 0.5, x)
+    return torch.stack([x, turns])
+
+
+@case(V.abs() * 20, wanted=_halvings, tile=8)
+@tileflow.kernel
+def while_any_of_a_tile(x: torch.Tensor) -> torch.Tensor:
+    """One tile of the condition's own, and a count that is a number before the loop."""
+    out = torch.empty(2, x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        value, turns, left = x[tile], 0, x[tile] > 1
+        while left.any():
+            value, turns = torch.where(left, value * 0.5, value), turns + left
+            left = value > 1
+        out[0, tile], out[1, tile] = value, turns
+    return out
+
+
+@case(X.abs() * 9, wanted=lambda x: _halvings(x)[0], tile=4)
+@tileflow.kernel
+def while_of_rows(x: torch.Tensor) -> torch.Tensor:
+    """The condition is of an extremum that lanes past the rows and past the last row have no part in; what is stored in
+    a turn is loaded in the next."""
+    out = x + 0
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        while row.amax() > 1 and tile.begin >= 0:
+            out[tile, :] = torch.where(row > 1, row * 0.5, row)
+            row = out[tile, :]
+    return out
+
+
+def _power(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    while x.abs().amax() > 0.1:
+        x = x @ y
+    return x
+
+
+def _turned(value: Any, tile: Any, y: torch.Tensor) -> Any:
+    while value.abs().amax() > 0.1:
+        found = tfl.zeros([tile, y.size(1)])
+        for inner in tfl.tile(y.size(1)):
+            found = found + (value[:, None, :] * y[:, inner].T[None, :, :]).sum(2).sum(1)[:, None] * 0
+        value = value @ y[:, :] + found
+    return value
+
+
+@case(rand(1, 16), torch.eye(16).roll(1, 0) * 0.7, wanted=_power)
+@tileflow.kernel
+def while_with_a_product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """In a function of the author's, with a tile loop inside it."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = _turned(x[tile, :], tile, y)
+    return out
+
+
+def _roots(parents: torch.Tensor) -> torch.Tensor:
+    while (parents != parents[parents.long()]).any():
+        parents = parents[parents.long()]
+    return parents
+
+
+@case(torch.tensor([0, 0, 1, 2, 3, 5, 5, 6, 7, 4], dtype=torch.int32), wanted=_roots, tile=4)
+@tileflow.kernel
+def while_that_gathers(parents: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(parents)
+    for tile in tfl.tile(parents.size(0)):
+        at = parents[tile]
+        above = parents[at]
+        while not (at == above).all():
+            at, above = above, parents[above]
+        out[tile] = at
+    return out
+
+
 def _decayed(x: torch.Tensor, order: list[tuple[int, float]]) -> torch.Tensor:
     """Sums of rows one after the other, each at its row; with what each row counts."""
     out, total = torch.zeros_like(x), torch.zeros_like(x[0])

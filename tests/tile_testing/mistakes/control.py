@@ -409,7 +409,7 @@ def device_break_of_while_true(x):
 
 @mistake(
     TraceError,
-    ("a while loop of the kernel is of scalars", "but got i: tile", "for i in range(n), with what to"),
+    ("ends for all lanes of a program at once", "but got the condition", "while (condition).any(), with what"),
     "i < 3",
 )
 def while_on_lanes(x):

@@ -324,7 +324,7 @@ def tile_as_a_python_index(x):
         x[tile, 0] = [0.0, 1.0][x[tile, :].sum()]  # <-
 
 
-@mistake(TraceError, "a while loop of the kernel is of scalars", "n > 0")
+@mistake(TraceError, ("ends for all lanes of a program at once", "(condition).any()"), "n > 0")
 def while_on_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         n = x[tile, :].sum(1)

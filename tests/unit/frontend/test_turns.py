@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -69,24 +67,14 @@ def of_tiles(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
-def carries_a_tile(x: Tensor) -> Tensor:
+def with_products(x: Tensor, y: Tensor) -> Tensor:
     out = torch.empty_like(x)
     for tile in tfl.tile(x.size(0)):
-        value = x[tile]
-        while value.amax() > 1.0:
-            value = value * 0.5
-        out[tile] = value
-    return out
-
-
-@tileflow.kernel
-def reads_a_tile(x: Tensor) -> Tensor:
-    out = torch.empty_like(x)
-    for tile in tfl.tile(x.size(0)):
-        n = x[0]
-        while n > 1.0:
-            n = n - x[tile].sum()
-        out[tile] = n
+        value, turns = x[tile, :], 0
+        while value.abs().amax() > 1e-2 and turns < 20:
+            value = value @ y[:, :]
+            turns += 1
+        out[tile, :] = value
     return out
 
 
@@ -101,11 +89,18 @@ def by_a_block_size(x: Tensor) -> Tensor:
     return out
 
 
-@pytest.mark.parametrize("kernel", [of_tiles, carries_a_tile, reads_a_tile], ids=lambda k: k.__name__)
-def test_loops_of_tiles_are_refused_by_name(kernel: Any) -> None:
-    with pytest.raises(TraceError, match="while loop of the kernel is of scalars") as caught:
-        kernel.lower((X,), H200)
-    assert "torch.where" in caught.value.hint
+def test_a_condition_of_a_tile_is_refused_by_name() -> None:
+    with pytest.raises(TraceError, match="ends for all lanes of a program at once") as caught:
+        of_tiles.lower((X,), H200)
+    assert "(condition).any()" in caught.value.hint and "torch.where" in caught.value.hint
+
+
+def test_a_loop_of_products_keeps_what_it_carries_in_registers() -> None:
+    x, y = (torch.empty(n, 256, dtype=torch.float16, device="meta") for n in (4096, 256))
+    lowered = with_products.lower((x, y), H200)
+    assert any("while#" in c.name and "fit registers" in c.name for c in lowered.space.constraints)
+    (source,) = lowered.emit(lowered.default)
+    assert build(source, H200).code
 
 
 def test_a_block_size_ends_no_while() -> None:

@@ -33,14 +33,12 @@ def loop(c: Checker, op: Op) -> None:
 
 
 def turns(c: Checker, op: Op) -> None:
-    """A while-loop carries scalars, of which the first is the bool that says whether there is another turn."""
+    """What a while-loop carries first is a scalar bool, which says whether there is another turn."""
     (body,) = op.regions
     _carries(c, op, op.inputs, body)
     goes_on = op.inputs[0]
-    is_bool = isinstance(goes_on, Value) and goes_on.type.dtype == "bool"
-    c.require(is_bool, op, "a bool of the kernel says whether there is another turn", goes_on)
-    for value in op.outputs:
-        c.require(not value.dims, op, "turns carry scalars", value.type)
+    is_one_bool = isinstance(goes_on, Value) and goes_on.type.dtype == "bool" and not goes_on.dims
+    c.require(is_one_bool, op, "one bool of the kernel says whether there is another turn", goes_on)
 
 
 def _carries(c: Checker, op: Op, carried: tuple[Operand, ...], body: Block) -> None:
