@@ -91,6 +91,8 @@ def _instead_of(x: Any) -> str:
         hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
     if type(x).__module__ == "numpy":
         hint = "pass the numbers to the kernel in a tensor; a few of them: array[i], torch.tensor(array.tolist())"
+        if getattr(x, "ndim", None) == 0:
+            hint = "array.item() is the number in it"
     if isinstance(x, Enum):
         hint = "a member of an enum is no number: .value is what it stands for, and those of enum.IntEnum are ints"
     if isinstance(x, complex):

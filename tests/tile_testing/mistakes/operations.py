@@ -15,6 +15,7 @@ from tileflow.errors import (
 )
 
 ARRAY = np.ones(3)
+ONE_NUMBER = np.array(0.5)
 
 
 @mistake(
@@ -333,6 +334,16 @@ def str_arith(x, o):
 def np_array(x):
     for tile in tfl.tile(64):
         x[tile, :] = x[tile, :] * ARRAY  # <-
+
+
+@mistake(
+    TraceError,
+    ("an operand must be a tile, a size or a", "but got ndarray array(0.5)", "array.item() is the number in it"),
+    "x[tile, :] * ONE_NUMBER",
+)
+def array_without_dimensions(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :] * ONE_NUMBER  # <-
 
 
 @mistake(
