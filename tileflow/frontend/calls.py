@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..errors import TraceError
 from ..python_functions import python_own
 from ..runtime.libraries import is_library
@@ -17,6 +19,7 @@ from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, r
 from .rewrite import rewrite_function
 from .split import HOST_MARK
 from .torch_registry import FACTORIES, TABLE
+from .traced import Traced
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
             where=t.location(),
             hint="leave @tileflow.kernel off: its loops become this kernel's",
         )
+    if args and isinstance(args[0], Traced) and is_of_tensors(function):
+        return call(control, getattr(args[0], function.__name__), args[1:], kwargs)
     if isinstance(function, functools.partial):
         return call(control, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     by_name = QUALIFIED.get((getattr(function, "__module__", None) or "", getattr(function, "__name__", "")))
@@ -89,6 +94,12 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
             hint="tfl.triton_kernel(function, args, output_like)",
         )
     return plain_number(function(*args, **kwargs))  # of numpy's functions too
+
+
+def is_of_tensors(function: Any) -> bool:
+    """Whether it is a method of torch's tensors, read off their class: ``torch.Tensor.where``. Most take no tile in a
+    tensor's place, though the tile has the method."""
+    return getattr(torch.Tensor, getattr(function, "__name__", ""), None) is function
 
 
 def _rewritten(control: Control, function: Any) -> Callable[..., Any]:

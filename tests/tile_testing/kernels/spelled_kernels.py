@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -417,4 +418,21 @@ def words_of_methods(x: torch.Tensor) -> torch.Tensor:
         row = x[tile, :]
         turned = torch.permute(row, dims=(1, 0)).permute(dims=(1, 0))
         out[tile, :] = _chosen(row) + turned.reshape(shape=row.shape).expand(size=row.shape).repeat(repeats=(1, 1))
+    return out
+
+
+def _by_class(x: torch.Tensor) -> torch.Tensor:
+    """Methods as functions of torch's class: built in, written in Python, operators, by functions that call them."""
+    parts = functools.reduce(torch.Tensor.add, map(torch.Tensor.exp, torch.Tensor.chunk(x[:, :4], 2, dim=1)))
+    scale = torch.Tensor.norm(x, dim=1, keepdim=True) + torch.Tensor.amax(x, 1, keepdim=True)
+    chosen = torch.Tensor.where(x, x > 0, -1.0) - torch.Tensor.__rsub__(x, 1) * torch.Tensor.float(x > 0)
+    return torch.Tensor.__mul__(chosen, scale) + torch.Tensor.sum(parts, dim=-1)[:, None]
+
+
+@case(X, wanted=lambda x: _by_class(x) + x.size(1), tile=4)
+@tileflow.kernel
+def methods_of_the_class(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = _by_class(x[tile, :]) + torch.Tensor.size(x, 1)
     return out
