@@ -12,6 +12,7 @@ from ..runtime.environment import switch
 from .agreeing_lanes import agree
 from .along_memory import turn_along_memory
 from .await_dot import await_dots
+from .cut_columns import cut_columns
 from .cut_products import cut_products
 from .dead_code import remove_dead_code
 from .exponents import fuse_exponents, sink_scales
@@ -59,6 +60,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     sort_keys_alone,
     tell_apart,
     join_neighbours,
+    cut_columns,
     cut_products,
 )
 

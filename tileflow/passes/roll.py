@@ -192,7 +192,7 @@ def why_whole(ir: KernelIR, block: Block, dim: Dim) -> InOnePiece | None:
         if any(has(v, dim) and v not in defined for v in op.inputs):
             return InOnePiece(op, "takes into a loop or a branch")
         if any(has(v, dim) for v in (*op.inputs, *op.outputs)):
-            if not _takes_blocks(ir, op, dim):
+            if not takes_blocks(ir, op, dim):
                 return InOnePiece(op, _WHOLE.get(op.kind, "takes"))
         elif any(has(v, dim) for r in op.regions for inner in walk(r) for v in (*inner.inputs, *inner.outputs)):
             return InOnePiece(op, "has a loop or a branch with")
@@ -215,7 +215,7 @@ _WHOLE = {
 }
 
 
-def _takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:
+def takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:
     """Whether an op that has a dimension can do with blocks of it, one after the other."""
     if any(v.dims.count(dim) > 1 for v in (*op.values, *op.outputs)):
         return False
@@ -405,6 +405,17 @@ class _Roller:
             fold.settle(at, carried, s, s.shift)
 
 
+def numbered(fresh: Fresh, op: Op, out: Value, tile: Tile) -> list[Op]:
+    """What gives ``out``, the block of the consecutive ints of ``op`` that is a tile's."""
+    ops: list[Op] = []
+    at, start = Ops(fresh, ops, op), ArangeAttrs.of(op).start
+    index = at.emit(OpKind.TILE_INDEX, (), TileType(tile.index_dtype, out.dims), TileAttrs(tile.name))
+    if start.constant != 0:
+        first = at.emit(OpKind.SIZE, (), TileType(tile.index_dtype, ()), SizeAttrs(start))
+        index = at.compute("add", index, first, like=index)
+    return [*ops, Op(OpKind.CAST, (index,), (out,), NO_ATTRS, (), op.loc)]
+
+
 def _flat(groups: Iterable[tuple[Value, ...]]) -> tuple[Value, ...]:
     return tuple(itertools.chain.from_iterable(groups))
 
@@ -438,20 +449,10 @@ class _Body:
             own = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
             attrs = replace(attrs, index=tuple(self._item(i, own) for i in attrs.index))
         if isinstance(attrs, ArangeAttrs) and has(op.output, self.roller.dim):
-            self._number(op, outputs[0], attrs.start)
+            self.ops += numbered(self.roller.fresh, op, outputs[0], self.tile)
         else:
             self.ops.append(op.with_(inputs=inputs, outputs=outputs, attrs=attrs))
         self.cloned.update(zip(op.outputs, outputs, strict=True))
-
-    def _number(self, op: Op, out: Value, start: Expr) -> None:
-        """Consecutive ints over this block of them."""
-        tile = self.tile
-        at = Ops(self.roller.fresh, self.ops, op)
-        index = at.emit(OpKind.TILE_INDEX, (), TileType(tile.index_dtype, out.dims), TileAttrs(tile.name))
-        if start.constant != 0:
-            first = at.emit(OpKind.SIZE, (), TileType(tile.index_dtype, ()), SizeAttrs(start))
-            index = at.compute("add", index, first, like=index)
-        self.ops.append(Op(OpKind.CAST, (index,), (out,), NO_ATTRS, (), op.loc))
 
     def _type(self, type_: TileType) -> TileType:
         return replace(type_, dims=tuple(self.dim if d == self.roller.dim else d for d in type_.dims))

@@ -32,8 +32,9 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
     yield PERSISTENT.of(ir)
     yield WALK.of(ir, persistent.ne(0))
     # several loops, as of a rolled reduction, are not flattened, nor one without a turn: each turn is one of the loop
-    # over tiles too; with several products in one Triton's pass fails
+    # over tiles too; with several products in one Triton's pass fails; what is around a while is none of ``loops``
     is_one = len(loops) == 1 and loops[0].present == TRUE and not loops[0].is_empty
+    is_one = is_one and not any(op.kind is OpKind.WHILE for op in ir.walk())
     if is_one and sum(op.kind is OpKind.DOT for op in loops[0].ops) <= 1:
         yield FLATTEN.of(ir, persistent.ne(0))
     if growing_tiles(ir):

@@ -725,6 +725,33 @@ def while_that_gathers(parents: torch.Tensor) -> torch.Tensor:
     return out
 
 
+WIDE_TABLE, PLACES = rand(50, 600, seed=2), torch.arange(24) * 7 % 50
+
+
+def _mixed_rows(x: torch.Tensor, table: torch.Tensor, places: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    sums = x @ table[places]
+    columns = torch.arange(1, table.size(1) + 1)
+    return torch.stack([torch.where(columns % 3 == 0, sums, sums + bias), torch.relu(sums)])
+
+
+@case(rand(13, 24), WIDE_TABLE, PLACES, rand(600, seed=3), wanted=_mixed_rows, knobs={"cut:out#0:2": 128}, j=16)
+@tileflow.kernel
+def wide_sums_of_gathered_rows(
+    x: torch.Tensor, table: torch.Tensor, places: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    """A loop carries sums of more columns than registers take beside a product's 16 rows: programs have some each."""
+    out = torch.empty(2, x.size(0), table.size(1))
+    columns = table.size(1)
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile, columns])
+        for j in tfl.tile(x.size(1)):
+            total = torch.addmm(total, x[tile, j], table[places[j], :])
+        is_third = tfl.arange(1, columns + 1) % 3 == 0
+        out[0, tile, :] = torch.where(is_third, total, total + bias[:])
+        out[1, tile, :] = total if tile.begin < 0 else torch.relu(total)
+    return out
+
+
 def _decayed(x: torch.Tensor, order: list[tuple[int, float]]) -> torch.Tensor:
     """Sums of rows one after the other, each at its row; with what each row counts."""
     out, total = torch.zeros_like(x), torch.zeros_like(x[0])
