@@ -15,6 +15,10 @@ from .values import TensorRef
 
 Capture = Callable[[Any, str], Any]
 _CONSTANT = (bool, str, FunctionType, type(None))
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor", "lshift",
+           "rshift")  # fmt: skip
+_ORDER = ("lt", "le", "gt", "ge")
+_ALONE = ("neg", "pos", "abs", "invert", "int", "float", "index", "complex", "round", "floor", "ceil", "trunc")
 
 
 class CapturedObject:
@@ -94,6 +98,21 @@ class CapturedObject:
     def __contains__(self, item: Any) -> bool:
         return self._special("__contains__", item)  # type: ignore[no-any-return]
 
+    def __eq__(self, other: object) -> Any:
+        """What the object's class says. Raises TraceError where it says nothing, so that it is whether both are one."""
+        asked: Any = type(self._object).__eq__
+        if asked is object.__eq__:
+            return is_one(self, other)
+        return self._special("__eq__", other)
+
+    def __hash__(self) -> int:
+        """Raises TraceError: a dictionary or a set would look for what stands for the object."""
+        raise TraceError(
+            "Python's dictionaries and sets in device code are of constants",
+            got=f"the object {self._path}",
+            hint="look it up in host code, or by a name that the object has: table[x.name]",
+        )
+
     def __bool__(self) -> bool:
         kind = type(self._object)
         return (
@@ -101,6 +120,42 @@ class CapturedObject:
             if hasattr(kind, "__bool__")
             else not hasattr(kind, "__len__") or len(self) > 0
         )
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    """An operator that the object's class may have."""
+
+    def apply(self: CapturedObject, *others: Any) -> Any:
+        has_it = hasattr(type(self._object), name)
+        return self._special(name, *others) if has_it or not others else NotImplemented
+
+    return apply
+
+
+for _name in (*(f"{side}{name}" for name in _BINARY for side in ("", "r", "i")), *_ORDER, *_ALONE):
+    setattr(CapturedObject, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def is_one(a: Any, b: Any) -> bool:
+    """The meaning of ``a is b``. Raises TraceError where one is captured and both are of a kind: another call may pass
+    one object for both, or two, and nothing of it would tell."""
+    names = [_path_of(x) for x in (a, b)]
+    if a is b or not any(names) or a.__class__ is not b.__class__:
+        return a is b
+    if names[0] != names[1]:
+        raise TraceError(
+            "whether two objects are one is asked in host code",
+            got=" and ".join(name or f"a {x.__class__.__name__}" for name, x in zip(names, (a, b), strict=True)),
+            hint="before the tile loop, same = a is b, or compare what they hold, numbers and names",
+        )
+    return True
+
+
+def _path_of(x: Any) -> str:
+    """The path of what is captured, empty for all else."""
+    if is_captured(x):
+        return str(object.__getattribute__(x, "_path"))
+    return x.path if isinstance(x, TensorRef) else ""
 
 
 class CapturedCallable(CapturedObject):

@@ -18,6 +18,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
 from .branches import both, branch, is_open, opposite
 from .calls import call
+from .captured_objects import is_one
 from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
@@ -121,6 +122,7 @@ class Control:
     """One region's control flow over its Tracer."""
 
     UNDEFINED = UNDEFINED
+    is_one = staticmethod(is_one)
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer

@@ -215,9 +215,13 @@ class _Expressions(ast.NodeTransformer):
         return ast.copy_location(_tf("not_", self(node.operand), self.loc(node)), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if len(node.ops) == 1:
-            return self.generic_visit(node)
-        return self._chain(node, node.left, list(zip(node.ops, node.comparators, strict=True)))
+        if len(node.ops) > 1:
+            return self._chain(node, node.left, list(zip(node.ops, node.comparators, strict=True)))
+        self.generic_visit(node)
+        if not isinstance(node.ops[0], ast.Is | ast.IsNot) or isinstance(node.comparators[0], ast.Constant):
+            return node
+        found: ast.expr = _tf("is_one", node.left, *node.comparators)
+        return ast.copy_location(found if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), found), node)
 
     def _chain(self, node: ast.Compare, left: ast.expr, rest: list[tuple[ast.cmpop, ast.expr]]) -> ast.expr:
         """``left < b < c`` as ``(lambda l: (lambda r: and_(l < r, lambda: r < c))(b))(left)``."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.libraries import is_library
+
 if TYPE_CHECKING:
     from .trace import Tracer
 
@@ -35,3 +37,9 @@ def tracers_of(args: Any, kwargs: Any) -> Iterator[Tracer]:
             yield item.tracer
         elif isinstance(item, (tuple, list)):
             yield from tracers_of(item, {})
+
+
+def takes_tiles(other: Any, operator: str) -> bool:
+    """Whether the class of an author's object has this operator for a tile on its left, as ``__rmul__``."""
+    kind = other.__class__  # of what stands for an object that is captured, the object's
+    return not is_library(kind.__module__) and kind.__module__ != "builtins" and hasattr(kind, operator)

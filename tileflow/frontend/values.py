@@ -23,7 +23,7 @@ from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
 from .torch_aliases import instead_of
 from .torch_registry import METHODS, nearest
-from .traced import Operand, Traced
+from .traced import Operand, Traced, takes_tiles
 
 if TYPE_CHECKING:
     import torch
@@ -167,6 +167,8 @@ class TileValue(Operand):
         return self.tracer.pointwise("abs", self)
 
     def __matmul__(self, other: Any) -> TileValue:
+        if not isinstance(other, Traced) and takes_tiles(other, "__rmatmul__"):
+            return NotImplemented
         return self.matmul(other)  # type: ignore[no-any-return]
 
     def _number(self, what: str) -> Any:
@@ -214,9 +216,13 @@ class TileValue(Operand):
         )
 
 
-def _operator(fn: str, reflected: bool) -> Any:
+def _operator(fn: str, reflected: bool, theirs: str) -> Any:
+    """``theirs``: the operator of an author's object on the right, which is asked as Python asks it."""
+
     def apply(self: TileValue, other: Any) -> Any:
         other = plain_number(other)
+        if theirs and not isinstance(other, (int, float, Traced)) and takes_tiles(other, theirs):
+            return NotImplemented
         a, b = (other, self) if reflected else (self, other)
         return SYNTAX["binary"](self.tracer, fn, a, b)
 
@@ -224,10 +230,10 @@ def _operator(fn: str, reflected: bool) -> Any:
 
 
 for _python, _fn in _BINARY.items():
-    setattr(TileValue, f"__{_python}__", _operator(_fn, reflected=False))
-    setattr(TileValue, f"__r{_python}__", _operator(_fn, reflected=True))
+    setattr(TileValue, f"__{_python}__", _operator(_fn, reflected=False, theirs=f"__r{_python}__"))
+    setattr(TileValue, f"__r{_python}__", _operator(_fn, reflected=True, theirs=""))
 for _fn in _COMPARE:
-    setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False))
+    setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False, theirs=""))
 
 
 def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -435,4 +436,53 @@ def methods_of_the_class(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in tfl.tile(x.size(0)):
         out[tile, :] = _by_class(x[tile, :]) + torch.Tensor.size(x, 1)
+    return out
+
+
+class Factor:
+    """An object of the author's with operators of its own."""
+
+    def __init__(self, number: float, name: str) -> None:
+        self.number, self.name = number, name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and self.name == other.name
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __lt__(self, other: Factor) -> bool:
+        return self.name < other.name
+
+    def __add__(self, other: Any) -> Any:
+        return self.number + (other.number if isinstance(other, Factor) else other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.number + other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * self.number
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return other - self.number
+
+    def __neg__(self) -> Any:
+        return -self.number
+
+    def __abs__(self) -> Any:
+        return self.number * self.number + 1
+
+
+def _by_operators(x: torch.Tensor, a: Factor, b: Factor) -> torch.Tensor:
+    found = x * a + b + (a + 1.0) + (2.0 + b) + (a + b) - (x @ a) + abs(b) * (-a)
+    if a == b or not a < b or a != a or a is None:
+        found = found * 0
+    return found * Factor(3.0, "made here")
+
+
+@case(X, Factor(0.5, "a"), Factor(-2.0, "b"), wanted=_by_operators, tile=4)
+@tileflow.kernel
+def operators_of_objects(x: torch.Tensor, a: Factor, b: Factor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = _by_operators(x[tile, :], a, b)
     return out

@@ -205,3 +205,50 @@ def test_an_object_that_host_code_makes_keeps_its_private_numbers_to_itself() ->
 
     with pytest.raises(TraceError, match=r"public attributes.*_private"):
         makes.lower((X,), H200)
+
+
+class Held:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+
+COMMON = Held(2.0)
+
+
+def is_common(held: Held) -> bool:
+    return held is COMMON
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda a, b: a is b, "but got a and b"),
+        (lambda a, b: a is not b, "but got a and b"),
+        (lambda a, b: a == b, "but got a and b"),
+        (lambda a, b: b in (a,), "but got a and b"),
+        (lambda a, b: is_common(a), "but got a and a Held"),
+        (lambda a, b: {COMMON: 1}.get(a, 0), "but got the object a"),
+    ],
+    ids=["is", "is not", "equals", "in a tuple", "a helper's global", "in a dictionary"],
+)
+def test_whether_objects_are_one_is_refused(answer: Any, says: str) -> None:
+    """It was False: what stands for the one object is none of what stands for the other."""
+
+    @tileflow.kernel
+    def asked(x: torch.Tensor, a: Held, b: Held) -> None:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = 1.0 if answer(a, b) else 0.0
+
+    with pytest.raises(TraceError, match=f"(asked in host code|are of constants), {says}"):
+        asked.lower((torch.empty(8, device="meta"), COMMON, COMMON), target("nvidia-h200"))
+
+
+def test_whether_tensors_are_one_is_refused() -> None:
+    @tileflow.kernel
+    def asked(x: torch.Tensor, y: torch.Tensor) -> None:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = 1.0 if x is y else 0.0
+
+    x = torch.empty(8, device="meta")
+    with pytest.raises(TraceError, match="whether two objects are one is asked in host code, but got x and y"):
+        asked.lower((x, x), target("nvidia-h200"))
