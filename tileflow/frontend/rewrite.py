@@ -52,9 +52,9 @@ N = TypeVar("N", bound=ast.AST)
 
 TRACER = "__tf__"
 LEFT_ALONE = frozenset({"super", "locals", "vars", "dir"})
-# of torch: sizes may be tiles, which torch itself refuses
+# of torch: sizes may be tiles, which torch itself refuses, and what it asks of a class
 _TAKE_TILES = frozenset(
-    {"reshape", "broadcast_to", "unflatten", "arange", "empty", "full", "ones", "rand", "randn", "zeros"}
+    {"reshape", "broadcast_to", "unflatten", "arange", "empty", "full", "ones", "rand", "randn", "zeros", "is_tensor"}
 )
 SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",

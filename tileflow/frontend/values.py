@@ -5,10 +5,9 @@ None of them is a torch tensor or a Python number, so that nothing reads a value
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingAttribute, ShapeError, TraceError
+from ..errors import MissingAttribute, TraceError
 from ..expr import Expr
 from ..ir.attributes import LoadAttrs
 from ..ir.graph import ExprIndex, ValueIndex
@@ -18,12 +17,13 @@ from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assig
 from ..language.rules import IMPLEMENTED
 from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
+from .described import Described
 from .promotion import torch_dtype
 from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
 from .torch_aliases import instead_of
 from .torch_registry import METHODS, nearest
-from .traced import Operand, Traced, takes_tiles
+from .traced import Traced, takes_tiles
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +58,7 @@ _INSTEAD_OF = {
 }
 
 
-class TileValue(Operand):
+class TileValue(Described):
     """A tile in registers: an IR value with torch's methods and operators. ``is_number``: to the author it is a number
     of Python's, which a loop or a branch of the kernel changes, or which ``int`` or ``float`` made."""
 
@@ -76,19 +76,9 @@ class TileValue(Operand):
         return torch_dtype(self.value.type.dtype)
 
     @property
-    def shape(self) -> tuple[Any, ...]:
-        """One size for each dimension: an int where it is a constant, else a symbolic one."""
-        return tuple(self.tracer.size(d.extent) for d in self.value.dims)
-
-    @property
-    def ndim(self) -> int:
-        """How many dimensions the tile has."""
-        return len(self.value.dims)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the call that is traced."""
-        return self.tracer.device
+    def extents(self) -> tuple[Expr, ...]:
+        """The sizes of the dimensions."""
+        return tuple(d.extent for d in self.value.dims)
 
     @property
     def T(self) -> TileValue:
@@ -99,26 +89,6 @@ class TileValue(Operand):
     def mT(self) -> TileValue:
         """The tile with its last two dimensions exchanged."""
         return self.transpose(-2, -1)  # type: ignore[no-any-return]
-
-    def dim(self) -> int:
-        """How many dimensions the tile has."""
-        return self.ndim
-
-    def size(self, axis: int | None = None) -> Any:
-        """All sizes, or the one of ``axis``."""
-        return self.shape if axis is None else _axis_of(self.tracer, self.shape, axis)
-
-    def numel(self) -> Any:
-        """The product of all sizes."""
-        return self.tracer.size(math.prod((d.extent for d in self.value.dims), start=Expr.of(1)))
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
-    def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating-point one."""
-        return self.dtype.is_floating_point
 
     def __getattr__(self, name: str) -> Any:
         handler = METHODS.get(name)
@@ -236,19 +206,6 @@ for _fn in _COMPARE:
     setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False, theirs=""))
 
 
-def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
-    if isinstance(axis, SymInt):
-        axis = int(axis)
-    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        raise ShapeError(
-            f"a dimension must lie in [{-len(shape)}, {len(shape) - 1}]",
-            got=repr(axis),
-            where=tracer.location(),
-            hint="count dimensions from 0, or from -1 at the end",
-        )
-    return shape[axis]
-
-
 _VIEWS = frozenset({  # torch's, which host code takes
     "view", "reshape", "flatten", "ravel", "unflatten", "transpose", "t", "T", "mT", "H", "permute", "movedim",
     "swapaxes", "squeeze", "unsqueeze", "expand", "view_as", "select", "narrow", "diagonal", "unbind", "chunk",
@@ -258,7 +215,7 @@ _OF_TILES = frozenset({"scope", "value"})
 _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
-class TensorRef(Operand):
+class TensorRef(Described):
     """A captured tensor: what is loaded from and stored to by index.
 
     ``is_whole``: whether it stands for all of its elements where no index says which, as a module's weight does.
@@ -286,44 +243,23 @@ class TensorRef(Operand):
         return torch_dtype(self.dtype_name)
 
     @property
-    def shape(self) -> tuple[Any, ...]:
-        """One size for each dimension: an int where it is a constant, else a symbolic one."""
-        return tuple(self.tracer.size(e) for e in self.dims)
+    def extents(self) -> tuple[Expr, ...]:
+        """The sizes of the dimensions."""
+        return self.dims
 
-    @property
-    def ndim(self) -> int:
-        """How many dimensions the tensor has."""
-        return len(self.dims)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the call that is traced."""
-        return self.tracer.device
-
-    def dim(self) -> int:
-        """How many dimensions the tensor has."""
-        return self.ndim
-
-    def size(self, axis: int | None = None) -> Any:
-        """All sizes, or the one of ``axis``."""
-        return self.shape if axis is None else _axis_of(self.tracer, self.shape, axis)
-
-    def stride(self, axis: int | None = None) -> Any:
-        """All strides in elements, or the one of ``axis``."""
+    def stride(self, dim: int | None = None) -> Any:
+        """All strides in elements, or the one of ``dim``."""
         strides = tuple(self.tracer.size(e) for e in self.strides_)
-        return strides if axis is None else _axis_of(self.tracer, strides, axis)
+        return strides if dim is None else self.of_axis(strides, dim)
 
-    def numel(self) -> Any:
-        """The product of all sizes."""
-        return self.tracer.size(math.prod(self.dims, start=Expr.of(1)))
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
-    def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating-point one."""
-        return self.dtype.is_floating_point
+    def is_contiguous(self) -> bool:
+        """Whether elements follow one another; sizes and strides that another launch changes are guarded."""
+        follows = Expr.of(1)
+        for extent, stride in zip(reversed(self.dims), reversed(self.strides_), strict=True):
+            if self.tracer.size(extent) != 1 and self.tracer.size(stride) != self.tracer.size(follows):
+                return False
+            follows = follows * extent
+        return True
 
     def __len__(self) -> int:
         return self.tracer.specialize(self.dims[0])

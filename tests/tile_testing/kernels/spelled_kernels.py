@@ -486,3 +486,29 @@ def operators_of_objects(x: torch.Tensor, a: Factor, b: Factor) -> torch.Tensor:
     for tile in tfl.tile(x.size(0)):
         out[tile, :] = _by_operators(x[tile, :], a, b)
     return out
+
+
+def _answers(x: torch.Tensor) -> int:
+    """What a tensor says of itself, by attributes, methods and functions of torch."""
+    yes = [
+        torch.is_tensor(x), torch.is_floating_point(x), x.is_floating_point(), x.is_signed(), torch.is_signed(x),
+        x.itemsize == x.element_size() == 4, x.nbytes == 4 * x.nelement(), x.numel() == torch.numel(x),
+        x.shape.numel() == x.numel(), x.shape[1:].numel() == x.size(dim=1), x.layout is torch.strided,
+        torch.result_type(x, 1) is torch.float32, torch.result_type(x.half(), 1.0) is torch.float16,
+    ]  # fmt: skip
+    no = [torch.is_complex(x), x.is_complex(), x.requires_grad, x.is_sparse, torch.is_tensor(x.shape)]
+    return sum(yes) - 100 * sum(no)
+
+
+def _said(x: torch.Tensor, turned: torch.Tensor) -> torch.Tensor:
+    return x + _answers(x) + (torch.numel(x) if x.is_contiguous() and not turned.is_contiguous() else 0)
+
+
+@case(X, X.T, wanted=lambda x, turned: _said(x, turned) + x.numel(), tile=4)
+@tileflow.kernel
+def what_tensors_say_of_themselves(x: torch.Tensor, turned: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        total = torch.numel(x) if x.is_contiguous() and not turned.is_contiguous() else 0
+        out[tile, :] = x[tile, :] + _answers(x[tile, :]) + total + x.shape.numel()
+    return out

@@ -242,7 +242,7 @@ def _any_or_all(fn: str) -> Callable[..., Any]:
     return lambda t, items: reduce(lambda a, b: t.pointwise(fn, a, b), [_bool(t, i) for i in items])
 
 
-def _isinstance(t: Tracer, x: Any, kinds: Any) -> bool:
+def is_instance(t: Tracer, x: Any, kinds: Any) -> bool:
     """What Python says of the tensor or the number that stands there where the kernel runs as Python."""
     return issubclass(_class(x), kinds)
 
@@ -320,5 +320,5 @@ _OF_TORCH = (
 PYTHON.update({own: _as_torch(own, name) for name in _OF_TORCH if (own := python_own(getattr(math, name)))})
 PYTHON[math.fabs] = _as_torch(math.fabs, "abs")
 
-ALWAYS.update({isinstance: _isinstance, type: _type, str: _str})
+ALWAYS.update({isinstance: is_instance, type: _type, str: _str})
 REPLACEABLE["breakpoint"] = _no_breakpoint
