@@ -17,7 +17,7 @@ _ACTIVATIONS = (
     "F.hardtanh(a)", "F.logsigmoid(a)", "F.relu(a)", "F.sigmoid(a)", "F.tanh(a)",
     "F.relu6(a)", "F.hardsigmoid(a)", "F.hardswish(a)", "F.mish(a)", "F.selu(a)", "F.celu(a)", "F.celu(a, alpha=2.0)",
     "F.softsign(a)", "F.tanhshrink(a)", "F.hardshrink(a)", "F.softshrink(a, 0.7)", "F.threshold(a, 0.5, 20)",
-    "F.dropout(a, 0.0)", "F.dropout(a, 0.3, training=False)",
+    "F.dropout(a, 0.0)", "F.dropout(a, 0.3, training=False)", "F.rrelu(a)",
 )  # fmt: skip
 _CASTS = ("a.float()", "a.double()", "a.bool()", "a.to(torch.float32)", "a.half()", "a.bfloat16()")
 

@@ -512,3 +512,30 @@ def what_tensors_say_of_themselves(x: torch.Tensor, turned: torch.Tensor) -> tor
         total = torch.numel(x) if x.is_contiguous() and not turned.is_contiguous() else 0
         out[tile, :] = x[tile, :] + _answers(x[tile, :]) + total + x.shape.numel()
     return out
+
+
+def _einsums(x: torch.Tensor, y: torch.Tensor, square: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Ellipses, letters that one tile has twice, lists of numbers in place of an equation."""
+    wide, squares = torch.einsum("...i,...j->...ij", x, y), square[:, :, :, None] * y[:, None, None, :]
+    return (
+        torch.einsum("...i,...i->...", x, y), torch.einsum("tij,...tj->t...i", wide, y).sum(1),
+        torch.einsum("tii->t", square), torch.einsum("tiij,ti->tj", squares, x[:, :4]).sum(1),
+        torch.einsum(x, [0, 1], y, [0, 1], [0]), torch.einsum(wide, [0, ..., 1], y, [0, 1], [0, ...]).sum(1),
+        torch.einsum("... i -> ...", x), torch.einsum("tij->t", wide),
+    )  # fmt: skip
+
+
+@case(
+    X[:, :16].contiguous(),
+    X[:, 16:32].contiguous(),
+    rand(13, 4, 4, seed=4),
+    wanted=lambda *a: torch.stack(_einsums(*a)),
+    tile=4,
+)
+@tileflow.kernel
+def words_of_einsum(x: torch.Tensor, y: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(8, x.size(0), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        for n, found in enumerate(_einsums(x[tile, :], y[tile, :], square[tile, :, :])):
+            out[n, tile] = found
+    return out

@@ -50,6 +50,21 @@ def leaky_relu(t: Tracer, x: Any, negative_slope: float = 0.01, inplace: bool = 
     return t.pointwise("where", x > 0, x, x * negative_slope)
 
 
+@register_torch("rrelu")
+def rrelu(
+    t: Tracer, x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Any:
+    """``leaky_relu`` with the mean of the slopes. Raises TraceError in training, where each element draws one."""
+    if training:
+        raise TraceError(
+            "rrelu in device code is that of a module that is evaluated",
+            got="training=True",
+            where=t.location(),
+            hint="torch.where(x >= 0, x, x * (lower + (upper - lower) * tfl.rand(x.shape, seed)))",
+        )
+    return leaky_relu(t, x, (lower + upper) / 2)
+
+
 @register_torch("elu")
 def elu(t: Tracer, x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,17 +15,26 @@ from .reductions import reduce
 from .reshape import value_of
 from .views import permute, unsqueeze
 
+_ELLIPSIS = "..."
+_UNNAMED = 0x100  # the first of the letters, none of torch's, for what an ellipsis stands for
+
 
 @register_torch("einsum")
-def einsum(t: Tracer, equation: str, *operands: Any) -> TileValue:
-    """Letters that the result lacks are summed over. Raises TraceError for ellipses and repeated letters."""
+def einsum(t: Tracer, equation: Any, *operands: Any) -> TileValue:
+    """Letters that the result lacks are summed over; of one that a tile has twice the diagonal is taken. In place of an
+    equation, each tile may be followed by a list of its dimensions' numbers."""
+    if not isinstance(equation, str):
+        equation, operands = _spelled((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     terms, result = _parsed(t, equation, operands)
-    left, term = t.wrap(value_of(t, operands[0])), terms[0]
-    for n, right in enumerate(operands[1:], start=1):
+    tiles = [t.wrap(value_of(t, x)) for x in operands]
+    for n, term in enumerate(terms):
+        tiles[n], terms[n] = _without_repeats(t, tiles[n], term)
+    left, term = tiles[0], terms[0]
+    for n, right in enumerate(tiles[1:], start=1):
         wanted = set(result).union(*terms[n + 1 :])
-        left, term = _product(t, left, term, t.wrap(value_of(t, right)), terms[n], wanted)
+        left, term = _product(t, left, term, right, terms[n], wanted)
     dtype = left.value.type.dtype
     left, term = _summed(t, left, term, set(result))
     return permute(t, t.cast(left, dtype), [term.index(c) for c in result])
@@ -33,21 +43,53 @@ def einsum(t: Tracer, equation: str, *operands: Any) -> TileValue:
 def _parsed(t: Tracer, equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
     inputs, arrow, result = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")
-    if not arrow:  # torch's rule: what appears once, in the alphabet's order
-        result = "".join(sorted(c for c in set(inputs) - {","} if inputs.count(c) == 1))
-    if any(not c.isalpha() for c in "".join(terms) + result) or any(len(set(x)) < len(x) for x in (*terms, result)):
+    if not arrow:  # torch's rule: what appears once, in the alphabet's order, behind what an ellipsis stands for
+        once = sorted(c for c in set(inputs) - {",", "."} if inputs.count(c) == 1)
+        result = "".join((_ELLIPSIS if _ELLIPSIS in inputs else "", *once))
+    ranks = [len(value_of(t, x).dims) for x in operands]
+    hidden = [max(rank - len(term.replace(_ELLIPSIS, "", 1)), 0) for term, rank in zip(terms, ranks, strict=False)]
+    most = max((n for n, term in zip(hidden, terms, strict=False) if _ELLIPSIS in term), default=0)
+    terms = [term.replace(_ELLIPSIS, _unnamed(n), 1) for term, n in zip(terms, hidden, strict=False)]
+    result = result.replace(_ELLIPSIS, _unnamed(most), 1)
+    if any(not c.isalpha() for c in "".join((*terms, result))) or len(set(result)) < len(result):
         raise TraceError(
-            "einsum in a tile loop takes letters, each once a tile",
+            "einsum takes letters and one ellipsis a tile, and each letter of the result once",
             got=equation,
             where=t.location(),
-            hint="name every dimension",
+            hint='one letter for each dimension: torch.einsum("bij,bjk->bik", x, y)',
         )
-    ranks = [len(value_of(t, x).dims) for x in operands]
     if [len(x) for x in terms] != ranks:
         raise ShapeError(
             "einsum's equation has a letter for each dimension", got=f"{equation} for {ranks}", where=t.location()
         )
     return terms, result
+
+
+def _unnamed(count: int) -> str:
+    """Letters for what an ellipsis stands for, which are aligned at the last dimension."""
+    return "".join(chr(_UNNAMED + n) for n in reversed(range(count)))
+
+
+def _spelled(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation and the operands of tiles that lists of numbers follow, with a list for the result at the end."""
+    pairs, rest = given[: len(given) // 2 * 2], given[len(given) // 2 * 2 :]
+    terms = [_term(numbers) for numbers in pairs[1::2]]
+    result = "".join(f"->{_term(numbers)}" for numbers in rest)
+    return ",".join(terms) + result, pairs[::2]
+
+
+def _term(numbers: Sequence[Any]) -> str:
+    return "".join(_ELLIPSIS if n is Ellipsis else string.ascii_letters.swapcase()[n] for n in numbers)
+
+
+def _without_repeats(t: Tracer, x: TileValue, term: str) -> tuple[TileValue, str]:
+    """The tile with each letter once: of two dimensions of one letter the diagonal, which comes last."""
+    while len(set(term)) < len(term):
+        second = next(n for n, c in enumerate(term) if c in term[:n])
+        first = term.index(term[second])
+        x = x.diagonal(0, first, second)
+        term = term[:first] + term[first + 1 : second] + term[second + 1 :] + term[second]
+    return x, term
 
 
 def _product(t: Tracer, left: TileValue, a: str, right: TileValue, b: str, wanted: set[str]) -> tuple[TileValue, str]:
