@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing.kernels import path_of
-from tile_testing.kernels.special_kernels import bessel, gammas, quantiles
+from tile_testing.kernels.special_kernels import bessel, gammas, polygammas, quantiles
 from tile_testing.runs.interpreted import Call
 
 import tileflow
@@ -19,11 +19,14 @@ from tileflow.target import target
 
 DIRECTIONS = torch.cat([torch.linspace(-40, 40, 401), torch.tensor([8.0, -8.0, 7.99, 8.01, 1e-20, 80.0, inf, nan])])
 SHAPES = torch.cat([torch.linspace(0.01, 40, 401), torch.tensor([-0.3, -1.7, -7.2, 1e-9, 1e9])])
+ORDERS = torch.cat([torch.linspace(-6.93, 30, 401), torch.tensor([0.01, 80.0, 1e3, nan])])  # at no pole
 SHARES = torch.cat([torch.linspace(0, 1, 401), torch.tensor([1e-7, 1e-30, 0.0757, 0.0758, 0.9243, -0.1, 1.5, nan])])
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 4e-6), (torch.float64, 2e-8)])
-@pytest.mark.parametrize(("kernel", "points"), [(bessel, DIRECTIONS), (gammas, SHAPES), (quantiles, SHARES)])
+@pytest.mark.parametrize(
+    ("kernel", "points"), [(bessel, DIRECTIONS), (gammas, SHAPES), (polygammas, ORDERS), (quantiles, SHARES)]
+)
 def test_they_are_torchs(
     interpreter: Callable[..., Any], kernel: Any, points: torch.Tensor, dtype: torch.dtype, rtol: float
 ) -> None:
@@ -35,9 +38,9 @@ def test_they_are_torchs(
 
 def test_other_orders_are_refused() -> None:
     @tileflow.kernel
-    def tetragamma(x: torch.Tensor) -> torch.Tensor:
+    def of_too_many(x: torch.Tensor) -> torch.Tensor:
         for t in tfl.tile(x.size(0)):
-            x[t] = torch.polygamma(2, x[t])
+            x[t] = torch.polygamma(31, x[t])
         return x
 
     @tileflow.kernel
@@ -46,6 +49,6 @@ def test_other_orders_are_refused() -> None:
             x[t] = torch.mvlgamma(x[t], 0)
         return x
 
-    for kernel, text in ((tetragamma, "an order of 0 or 1, but got 2"), (of_none, "at least 1, but got 0")):
+    for kernel, text in ((of_too_many, "between 0 and 30, but got 31"), (of_none, "at least 1, but got 0")):
         with pytest.raises(TraceError, match=text):
             kernel.lower((SHAPES,), target("nvidia-h200"))

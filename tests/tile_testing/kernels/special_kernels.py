@@ -34,6 +34,17 @@ def gammas(x: torch.Tensor) -> torch.Tensor:
 
 
 @tileflow.kernel
+def polygammas(x: torch.Tensor) -> torch.Tensor:
+    """Even orders, which cross 0, beside odd ones, which do not."""
+    out = torch.empty(3, x.size(0), dtype=x.dtype)
+    for t in tfl.tile(x.size(0)):
+        out[0, t] = torch.polygamma(2, x[t]) / torch.polygamma(1, x[t])
+        out[1, t] = x[t].polygamma(3)
+        out[2, t] = torch.special.polygamma(6, x[t]) / torch.polygamma(5, x[t])
+    return out
+
+
+@tileflow.kernel
 def quantiles(p: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(p)
     for t in tfl.tile(p.size(0)):

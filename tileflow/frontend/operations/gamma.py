@@ -22,7 +22,8 @@ _OFFSET = 0.5 * math.log(2 * math.pi) - _LANCZOS_G
 # of the asymptotic series of digamma: the Bernoulli number of 2 n divided by 2 n
 _STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # of trigamma's
-_FAR = 8  # from where on the series are exact
+_FAR = 8  # from where on the series are exact, of derivatives twice their order further
+_LARGEST_ORDER = 30  # whose factorial float32 holds
 
 
 @register_torch("lgamma", "gammaln")
@@ -71,36 +72,55 @@ def digamma(t: Tracer, x: Any) -> Any:
 
 @register_torch("polygamma")
 def polygamma(t: Tracer, n: Any, x: Any) -> Any:
-    """The derivative of ``digamma`` for an ``n`` of 1, and itself for 0; as a method ``x.polygamma(n)``. Raises
-    TraceError for others."""
+    """The derivative of order ``n`` of ``digamma``; as a method ``x.polygamma(n)``. Raises TraceError for an ``n`` that
+    is no constant from 0, or so large that its factorial is no number."""
     if isinstance(n, TileValue):
         n, x = x, n
-    if isinstance(n, bool) or n not in (0, 1):
+    if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n <= _LARGEST_ORDER:
         raise TraceError(
-            "polygamma in device code is of an order of 0 or 1",
+            f"polygamma in device code is of a constant order between 0 and {_LARGEST_ORDER}",
             got=f"{n!r}",
             where=t.location(),
-            hint="call it in host code, before or after the tile loop",
+            hint="torch.polygamma(1, x); or call it in host code, before or after the tile loop",
         )
-    return digamma(t, x) if n == 0 else _trigamma(t, floating(t, x))
+    return digamma(t, x) if n == 0 else _derivative(t, n, floating(t, x))
 
 
-def _trigamma(t: Tracer, x: Any) -> Any:
-    """By its asymptotic series, as ``digamma``; below 1/2 by what it is of ``1 - x``."""
+def _derivative(t: Tracer, n: int, x: Any) -> Any:
+    """Of order ``n`` from 1, by its asymptotic series, as ``digamma``; below 1/2 by what it is of ``1 - x``."""
     reflected = x < 0.5
     z: Any = t.pointwise("where", reflected, 1 - x, x)
     shifts: Any = 0.0
-    for _ in range(_FAR):
-        near = z < _FAR
-        shifts = t.pointwise("where", near, shifts + 1 / (z * z), shifts)
+    far = _FAR + 2 * (n - 1)
+    for _ in range(far):
+        near = z < far
+        shifts = t.pointwise("where", near, shifts + 1 / z ** (n + 1), shifts)
         z = t.pointwise("where", near, z + 1, z)
     square = 1 / (z * z)
-    series: Any = _BERNOULLI[-1]
-    for coefficient in reversed(_BERNOULLI[:-1]):
-        series = series * square + coefficient
-    found = shifts + (1 + 0.5 / z + series * square) / z
-    sine: Any = t.pointwise("sin", _to_the_next_int(t, x) * math.pi)
-    return t.pointwise("where", reflected, math.pi**2 / (sine * sine) - found, found)
+    series: Any = 0.0
+    for k, number in reversed([*enumerate(_BERNOULLI, start=1)]):
+        rising = math.prod(range(n, n + 2 * k)) / math.factorial(2 * k)  # (2 k + n - 1)! / (n - 1)! / (2 k)!
+        series = series * square + number * rising
+    sign = -1 if n % 2 == 0 else 1
+    found = sign * math.factorial(n) * (shifts + (1 + 0.5 * n / z + series * square) / (n * z**n))
+    gap: Any = _to_the_next_int(t, x) * math.pi
+    cotangent = t.pointwise("cos", gap) / t.pointwise("sin", gap)
+    turned: Any = 0.0
+    for coefficient in reversed(_cotangents(n)):
+        turned = turned * cotangent + coefficient
+    pole = t.pointwise("logical_or", gap == 0, x == -math.inf)
+    mirrored = t.pointwise("where", pole, sign * math.inf, -sign * found - turned)
+    return t.pointwise("where", reflected, mirrored, found)
+
+
+def _cotangents(n: int) -> list[float]:
+    """The derivative of order ``n`` of ``pi * cot(pi * x)`` as a polynomial in the cotangent, the constant first: each
+    order follows from the one before, since that of a cotangent is ``-pi * (1 + cot ** 2)``."""
+    found = [0.0, math.pi]
+    for _ in range(n):
+        slope = [k * c for k, c in enumerate(found)][1:]
+        found = [-math.pi * (a + b) for a, b in zip([*slope, 0.0, 0.0], [0.0, 0.0, *slope], strict=True)]
+    return found
 
 
 @register_torch("mvlgamma", "multigammaln")
