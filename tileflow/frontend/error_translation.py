@@ -18,7 +18,11 @@ from .counted_turns import WRITTEN_OUT
 
 _PACKAGE = __name__.partition(".")[0]
 REPORT = "please report this with the kernel, or with kernel.repro(...) under a config that works"
-_HANDING_ON = {(f"{_PACKAGE}.frontend.calls", "call"), (f"{_PACKAGE}.frontend.control", "iadd")}
+_HANDING_ON = {
+    (f"{_PACKAGE}.frontend.calls", "call"),
+    (f"{_PACKAGE}.frontend.control", "iadd"),
+    (f"{_PACKAGE}.frontend.described", "__getitem__"),  # of sizes, which are a tuple
+}
 _WORDS = {"TileValue": "tile", "TensorRef": "captured tensor", "TileProxy": "loop's tile", "SymInt": "size"}
 _RECORDED = "device code must be what tileflow can record"
 
