@@ -10,6 +10,7 @@ import torch
 
 from ..errors import MissingAttribute, TraceError
 from ..runtime.argtree import is_container
+from ..runtime.libraries import is_library
 from ..runtime.objects import HOOKS, REGISTERED, attributes_of, is_fixed, is_part
 from .values import TensorRef
 
@@ -112,6 +113,18 @@ class CapturedObject:
             got=f"the object {self._path}",
             hint="look it up in host code, or by a name that the object has: table[x.name]",
         )
+
+    def __repr__(self) -> str:
+        asked: Any = type(self._object).__repr__
+        if asked is object.__repr__ or is_library(asked.__module__):  # an address, or all that torch's module holds
+            return f"{self._path} of class {type(self._object).__name__}"
+        return self._special("__repr__")  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        return self._special("__str__")  # type: ignore[no-any-return]
+
+    def __format__(self, spec: str) -> str:
+        return self._special("__format__", spec)  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         kind = type(self._object)

@@ -468,13 +468,16 @@ class Factor:
     def __neg__(self) -> Any:
         return -self.number
 
+    def __str__(self) -> str:
+        return f"factor {self.name}"
+
     def __abs__(self) -> Any:
         return self.number * self.number + 1
 
 
 def _by_operators(x: torch.Tensor, a: Factor, b: Factor) -> torch.Tensor:
     found = x * a + b + (a + 1.0) + (2.0 + b) + (a + b) - (x @ a) + abs(b) * (-a)
-    if a == b or not a < b or a != a or a is None:
+    if a == b or not a < b or a != a or a is None or f"{a}, {b!s}" != "factor a, factor b":
         found = found * 0
     return found * Factor(3.0, "made here")
 
