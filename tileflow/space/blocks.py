@@ -48,7 +48,7 @@ def _least_block(ir: KernelIR, dim: Dim) -> int:
         return MIN_PRODUCT_BLOCK
     loads = (op.output.dims for op in ir.walk() if op.kind is OpKind.LOAD and dim in op.output.dims)
     beside = (prod(ir.hint(d.extent) for d in dims if d != dim and _is_whole(ir, d)) for dims in loads)
-    return max(MIN_REDUCTION_BLOCK // max(beside, default=1), 1)
+    return max(MIN_REDUCTION_BLOCK // max((*beside, 1)), 1)  # a dimension beside it may be empty
 
 
 def _is_whole(ir: KernelIR, dim: Dim) -> bool:

@@ -542,3 +542,19 @@ def words_of_einsum(x: torch.Tensor, y: torch.Tensor, square: torch.Tensor) -> t
         for n, found in enumerate(_einsums(x[tile, :], y[tile, :], square[tile, :, :])):
             out[n, tile] = found
     return out
+
+
+def _of_nothing(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """How many elements what follows from tiles without elements has, and the sums of none of them."""
+    first, second = x.roll(1, 1).chunk(2, 1)
+    parts = [first, second, x.flatten(1), y.flatten(1), x.repeat_interleave(2, 1), y.repeat_interleave(2, 2)]
+    return x.sum(1).sum(1) + y.sum(2).sum(1) + sum(part.flatten(1).sum(1) + part.shape[-1] for part in parts)
+
+
+@case(torch.empty(5, 0, 4), torch.empty(5, 4, 0), wanted=_of_nothing, tile=4)
+@tileflow.kernel
+def tiles_without_elements(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = _of_nothing(x[tile, :, :], y[tile, :, :])
+    return out

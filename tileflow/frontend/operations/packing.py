@@ -185,6 +185,8 @@ def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]
     if not isinstance(chunks, int) or chunks < 1:
         raise TraceError("a tile is cut into a number of parts", got=repr(chunks)[:100], where=t.location())
     size = known(t, d.extent).constant if d.tile is None else None
+    if size == 0:
+        return (t.wrap(value),) * chunks
     part = known(t, d.extent).quotient(chunks) or part_of_block(known(t, d.extent), Expr.of(chunks))
     if part is not None and fills_registers(chunks) and (size is None or fills_registers(size)):
         cut = to_dims(t, value, (*value.dims[:axis], Dim(Expr.of(chunks)), Dim(part), *value.dims[axis + 1 :]))

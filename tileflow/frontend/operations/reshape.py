@@ -97,6 +97,8 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
         return t.wrap(value)
     if not value.dims:  # Triton reshapes blocks only
         return t.full(found, t.wrap(value), value.type.dtype)
+    if any(known(t, d.extent).constant == 0 for d in value.dims):  # which has no element to take from anywhere
+        return t.full(found, 0, value.type.dtype)
     for d in value.dims:
         if d not in found:
             _no_lengths(t, d, value.dims)

@@ -192,7 +192,8 @@ def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
     for shift, dim in zip(moves, axes or (0,), strict=True):
         axis = axis_of(t, dim, x.ndim)
         size = size_of(t, x, axis, "roll", hint)
-        x = taken(t, x, axis, (run(t, 0, size) + (-shift) % size) % size)
+        if size:
+            x = taken(t, x, axis, (run(t, 0, size) + (-shift) % size) % size)
     return x
 
 
@@ -208,8 +209,8 @@ def repeat_interleave(t: Tracer, x: Any, repeats: Any, dim: int | None = None) -
     if dims[axis].tile is None and size is not None and not fills_registers(repeats):
         return taken(t, x, axis, run(t, 0, size * repeats) // repeats)
     wide = (*dims[: axis + 1], t.dims_of([repeats])[0], *dims[axis + 1 :])
-    sizes = [t.size(d.extent) for d in dims]
-    return reshape(t, t.expand(unsqueeze(t, x, axis + 1), wide), [*sizes[:axis], -1, *sizes[axis + 1 :]])
+    sizes = [t.size(d.extent * (repeats if n == axis else 1)) for n, d in enumerate(dims)]
+    return reshape(t, t.expand(unsqueeze(t, x, axis + 1), wide), sizes)
 
 
 @register_torch("repeat", "tile")
