@@ -3,17 +3,30 @@ there.
 
 A fork copies every lock as it is, and of the threads only the one that forks. What another thread held at that moment
 nobody would ever release in the child, whose next call waited for it for good.
+
+Python holds a lock for each module that is being imported, which nothing public makes free again, and the child would
+have half of the module. So a fork waits until no other thread imports what tileflow needs: a kernel's first call
+imports the compiler, and what that imports of torch, Triton and the standard library.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod, WeakSet
 
+MOST_WAIT_S = 60.0  # of a fork for imports: what they wait for may be the thread that forks
+_LOOK_S = 0.002
+_IMPORTLIB = "<frozen importlib._bootstrap>"
+
+_log = logging.getLogger("tileflow")
 _locks: WeakSet[Lock] = WeakSet()
 
 
@@ -53,8 +66,37 @@ def _after_fork() -> None:
         lock.after_fork()
 
 
+def _imports_for_us(frame: FrameType | None) -> bool:
+    """Whether a thread, of which this is the innermost frame, is inside of an import that tileflow asked for."""
+    is_importing = False
+    while frame is not None:
+        is_importing = is_importing or frame.f_code.co_filename == _IMPORTLIB
+        if is_importing and str(frame.f_globals.get("__name__")).startswith("tileflow"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _await_imports() -> None:
+    """Wait until no other thread imports for tileflow, or so long that it may never end."""
+    me, deadline = threading.get_ident(), time.monotonic() + MOST_WAIT_S
+    while True:
+        # Who has just got the interpreter keeps it for a while: no other thread begins an import before the fork.
+        time.sleep(0)
+        if not any(_imports_for_us(frame) for thread, frame in sys._current_frames().items() if thread != me):
+            return
+        if time.monotonic() > deadline:
+            _log.warning(
+                "a fork waited %g s for another thread's import, and waits no longer: the child may hang where it "
+                "imports the same module; fork before kernels are called first, or start children by spawn",
+                MOST_WAIT_S,
+            )
+            return
+        time.sleep(_LOOK_S)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_await_imports, after_in_child=_after_fork)
 
 
 if TYPE_CHECKING:

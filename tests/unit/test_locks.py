@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import re
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tileflow
+from tileflow import locks
 from tileflow.collector import paused
 from tileflow.locks import Lock, cached_property
 from tileflow.runtime import registry
@@ -187,3 +192,51 @@ def test_two_threads_go_on_with_the_same_value() -> None:
     done.set()
     thread.join()
     assert seen == [7] and slow.value == 7
+
+
+SLOW_MODULE = """
+import {nested}
+import time
+time.sleep(1.5)
+whole = True
+"""
+
+
+def _importing(folder: Path, name: str, on_behalf_of: str, monkeypatch: pytest.MonkeyPatch) -> threading.Thread:
+    """A thread that is in the midst of importing ``name``, asked to by a function of the module ``on_behalf_of``."""
+    (folder / f"{name}.py").write_text(SLOW_MODULE.format(nested=f"{name}_nested"))
+    (folder / f"{name}_nested.py").write_text("")
+    monkeypatch.syspath_prepend(str(folder))
+    scope: dict[str, Any] = {"__name__": on_behalf_of}
+    exec(f"def first_call():\n    import {name}", scope)
+    thread = threading.Thread(target=scope["first_call"])
+    thread.start()
+    deadline = time.monotonic() + 10
+    while f"{name}_nested" not in sys.modules:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    return thread
+
+
+def test_a_fork_waits_for_what_another_thread_imports_for_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that imported the same module waited for its lock for good; DataLoader's workers are such children."""
+    thread = _importing(tmp_path, "slow_for_a_call", "tileflow.api", monkeypatch)
+    assert _in_child(lambda: importlib.import_module("slow_for_a_call").whole is True)
+    thread.join()
+
+
+def test_a_fork_waits_for_no_import_of_others_and_for_none_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = _importing(tmp_path, "slow_for_others", "somebody", monkeypatch)
+    began = time.monotonic()
+    assert _in_child(lambda: True) and time.monotonic() - began < 1.0
+    other.join()
+    monkeypatch.setattr(locks, "MOST_WAIT_S", 0.1)
+    ours = _importing(tmp_path, "slow_for_too_long", "tileflow.api", monkeypatch)
+    began = time.monotonic()
+    assert _in_child(lambda: True) and time.monotonic() - began < 1.0
+    assert "waits no longer" in caplog.text
+    ours.join()
