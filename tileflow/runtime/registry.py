@@ -57,7 +57,9 @@ def load(
 ) -> tuple[Table, ...]:
     """Register a table's file, a directory of tables or a bundle; later loads go first. Returns the tables.
 
-    What is loaded takes the place of all that was loaded from this path before: after a bundle's switch to another
+    Of two rows for one call on one device the measured one serves, of two such the one that was loaded later (in a
+    directory: of the file whose name comes later), whichever version of tileflow wrote it; where their configs differ
+    that is logged. What is loaded takes the place of all that was loaded from this path before: after a bundle's switch to another
     snapshot, and after a table was written again, load it again. ``as_device``: look up as that device class would, on
     any machine. ``strict``: lookups raise in place of falling back. ``on_miss``: what serves a call that no row does
     (see :func:`set_on_miss`), for the kernels of these tables. ``check``: whether each binary's digest is checked now,
@@ -77,12 +79,36 @@ def load(
             kernel: [s for s in known if s.origin != origin and not (s.bundle is None and s.table.table_id in same)]
             for kernel, known in _sources.items()
         }
+        said = []
         for table in tables:
             fresh = LoadedTable(table, bundle, origin, as_device, strict, on_miss)
-            now.setdefault(table.kernel.ref, []).insert(0, fresh)
+            before = now.setdefault(table.kernel.ref, [])
+            said += [text for text in (_conflict(fresh, other) for other in before) if text]
+            before.insert(0, fresh)
         _sources.update(now)  # in one step, also for a process that is forked meanwhile
+    if said:
+        observe.say_once(logging.WARNING, origin, "rows for the same calls", "; ".join(said))
     _changed()
     return tables
+
+
+def _conflict(fresh: LoadedTable, other: LoadedTable) -> str:
+    """Which rows of two tables are for the same calls and have different configs, and which of them serve; empty where
+    none are."""
+    if fresh.table.kernel.semantic_hash != other.table.kernel.semantic_hash or fresh.as_device != other.as_device:
+        return ""
+    rows = [(fresh.by_key[key][0], other.by_key[key][0]) for key in fresh.by_key.keys() & other.by_key.keys()]
+    apart = [(mine, theirs) for mine, theirs in rows if mine.config != theirs.config]
+    if not apart:
+        return ""
+    kept = sum(theirs.origin != "modelled" and mine.origin == "modelled" for mine, theirs in apart)
+    versions = fresh.table.created_by.tileflow, other.table.created_by.tileflow
+    written = f", which tileflow {versions[1] or 'of no known version'} wrote" if versions[0] != versions[1] else ""
+    served = f"{len(apart) - kept} of these are served as loaded now" + f", {kept} as before" * bool(kept)
+    return (
+        f"{len(apart)} rows of {fresh.table.kernel.ref} have other configs than in {other.origin}{written}: {served} "
+        "(measured rows go first, then what was loaded last; runtime.unload(PATH) takes one away)"
+    )
 
 
 def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:

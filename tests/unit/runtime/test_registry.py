@@ -15,6 +15,7 @@ from tileflow.config import Config
 from tileflow.errors import SpecError, TableError
 from tileflow.expr import Expr
 from tileflow.runtime import (
+    CreatedBy,
     DeviceInfo,
     Fallback,
     Hit,
@@ -226,6 +227,28 @@ def test_as_device_answers_as_that_device_on_any_machine(loaded: Callable[..., F
 
 def test_the_table_loaded_last_goes_first(loaded: Callable[..., Find]) -> None:
     assert found(loaded(table(entry(64, 64, block=1)), table(entry(64, 64, block=2)))(64, 64)) == ("exact", 2)
+
+
+def test_rows_of_two_loads_for_one_call_are_said_and_one_of_them_serves_whatever_wrote_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The later load went first without a word, whichever bundle that was."""
+    old = table(entry(64, 64, block=1), entry(64, 32, block=1), created_by=CreatedBy("0.0.9"))
+    modelled = entry(64, 32, block=2, origin="modelled", measured_on="")
+    new = table(entry(64, 64, block=2), modelled, created_by=CreatedBy("0.1.0"))
+    for name, one in (("old", old), ("new", new)):
+        write_bundle([one], [], tmp_path / name)
+        load(tmp_path / name)
+    served = [found(lookup(KERNEL, HASH, problem(64, n), "nvidia-h200")) for n in (64, 32)]
+    assert served == [("exact", 2), ("exact", 1)]  # what was measured before what was modelled
+    (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and "same calls" in r.getMessage()]
+    assert str(tmp_path / "old") in said and "tileflow 0.0.9 wrote" in said
+    assert f"2 rows of {KERNEL}" in said and "1 of these are served as loaded now, 1 as before" in said
+    caplog.clear()
+    load(tmp_path / "new")
+    load(tmp_path / "old")  # takes its own place, and goes first now
+    assert found(lookup(KERNEL, HASH, problem(64, 64), "nvidia-h200")) == ("exact", 1)
+    assert sum("same calls" in r.getMessage() for r in caplog.records) == 1
 
 
 # ---- mistakes of other tables -------------------------------------------------------------------------------------
