@@ -63,7 +63,7 @@ class Worker:
 
     It waits until Ray has found a place for it, however long others hold them, and starts from then on. ``calls``: how
     many it has not answered yet. ``alone``: it gets none beside that one. ``worn``: it gets no more. ``busy_s``:
-    seconds spent on the answered ones. ``why_parked``: why it must not be used.
+    seconds spent on the answered ones. ``why_parked``: why it must not be used. ``twin``: who has its GPU.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Worker:
     alone: bool = False
     worn: bool = False
     why_parked: str = ""
+    twin: Worker | None = None
     ready_at: float = 0.0
     busy_s: float = 0.0
 
@@ -267,15 +268,20 @@ class WorkerPool:
 
     def ready(self, worker: Worker, facts: WorkerFacts) -> None:
         """Take in a worker's facts: it is used, or parked where its GPU or toolchain must not be."""
-        worker.facts, worker.ready_at = facts, time.monotonic()
-        self._file(worker, "ready")
+        worker.facts = facts
         self._false_starts.pop(worker.device_class, None)
+        self._use_or_park(worker, facts)
+
+    def _use_or_park(self, worker: Worker, facts: WorkerFacts) -> None:
+        worker.ready_at, worker.why_parked, worker.twin = time.monotonic(), "", None
+        self._file(worker, "ready")
         expected = self._toolchains.setdefault((worker.device_class, worker.kind), _versions(facts.toolchain))
-        twins = [
-            w for w in self.of(worker.device_class) if w is not worker and w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid
-        ]
-        if twins:
-            self.park(worker, f"it sees GPU {worker.gpu_uuid}, which {twins[0]} has; check CUDA_VISIBLE_DEVICES there")
+        others = (w for w in self.of(worker.device_class) if w is not worker and w.twin is None)
+        worker.twin = next((w for w in others if w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid), None)
+        if worker.twin is not None:
+            self.park(
+                worker, f"it sees GPU {worker.gpu_uuid}, which {worker.twin} has; check CUDA_VISIBLE_DEVICES there"
+            )
         elif worker.gpu_uuid in self._quarantined:
             self.park(worker, f"GPU {worker.gpu_uuid} was lost and is quarantined")
         elif _versions(facts.toolchain) != expected:
@@ -338,6 +344,16 @@ class WorkerPool:
             self._file(worker, gone=True)
             del self._workers[worker.device_class][worker]
             self._retire(worker)
+            self._free_twins(worker)
+
+    def _free_twins(self, gone: Worker) -> None:
+        """Judge those again that were parked since ``gone`` had their GPU: after a node is back before its loss was
+        noticed, the worker that saw the GPU second is the only one that is left."""
+        for worker in self.of(gone.device_class):
+            if worker.twin is gone and worker.facts is not None:
+                self._use_or_park(worker, worker.facts)
+                if worker.state == "ready":
+                    log.info("using %s from now on: %s, which had its GPU, has ended", worker, gone)
 
     def _retire(self, worker: Worker) -> None:
         if worker.facts is not None:

@@ -12,6 +12,7 @@ from tileflow_benchmarks.scaling.simulated_stages import SimulatedStages
 from tileflow_cluster import devices, worker_pool
 from tileflow_cluster.placement import PlacementPlan
 from tileflow_cluster.protocol import DeviceClass
+from tileflow_cluster.trial import DeviceIdentity
 from tileflow_cluster.worker_pool import Recycling, WorkerPool
 from tileflow_cluster.workers import WorkerFacts
 
@@ -107,3 +108,22 @@ def test_device_workers_start_first(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = WorkerPool(SimulatedStages(), Recycling())
     started = list(workers.follow(PlacementPlan(2, (DeviceClass("nvidia-h200", measured=False, workers=1),))))
     assert [worker.phase for worker in started] == ["device", "compile", "compile"]
+
+
+def test_who_sees_a_gpu_second_takes_over_when_the_first_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that came back before its loss was noticed had a worker that was never used: its class ended."""
+    monkeypatch.setattr(worker_pool, "start_device", lambda stages, device_class: object())
+    monkeypatch.setattr(worker_pool, "ray", SimpleNamespace(kill=lambda actor: None))
+    workers = WorkerPool(SimulatedStages(), Recycling())
+    first, second, third = workers.follow(PlacementPlan(0, (DeviceClass("nvidia-h200", True, 3),)))
+    for number, worker in enumerate((first, second, third)):
+        identity = DeviceIdentity("nvidia-h200", "host", "GPU-0", ())
+        workers.ready(worker, WorkerFacts("host", number, f"node-{number}", (), identity))
+    assert list(workers.open("nvidia-h200")) == [first]
+    workers.stop(first)
+    assert list(workers.open("nvidia-h200")) == [second] and not second.why_parked
+    assert third.state == "parked" and str(second) in third.why_parked
+    assert not workers.why_unusable("nvidia-h200")
+    workers.quarantine(second, "it fell off the bus")
+    workers.stop(second)
+    assert "quarantined" in third.why_parked and list(workers.open("nvidia-h200")) == []
