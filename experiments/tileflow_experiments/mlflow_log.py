@@ -31,10 +31,11 @@ log = logging.getLogger(__name__)
 FOLLOW_S = 0.5
 RETRY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 LOOK_S = 0.1
+MOST_RESTARTS = 3
 
 
 class MlflowLog:
-    """The driver's handle of the logging process.
+    """The driver's handle of the logging process. Where that is killed, another one goes on.
 
     ``uri``: MLflow's tracking store (``sqlite:////absolute/mlflow.db``, ``http://127.0.0.1:5000``). ``artifacts``:
     where a new experiment keeps its artifacts, for a store without a place of its own.
@@ -45,11 +46,18 @@ class MlflowLog:
         self._folder = journal.parent
         self._uri = uri
         self._process: subprocess.Popen[str] | None = None
+        self._restarts = 0
+        self._ending = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="mlflow watcher", daemon=True)
 
     def start(self) -> None:
         """Start the process. Raises OSError where its files cannot be written to the folder."""
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         LogState(masked(self._uri)).write(self._folder)
+        self._spawn()
+        self._watcher.start()
+
+    def _spawn(self) -> None:
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tileflow_experiments.mlflow_log", *self._arguments],
             env=os.environ | {"PYTHONPATH": paths},
@@ -59,18 +67,44 @@ class MlflowLog:
         )
         self._send(self._uri)  # which may hold a password, so it is no argument
 
+    def _watch(self) -> None:
+        """Replace a process that ends while the sweep goes on: who looks at MLflow would see nothing more of it."""
+        while not self._ending.wait(FOLLOW_S):
+            assert self._process is not None
+            if self._process.poll() is not None and not self._replaced(self._process.returncode):
+                return
+
+    def _replaced(self, code: int) -> bool:
+        """Start another process in place of one that ended with ``code``. Where too many have, note why MLflow lacks
+        the rest, and return False."""
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        if self._restarts == MOST_RESTARTS:
+            _note(self._folder, self._uri, f"the process that logs {how}, and so did {MOST_RESTARTS} before it")
+            return False
+        self._restarts += 1
+        log.warning("the process that logs to MLflow at %s %s; another one goes on", masked(self._uri), how)
+        self._spawn()
+        return True
+
     def finish(self, files: Sequence[Path], timeout_s: float) -> bool:
         """Log the rest, and ``files`` (the tables) with the studies of their kernels.
 
         Returns False where MLflow did not take all of it. It is given up after ``timeout_s`` seconds without progress.
         """
-        self._send(json.dumps([str(file) for file in files if file.exists()]))
-        return self._ended(timeout_s, patient=True)
+        order = json.dumps([str(file) for file in files if file.exists()])
+        code = self._ended(order, timeout_s, patient=True)
+        while code is not None and code < 0 and self._replaced(code):
+            code = self._ended(order, timeout_s, patient=True)
+        return self._is_complete(code)
 
     def abandon(self, timeout_s: float) -> bool:
         """Log the rest within ``timeout_s`` seconds, since the driver must end. A later replay logs what is missing."""
-        self._send("[]")
-        return self._ended(timeout_s, patient=False)
+        return self._is_complete(self._ended("[]", timeout_s, patient=False))
+
+    def _is_complete(self, code: int | None) -> bool:
+        if code != 0:
+            log.warning("MLflow at %s lacks part of the sweep; `tileflow sweep log` completes it", masked(self._uri))
+        return code == 0
 
     def _send(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
@@ -78,21 +112,25 @@ class MlflowLog:
                 self._process.stdin.write(line + "\n")
                 self._process.stdin.flush()
 
-    def _ended(self, timeout_s: float, patient: bool) -> bool:
+    def _ended(self, order: str, timeout_s: float, patient: bool) -> int | None:
+        """Tell the process to log the rest and end. Returns its exit code; None where it was given up."""
+        self._ending.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
         process = self._process
         if process is None:
-            return True
+            return 0
+        self._send(order)
         seen, deadline = self._progress(), time.monotonic() + timeout_s
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(LOOK_S)
             if patient and (now := self._progress()) != seen:
                 seen, deadline = now, time.monotonic() + timeout_s
-        if process.poll() is None:
-            process.kill()
-        complete = process.wait() == 0
-        if not complete:
-            log.warning("MLflow at %s lacks part of the sweep; `tileflow sweep log` completes it", masked(self._uri))
-        return complete
+        if process.poll() is not None:
+            return process.returncode
+        process.kill()
+        process.wait()
+        return None
 
     def _progress(self) -> int:
         try:

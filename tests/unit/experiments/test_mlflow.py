@@ -6,13 +6,16 @@ import errno
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -225,6 +228,61 @@ def test_a_log_that_was_killed_in_the_middle_is_completed(finished: Path, tmp_pa
     assert 1 < len(some) < len(wanted) and some <= {run.info.run_id for run in runs(uri)}
     assert sorted(run.data.tags["tileflow.trial_id"] for run in children(uri)) == sorted(wanted)
     assert state.complete and state.trials == len(wanted)
+
+
+def _loggers(journal: Path) -> list[int]:
+    """The processes that log a sweep."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (process / "cmdline").read_bytes()
+            if b"tileflow_experiments.mlflow_log" in command and str(journal).encode() in command:
+                found.append(int(process.name))
+    return found
+
+
+def _await(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_log_whose_process_is_killed_goes_on_in_another(
+    finished: Path, tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """MLflow showed nothing more of a sweep from then on, and nobody said so before its end."""
+    journal = tmp_path / "journal.jsonl"
+    shutil.copy(finished / "journal.jsonl", journal)
+    log = mlflow_log.MlflowLog(journal, uri, tmp_path / "artifacts")
+    log.start()
+    (first,) = _loggers(journal)
+    os.kill(first, signal.SIGKILL)
+    _await(lambda: [pid for pid in _loggers(journal) if pid != first])
+    assert "was killed by signal 9; another one goes on" in caplog.text
+    (second,) = _loggers(journal)
+    killer = threading.Timer(0.5, os.kill, (second, signal.SIGKILL))  # while the rest is logged
+    killer.start()
+    assert log.finish((), 60.0)
+    wanted = set(journals.trials(journals.read(journal)))
+    assert sorted(run.data.tags["tileflow.trial_id"] for run in children(uri)) == sorted(wanted)
+    logged = state.read(tmp_path)
+    assert logged is not None and logged.complete
+
+
+def test_a_log_whose_processes_are_all_killed_says_so(
+    finished: Path, tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow_log, "MOST_RESTARTS", 0)
+    journal = tmp_path / "journal.jsonl"
+    shutil.copy(finished / "journal.jsonl", journal)
+    log = mlflow_log.MlflowLog(journal, uri, tmp_path / "artifacts")
+    log.start()
+    os.kill(_loggers(journal)[0], signal.SIGKILL)
+    assert not log.finish((), 60.0)
+    logged = state.read(tmp_path)
+    assert logged is not None and "was killed by signal 9" in logged.why and not logged.complete
+    assert mlflow_log.replay(journal, uri).complete
 
 
 def test_mlflow_away_slows_nothing_and_is_replayed(
