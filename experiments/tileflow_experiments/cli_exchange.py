@@ -62,7 +62,7 @@ def write_spec(
     """Write a sweep's spec from what another program recorded. What it leaves out is said."""
     import yaml
 
-    from tileflow.runtime.table import write_atomically
+    from tileflow.runtime.files import write_atomically
 
     from . import sweep
     from .exchange import flashinfer

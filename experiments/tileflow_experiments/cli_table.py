@@ -99,7 +99,7 @@ def merge_tables(
 
     from tileflow.runtime import merge
     from tileflow.runtime.files import require_folder
-    from tileflow.runtime.table import dump_tables
+    from tileflow.runtime.table_files import dump_tables
 
     found = _by_version(tables, bundles=False)
     merged = {version: reduce(merge, parts) for version, parts in sorted(found.items())}
@@ -161,7 +161,7 @@ def _replaced(path: Path, merged: Table, parts: Iterable[Table]) -> str | None:
 def _file_names(versions: Iterable[Version]) -> dict[Version, str]:
     """Return each version's file name: ``module.name.json``; ``module-name.json`` where two kernels would share it, as
     ``a.b:c`` and ``a:b.c`` would; with digits of its hash where a kernel has several."""
-    from tileflow.runtime.table import table_file_name
+    from tileflow.runtime.table_files import table_file_name
 
     versions = tuple(versions)
     kernels = Counter(kernel for kernel, _ in versions)

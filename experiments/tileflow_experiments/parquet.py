@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tileflow.runtime.table import write_atomically
+from tileflow.runtime.files import write_atomically
 
 from . import fields
 from .records import COLUMNS, TrialRecord

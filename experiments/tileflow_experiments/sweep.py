@@ -37,9 +37,10 @@ from tileflow_search.registry import STRATEGIES, warm_up
 import tileflow
 from tileflow.errors import SpecError, TableError, TileflowError
 from tileflow.runtime.abi import Binary
-from tileflow.runtime.files import require_folder
+from tileflow.runtime.files import require_folder, write_atomically
 from tileflow.runtime.snapshots import write_bundle
-from tileflow.runtime.table import Table, dump_table, load_table, table_file_name, write_atomically
+from tileflow.runtime.table import Table
+from tileflow.runtime.table_files import dump_table, load_table, table_file_name
 
 from . import html_report, mlflow_log, parquet, report, spec, tables, warm_start
 from . import journal as journals

@@ -19,7 +19,7 @@ from tileflow.config import Config
 from tileflow.errors import ConfigError, SpecError
 from tileflow.measure.types import Status
 from tileflow.runtime.problem import Problem
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 from tileflow.target import find, target
 
 from . import journal as journals

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tileflow_experiments import journal as journals
 
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 LIMIT_S = 120.0

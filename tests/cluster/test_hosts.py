@@ -25,7 +25,7 @@ from tileflow_cluster.labels import DEVICE_CLASS, VENDOR
 from tileflow_experiments import journal as journals
 from tileflow_experiments.records import TrialRecord
 
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 LIMIT_S = 300.0

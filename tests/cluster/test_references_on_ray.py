@@ -17,7 +17,7 @@ from tileflow_experiments import sweep
 from tileflow_experiments.work import Tools
 
 from tileflow.measure.types import Outcome, Status
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.usefixtures("no_mlflow")]
 

@@ -21,7 +21,7 @@ from tileflow_experiments.tuning_task import TuningTask
 from tileflow_experiments.work import Tools
 
 from tileflow.config import ConfigSpace, Knob
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("no_mlflow")]
 

@@ -41,13 +41,10 @@ if TYPE_CHECKING:
         Table,
         Validator,
         Variant,
-        dump_table,
         launches_of,
-        load_table,
-        parse_table,
         requirements_of,
-        table_text,
     )
+    from .table_files import dump_table, load_table, parse_table, table_text
     from .table_lookup import Hit, lookup, reject
 
 __all__ = [
@@ -148,13 +145,10 @@ _HOMES = {
         "Table",
         "Validator",
         "Variant",
-        "dump_table",
         "launches_of",
-        "load_table",
-        "parse_table",
         "requirements_of",
-        "table_text",
     ),
+    "table_files": ("dump_table", "load_table", "parse_table", "table_text"),
     "table_lookup": ("Hit", "lookup", "reject"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

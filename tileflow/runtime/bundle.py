@@ -34,7 +34,8 @@ from ..target import vendor_of
 from .abi import Binary
 from .codec import parse_json
 from .files import as_path, is_folder, names_in, read_inside, real_path
-from .table import MAX_BYTES, Entry, Fallback, Table, Variant, load_table, parse_table
+from .table import Entry, Fallback, Table, Variant
+from .table_files import MAX_BYTES, load_table, parse_table
 
 Check = Literal["all", "lazy"]
 

@@ -1,5 +1,5 @@
 """Reading files that others wrote: regular ones, of limited length, inside the folder that they belong to; and places
-for files of one's own.
+for files of one's own, which are written in one step.
 
 Nothing here waits: a FIFO, a device or a socket in a file's place is refused before it is read.
 """
@@ -7,8 +7,11 @@ Nothing here waits: a FIFO, a device or a socket in a file's place is refused be
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import SpecError, TableError
@@ -113,6 +116,34 @@ def require_folder(path: str | os.PathLike[str], where: str = "") -> None:
         raise SpecError(
             "files must be written to a folder that this process may change", got=str(there), where=where or str(path)
         )
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """All of ``content`` under ``path``, or the old file: a temporary file beside it, synced, then renamed. Raises
+    OSError, which names a file."""
+    import tempfile  # and random with it: not for those who only read
+
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException as error:
+        os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # of a full disk: the system names no file
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other writer, of whatever process, holds ``path``, and hold it: a lock file lies beside it."""
+    with open(path.with_name(f".{path.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _read(handle: int, most: int, path: str | os.PathLike[str]) -> bytes:

@@ -9,7 +9,8 @@ from enum import Enum
 from ..errors import TableError
 from ..lazy_dataclass import dataclass
 from ..target import find
-from .table import DeviceInfo, Entry, Fallback, Table, Validator, require_table
+from .table import DeviceInfo, Entry, Fallback, Table, Validator
+from .table_files import require_table
 
 
 def merge(ours: Table, theirs: Table) -> Table:

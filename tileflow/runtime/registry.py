@@ -59,7 +59,9 @@ def load(
 
     Of two rows for one call on one device the measured one serves, of two such the one that was loaded later (in a
     directory: of the file whose name comes later), whichever version of tileflow wrote it; where their configs differ
-    that is logged. What is loaded takes the place of all that was loaded from this path before: after a bundle's switch to another
+    that is logged.
+
+    What is loaded takes the place of all that was loaded from this path before: after a bundle's switch to another
     snapshot, and after a table was written again, load it again. ``as_device``: look up as that device class would, on
     any machine. ``strict``: lookups raise in place of falling back. ``on_miss``: what serves a call that no row does
     (see :func:`set_on_miss`), for the kernels of these tables. ``check``: whether each binary's digest is checked now,

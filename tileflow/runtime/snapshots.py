@@ -32,9 +32,10 @@ from .bundle import (
     load_bundle,
     variants_of,
 )
-from .files import as_path, names_in, require_folder
+from .files import as_path, names_in, require_folder, write_atomically
 from .merging import merge
-from .table import Fallback, Table, domain_of, table_file_name, table_text, validate, write_atomically
+from .table import Fallback, Table, domain_of, validate
+from .table_files import table_file_name, table_text
 
 _LOCK = ".lock"
 _DIGEST = re.compile("[0-9a-f]{64}")

@@ -17,9 +17,10 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import SpecError, TableError
-from .files import names_in
+from .files import locked, names_in
 from .merging import merge
-from .table import KernelId, Table, dump_table, load_table, locked, require_table
+from .table import KernelId, Table
+from .table_files import dump_table, load_table, require_table
 
 VARIABLE = "TILEFLOW_TABLES"
 

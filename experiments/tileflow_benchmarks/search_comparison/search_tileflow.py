@@ -17,7 +17,7 @@ from tileflow_experiments import sweep
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.work import Tools
 
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 from .notes import Notes
 from .searches import TASK, Search

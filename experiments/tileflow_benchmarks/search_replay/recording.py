@@ -13,7 +13,7 @@ from tileflow.config import Choice, Config, Knob
 from tileflow.cost import StaticFacts
 from tileflow.errors import SpecError
 from tileflow.measure.types import Status
-from tileflow.runtime.table import write_atomically
+from tileflow.runtime.files import write_atomically
 
 SCHEMA = 1
 _KNOB, _FACT = "knob:", "fact:"

@@ -17,8 +17,7 @@ from typing import Any
 
 from tileflow.errors import SpecError
 from tileflow.measure.types import Status
-from tileflow.runtime.files import require_folder
-from tileflow.runtime.table import write_atomically
+from tileflow.runtime.files import require_folder, write_atomically
 
 from ..journal import Folded
 from ..records import StudyKey, TrialRecord

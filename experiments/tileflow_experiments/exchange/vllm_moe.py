@@ -15,9 +15,9 @@ from typing import Any
 
 from tileflow.config import Config
 from tileflow.errors import SpecError, TableError
-from tileflow.runtime.files import require_folder
+from tileflow.runtime.files import require_folder, write_atomically
 from tileflow.runtime.problem import Problem, TensorSpec
-from tileflow.runtime.table import Entry, Table, write_atomically
+from tileflow.runtime.table import Entry, Table
 
 NOTES = "tileflow.json"
 MOST_GROUP = 64  # GROUP_SIZE_M of vLLM's own tuner

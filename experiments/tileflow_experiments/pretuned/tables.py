@@ -15,7 +15,8 @@ from tileflow.api import load_kernel
 from tileflow.errors import TableError
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.recorded import RECORDED, text_of
-from tileflow.runtime.table import Entry, Fallback, Table, dump_tables, load_table
+from tileflow.runtime.table import Entry, Fallback, Table
+from tileflow.runtime.table_files import dump_tables, load_table
 
 from ..offline import tables as tables_of_rows
 from ..portable import Order, build_rows, require_built

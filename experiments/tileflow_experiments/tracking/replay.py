@@ -258,7 +258,7 @@ class _Ending:
 
 def _draw(folded: journals.Folded, log: StudyLog, folder: Path, tables: Sequence[Path]) -> None:
     """Write the files of one study: its figures, its trials, its kernel's tables."""
-    from tileflow.runtime.table import load_table
+    from tileflow.runtime.table_files import load_table
 
     from .. import parquet
     from ..figures import convergence, roofline

@@ -7,7 +7,7 @@ import logging
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tileflow.runtime.table import write_atomically
+from tileflow.runtime.files import write_atomically
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from tileflow_benchmarks.suite.cells import Cell
 
 from tileflow.api import load_kernel
 from tileflow.runtime import clear, load
-from tileflow.runtime.table import Entry, KernelId, Table, dump_table
+from tileflow.runtime.table import Entry, KernelId, Table
+from tileflow.runtime.table_files import dump_table
 from tileflow.target import target
 
 DEVICE = "nvidia-h200"

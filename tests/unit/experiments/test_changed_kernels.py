@@ -16,7 +16,7 @@ from tileflow_experiments.tuning_task import Prepare, TuningTask
 
 from tileflow.errors import SpecError
 from tileflow.runtime.problem import Problem, TensorSpec
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 
 def edited_kernel(key: StudyKey, mode: Mode) -> TuningTask:

@@ -12,7 +12,7 @@ from tile_testing.fakes.experiments_fakes import MODELLED, completed, quick_tool
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
 
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 BEST = '"config":{"inert":0,"x":6,"y":2}'
 

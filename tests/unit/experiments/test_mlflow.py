@@ -33,7 +33,7 @@ from tileflow_experiments.tracking.store import MlflowAway, MlflowUnusable, mask
 
 from tileflow.errors import SpecError
 from tileflow.measure.types import Outcome, Status
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 

@@ -21,7 +21,8 @@ from tileflow_experiments.tuning_task import TuningTask
 
 from tileflow.errors import SpecError
 from tileflow.runtime.bundle import load_bundle, load_tables
-from tileflow.runtime.table import KernelId, Table, dump_table, load_table, table_file_name
+from tileflow.runtime.table import KernelId, Table
+from tileflow.runtime.table_files import dump_table, load_table, table_file_name
 
 WHOLE = {"strategy": {"name": "exhaustive"}, "budget": {"trials": 100}}
 

@@ -14,7 +14,7 @@ from tile_testing.fakes import experiments_fakes as fakes
 from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, sweep
 
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 OLD = DATA / "journals"
 NEW_COLUMNS = {

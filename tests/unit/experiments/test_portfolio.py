@@ -18,7 +18,7 @@ from tileflow_search.transfer import ProblemFeatures
 from tileflow.config import Config
 from tileflow.errors import SpecError
 from tileflow.measure.types import Measurement, Outcome, Status
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 SIZES = (64, 128, 256, 4096, 8192, 16384)
 

@@ -30,7 +30,8 @@ from tileflow.api import load_kernel
 from tileflow.config import Config
 from tileflow.errors import BuildError, TableError
 from tileflow.runtime.problem import Problem, TensorSpec
-from tileflow.runtime.table import Entry, KernelId, Table, load_table
+from tileflow.runtime.table import Entry, KernelId, Table
+from tileflow.runtime.table_files import load_table
 from tileflow.space.knobs import definition
 
 TREE = ROOT

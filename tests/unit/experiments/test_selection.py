@@ -25,7 +25,7 @@ from tileflow.cost import Launch
 from tileflow.measure.racing import by_medians
 from tileflow.measure.types import Measurement, Outcome, RankedResult, Status
 from tileflow.runtime.abi import Resources
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 STUDY = StudyKey("m:k", (("n", 1),), GPU)
 

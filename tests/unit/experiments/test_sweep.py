@@ -25,7 +25,7 @@ from tileflow_experiments.portable import Failure
 from tileflow.errors import SpecError
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.bundle import load_bundle
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 pytestmark = pytest.mark.usefixtures("no_mlflow")
 

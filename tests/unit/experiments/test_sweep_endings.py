@@ -34,7 +34,7 @@ from tileflow.errors import ClusterError, InternalError, SpecError
 from tileflow.measure.check import Verdict
 from tileflow.measure.failure import checked
 from tileflow.measure.types import Outcome, Status
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 
 pytestmark = pytest.mark.usefixtures("no_mlflow")
 

@@ -37,7 +37,7 @@ from tileflow.measure.check import reference_of
 from tileflow.measure.kernel import load
 from tileflow.measure.request import Limits
 from tileflow.measure.types import Outcome, Status
-from tileflow.runtime.table import load_table
+from tileflow.runtime.table_files import load_table
 from tileflow.tuning import TUNE_OPTIONS
 
 GPU = "nvidia-h200"

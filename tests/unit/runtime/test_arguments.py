@@ -13,7 +13,7 @@ import tileflow
 from tileflow import runtime
 from tileflow.errors import SpecError
 from tileflow.runtime import snapshots
-from tileflow.runtime.table import dump_tables
+from tileflow.runtime.table_files import dump_tables
 from tileflow.runtime.user_tables import keep
 
 TABLE = examples.table(examples.entry(64, 64))

@@ -1,10 +1,8 @@
-"""Tables: canonical text, strict reading, one writer at a time, merging."""
+"""Tables: canonical text, strict reading, what their rows require."""
 
 from __future__ import annotations
 
-import errno
 import json
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,25 +19,21 @@ from tileflow.runtime import (
     CallableSpec,
     Correct,
     CreatedBy,
-    DeviceInfo,
     Entry,
     Fallback,
-    KernelId,
     Problem,
     Requirement,
     ScalarSpec,
     Table,
     TensorSpec,
     Validator,
-    dump_table,
     launches_of,
     load_table,
-    merge,
     parse_table,
     requirements_of,
     table_text,
 )
-from tileflow.runtime.table import ORIGINS, dump_tables
+from tileflow.runtime.table import ORIGINS
 from tileflow.target import CATALOGUE
 
 entry, problem, table = examples.entry, examples.problem, examples.table
@@ -240,103 +234,6 @@ def test_numbers_that_json_lacks_are_refused_when_writing() -> None:
         table_text(table(entry(64, 64, best_us=float("inf"))))
 
 
-# ---- writing ------------------------------------------------------------------------------------------------------
-
-
-def test_a_table_replaces_only_the_one_that_was_read(tmp_path: Path) -> None:
-    path = tmp_path / "softmax.json"
-    first, ours, theirs = table(entry(64, 64)), table(entry(64, 64, best_us=9.0)), table(entry(64, 64, best_us=8.0))
-    dump_table(first, path)
-    dump_table(first, path)  # writing the same again changes nothing
-    dump_table(theirs, path, replaces=first.table_id)
-    with pytest.raises(TableError, match=r"still hold the table that was read(.|\n)*merge"):
-        dump_table(ours, path, replaces=first.table_id)
-    with pytest.raises(TableError, match="expected no table"):
-        dump_table(ours, path)
-    assert load_table(path) == theirs
-    assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".lock")] == ["softmax.json"]
-
-
-def test_of_two_sweeps_that_write_at_once_none_is_lost(tmp_path: Path) -> None:
-    path = tmp_path / "softmax.json"
-    dump_table(table(), path)
-
-    def sweep(m: int) -> None:
-        while True:
-            current = load_table(path)
-            try:
-                return dump_table(merge(current, table(entry(m, 64))), path, replaces=current.table_id)
-            except TableError:
-                continue
-
-    threads = [threading.Thread(target=sweep, args=(m,)) for m in range(1, 7)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [e.problem.sizes["x.shape.0"] for e in load_table(path).entries] == list(range(1, 7))
-
-
-# ---- merging ------------------------------------------------------------------------------------------------------
-
-
-def merged(*rows: Entry) -> list[tuple[Any, float | None]]:
-    result = table(rows[0])
-    for row in rows[1:]:
-        result = merge(result, table(row))
-    return [(e.config["block:tile"], e.best_us) for e in result.entries]
-
-
-def test_merging_keeps_the_better_of_two_rows_that_are_apart() -> None:
-    slow, fast = entry(64, 64, block=32, best_us=10.0), entry(64, 64, block=64, best_us=8.0)
-    assert merged(slow, fast) == merged(fast, slow) == [(64, 8.0)]
-
-
-def test_merging_keeps_both_where_they_cannot_be_compared() -> None:
-    one = entry(64, 64, block=32, best_us=10.0, ci95=1.0, toolchain="triton 3.6")
-    touching = entry(64, 64, block=64, best_us=8.5, ci95=1.0, toolchain="triton 3.6")
-    elsewhere = entry(64, 64, block=64, best_us=1.0, toolchain="triton 3.7")
-    other_device = entry(64, 64, "nvidia-a100", block=64, best_us=1.0)
-    assert merged(one, touching) == [(64, 8.5), (32, 10.0)]
-    assert merged(one, elsewhere) == [(64, 1.0), (32, 10.0)]
-    assert merged(one, other_device) == [(64, 1.0), (32, 10.0)]
-
-
-def test_a_measured_row_displaces_a_modelled_one_however_fast() -> None:
-    modelled = entry(64, 64, block=32, best_us=0.1, origin="modelled")
-    assert merged(modelled, entry(64, 64)) == merged(entry(64, 64), modelled) == [(64, 10.0)]
-
-
-def test_merging_names_its_parent_and_refuses_strangers() -> None:
-    ours = table(entry(64, 64), default=Fallback(Config.of({"a": 1})))
-    result = merge(ours, table(entry(128, 64), default=Fallback(Config.of({"a": 2}))))
-    assert result.parent_table_id == ours.table_id
-    assert result.default == ours.default
-    assert result.domain["nvidia-h200"]["x.shape.0"] == (64, 128)
-    with pytest.raises(TableError, match="one kernel in one version"):
-        merge(ours, table(semantic_hash="1" * 64))
-    with pytest.raises(TableError, match="one kernel in one version"):
-        merge(ours, Table.of(KernelId.of("kernels:other", examples.HASH), ()))
-    required = [table(validators=(Validator("triton", v, "require"),)) for v in ("3.6", "3.7")]
-    with pytest.raises(TableError, match="require the same"):
-        merge(*required)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.sampled_from([32, 64]), st.floats(1, 99), st.booleans()), min_size=1, max_size=4))
-def test_merging_is_idempotent_and_does_not_depend_on_the_order(rows: list[tuple[int, float, bool]]) -> None:
-    each = [
-        table(entry(64, 64, block=b, best_us=us, ci95=0.0, toolchain="t", origin="measured" if m else "modelled"))
-        for b, us, m in rows
-    ]
-    forward, backward = each[0], each[-1]
-    for one in each:
-        forward = merge(forward, one)
-    for one in reversed(each):
-        backward = merge(backward, one)
-    assert forward.entries == backward.entries == merge(forward, forward).entries
-
-
 # ---- requirements -------------------------------------------------------------------------------------------------
 
 
@@ -359,56 +256,3 @@ def test_requirements_leave_device_and_sizes_open() -> None:
     assert only.check.symbols() == {"x.shape.1", "target.smem_per_block"}
     assert only.check.evaluate({"x.shape.1": 64, "target.smem_per_block": 16384}) == 1
     assert only.check.evaluate({"x.shape.1": 65, "target.smem_per_block": 16384}) == 0
-
-
-def test_a_link_to_a_table_stays_and_its_file_is_written(tmp_path: Path) -> None:
-    file, link = tmp_path / "shared" / "t.json", tmp_path / "t.json"
-    file.parent.mkdir()
-    first, second = table(entry(64, 64)), table(entry(128, 64))
-    dump_table(first, file)
-    link.symlink_to(file)
-    dump_table(second, link, replaces=first.table_id)
-    assert link.is_symlink() and load_table(file) == second
-    with pytest.raises(TableError, match="a file of its own"):
-        dump_tables({file: (second, second.table_id), link: (first, second.table_id)})
-    assert load_table(file) == second
-
-
-def test_a_disk_that_is_full_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``tileflow table merge`` ended in "[Errno 28] No space left on device", of whichever disk."""
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("tileflow.runtime.table.os.fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*t\.json'"):
-        dump_table(table(entry(64, 64)), tmp_path / "t.json")
-    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == []
-
-
-def test_tables_of_two_catalogues_merge() -> None:
-    """A catalogue that had learned of another card refused all rows from before, and ``tune`` kept none beside them."""
-    now = table(entry(64, 64))
-    known = now.devices["nvidia-h200"]
-    earlier = replace(known, mem_gb=96, display_name="NVIDIA H200 SXM", siblings=())
-    for devices in ({"nvidia-h200": earlier}, {"nvidia-h200": known}):
-        before = replace(table(entry(128, 64)), devices=devices)
-        for merged in (merge(now, before), merge(before, now)):
-            assert merged.devices == {"nvidia-h200": known} and len(merged.entries) == 2
-    before = replace(now, devices={"nvidia-h200": earlier})
-    assert merge(before, before).devices == before.devices
-
-
-def test_a_device_that_no_catalogue_knows_is_one_by_its_figures() -> None:
-    """Also of a later version's catalogue, whose list of siblings grows."""
-    one = replace(table(entry(64, 64)).devices["nvidia-h200"], display_name="", siblings=("nvidia-h200", "nvidia-h100"))
-    other = replace(one, display_name="H900", siblings=("nvidia-h100", "nvidia-h800"))
-
-    def made(device: DeviceInfo) -> Table:
-        return Table.of(table().kernel, (), devices={"nvidia-h900": device})
-
-    (merged,) = merge(made(one), made(other)).devices.values()
-    assert merged == replace(one, display_name="H900", siblings=("nvidia-h200", "nvidia-h100", "nvidia-h800"))
-    said = r"(?s)but got mem_gb \d+ and 96\s.*devices\.nvidia-h900.*made on another card"
-    with pytest.raises(TableError, match=said):
-        merge(made(one), made(replace(other, mem_gb=96)))

@@ -14,7 +14,8 @@ from tileflow.config import Config
 from tileflow.expr import TRUE
 from tileflow.lowered import Lowered
 from tileflow.runtime import clear, load
-from tileflow.runtime.table import Entry, KernelId, Table, Unseen, dump_table
+from tileflow.runtime.table import Entry, KernelId, Table, Unseen
+from tileflow.runtime.table_files import dump_table
 from tileflow.target import target
 
 DEVICE = "nvidia-h200"
