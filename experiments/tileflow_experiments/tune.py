@@ -46,10 +46,10 @@ from tileflow.target import target
 from . import closing, sweep
 from . import journal as journals
 from .begin import on_ray
+from .outputs import Outputs
 from .progress import Progress
 from .records import StudyKey, TrialRecord
 from .spec import KernelSpec, SweepSpec, parse
-from .sweep import Outputs
 from .tuning_task import TuningTask
 from .verify import WRONG, how_it_ended
 from .work import Tools

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tileflow_experiments import sweep
+from tileflow_experiments.outputs import Outputs
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.work import Tools
 
@@ -66,7 +67,7 @@ def run(search: Search, device: str, folder: Path, notes: Notes, tools: Tools) -
         notes.mark("ready")
         return cast("Evaluator", evaluator)
 
-    outputs = sweep.Outputs(folder / "sweep")
+    outputs = Outputs(folder / "sweep")
     sweep.run(wanted, outputs.folder, Tools(watched, tools.prepare, tools.check))
     found = load_table(outputs.table(search.cell.kernel)).entries
     notes.mark("picked", config=canonical(found[0].config.to_dict()) if found else None)

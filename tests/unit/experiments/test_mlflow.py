@@ -25,7 +25,7 @@ import pytest
 from tile_testing.fakes import experiments_fakes as fakes
 from tile_testing.fakes.experiments_fakes import GPU, sweep_spec, tools
 from tileflow_cluster.protocol import TrialRequest
-from tileflow_experiments import cli, mlflow_log, sweep
+from tileflow_experiments import cli, mlflow_log, outputs, sweep
 from tileflow_experiments import journal as journals
 from tileflow_experiments.tracking import database, replay, state
 from tileflow_experiments.tracking.client import find_experiment
@@ -105,7 +105,7 @@ def test_the_counts_agree_across_journal_mlflow_and_parquet(finished: Path) -> N
     lines = journals.read(finished / "journal.jsonl")
     assert any(r.result.retried for r in journals.attempts(lines))
     wanted = set(journals.trials(lines))
-    found = children(sweep.Outputs(finished).mlflow_uri)
+    found = children(outputs.Outputs(finished).mlflow_uri)
     rows = pq.read_table(finished / "trials.parquet").column("trial_id").to_pylist()
     assert len(wanted) == 12
     assert sorted(run.data.tags["tileflow.trial_id"] for run in found) == sorted(wanted)
@@ -114,7 +114,7 @@ def test_the_counts_agree_across_journal_mlflow_and_parquet(finished: Path) -> N
 
 def test_a_child_run_carries_its_trial(finished: Path) -> None:
     trials = journals.trials(journals.read(finished / "journal.jsonl"))
-    found = list(children(sweep.Outputs(finished).mlflow_uri))
+    found = list(children(outputs.Outputs(finished).mlflow_uri))
     assert len(found) == len(trials) > 0
     for run in found:
         record = trials[run.data.tags["tileflow.trial_id"]]
@@ -128,7 +128,7 @@ def test_times_of_the_model_are_no_metrics_of_measurements(finished: Path) -> No
     """Issue 17: a modelled trial's time was its ``median_us``, a modelled study's its ``best_us``."""
     of_times = {"median_us", "p20_us", "p80_us", "ci95_us", "roofline_frac", "best_us", "default_us", "speedup"}
     of_times |= {"best_so_far_us", "best_so_far_us_by_second"}
-    found = runs(sweep.Outputs(finished).mlflow_uri)
+    found = runs(outputs.Outputs(finished).mlflow_uri)
     modelled = [run for run in found if run.data.tags["tileflow.device_class"] == fakes.MODELLED]
     measured = [run for run in found if run.data.tags["tileflow.device_class"] == GPU]
     assert len(modelled) == len(measured) == 7
@@ -143,7 +143,7 @@ def test_times_of_the_model_are_no_metrics_of_measurements(finished: Path) -> No
 
 def test_a_parent_is_named_for_people_and_carries_its_result(finished: Path) -> None:
     """Issue 17: it was named by its key, and had nothing but a curve."""
-    uri = sweep.Outputs(finished).mlflow_uri
+    uri = outputs.Outputs(finished).mlflow_uri
     by_name = {run.info.run_name: run for run in runs(uri) if "tileflow.trial_id" not in run.data.tags}
     assert set(by_name) == {"kernel 64 h200", "kernel 64 mi300x modelled"}
     parent = by_name["kernel 64 h200"]
@@ -161,7 +161,7 @@ def test_a_parent_is_named_for_people_and_carries_its_result(finished: Path) -> 
 
 
 def test_children_are_numbered_in_the_order_of_the_journal(finished: Path) -> None:
-    found = [run for run in children(sweep.Outputs(finished).mlflow_uri) if "h200" in run.data.tags[DEVICE]]
+    found = [run for run in children(outputs.Outputs(finished).mlflow_uri) if "h200" in run.data.tags[DEVICE]]
     names = sorted(run.info.run_name for run in found)
     assert [name.split()[0] for name in names] == ["#01", "#02", "#03", "#04", "#05", "#06"]
     for run in found:
@@ -173,7 +173,7 @@ def test_an_experiment_opens_on_its_runs(finished: Path) -> None:
     """Issue 17: MLflow showed its page for agents' traces."""
     from mlflow.tracking import MlflowClient
 
-    experiment = MlflowClient(tracking_uri=sweep.Outputs(finished).mlflow_uri).get_experiment_by_name("fake")
+    experiment = MlflowClient(tracking_uri=outputs.Outputs(finished).mlflow_uri).get_experiment_by_name("fake")
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 
@@ -182,7 +182,7 @@ def test_a_parent_carries_curves_figures_and_its_own_artifacts(finished: Path) -
     import pyarrow.parquet as pq
     from mlflow.tracking import MlflowClient
 
-    uri = sweep.Outputs(finished).mlflow_uri
+    uri = outputs.Outputs(finished).mlflow_uri
     client = MlflowClient(tracking_uri=uri)
     parents = [run for run in runs(uri) if "tileflow.trial_id" not in run.data.tags]
     by_id = Counter(run.data.tags["mlflow.parentRunId"] for run in children(uri))
@@ -208,9 +208,9 @@ def test_the_report_says_nothing_of_a_log_that_is_whole(finished: Path) -> None:
 
 
 def test_replaying_again_changes_nothing(finished: Path) -> None:
-    uri = sweep.Outputs(finished).mlflow_uri
+    uri = outputs.Outputs(finished).mlflow_uri
     before = {run.info.run_id: (run.info.run_name, run.data.tags, run.data.metrics) for run in runs(uri)}
-    mlflow_log.replay(finished / "journal.jsonl", uri, sweep.Outputs(finished).files())
+    mlflow_log.replay(finished / "journal.jsonl", uri, outputs.Outputs(finished).files())
     after = {run.info.run_id: (run.info.run_name, run.data.tags, run.data.metrics) for run in runs(uri)}
     assert after == before
 
@@ -576,18 +576,18 @@ def test_a_folder_that_was_moved_keeps_its_own_store(unlogged: Path, tmp_path: P
     for folder, made in (("moved", tmp_path / "gone"), ("copy", tmp_path / "copied")):
         out = tmp_path / folder
         out.mkdir()
-        state.LogState(sweep.Outputs(made).mlflow_uri).write(out)
+        state.LogState(outputs.Outputs(made).mlflow_uri).write(out)
         if folder == "moved":
             (out / "mlflow.db").touch()
         else:
             (made / "journal.jsonl").touch()
-        assert sweep.Outputs(out).logged_to(None) == f"sqlite:///{out / 'mlflow.db'}"
-        assert sweep.Outputs(out).logged_to(uri) == uri
+        assert outputs.Outputs(out).logged_to(None) == f"sqlite:///{out / 'mlflow.db'}"
+        assert outputs.Outputs(out).logged_to(uri) == uri
 
 
 def test_a_store_is_kept_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert sweep.Outputs(tmp_path).logged_to("sqlite:///all.db?timeout=9") == f"sqlite:///{tmp_path}/all.db?timeout=9"
+    assert outputs.Outputs(tmp_path).logged_to("sqlite:///all.db?timeout=9") == f"sqlite:///{tmp_path}/all.db?timeout=9"
 
 
 @pytest.mark.parametrize("name", ["what?", "100%25"])

@@ -26,7 +26,7 @@ from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
-from tileflow_experiments import mlflow_log, sweep, work
+from tileflow_experiments import mlflow_log, outputs, sweep, work
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.journal import Journal
 
@@ -354,22 +354,22 @@ def test_a_full_disk_at_export_is_one_error(tmp_path: Path) -> None:
     """Finding 8 of issue 17: a traceback."""
     sweep.run(sweep_spec(), tmp_path, tools())
     (tmp_path / "report.md").unlink()
-    with small_files(100), pytest.raises(sweep.OutputError, match=r"File too large(.|\n)*sweep export"):
+    with small_files(100), pytest.raises(outputs.OutputError, match=r"File too large(.|\n)*sweep export"):
         sweep.export(tmp_path, fakes.prepare)
     sweep.export(tmp_path, fakes.prepare)
     assert (tmp_path / "report.md").exists()
 
 
 def test_a_sweep_whose_exports_find_no_room_ends_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    export = sweep._write_tables
+    export = outputs._write_tables
 
     def full(*arguments: Any) -> None:
         with small_files(100):
             export(*arguments)
 
-    monkeypatch.setattr(sweep, "_write_tables", full)
+    monkeypatch.setattr(outputs, "_write_tables", full)
     assert "File too large" in sweep.run(sweep_spec(), tmp_path, tools())
-    monkeypatch.setattr(sweep, "_write_tables", export)
+    monkeypatch.setattr(outputs, "_write_tables", export)
     assert sweep.resume(tmp_path, tools()) == ""
     assert (tmp_path / "report.md").exists()
 
@@ -377,7 +377,7 @@ def test_a_sweep_whose_exports_find_no_room_ends_in_words(tmp_path: Path, monkey
 def test_a_folder_that_cannot_be_written_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     never = replace(tools(), evaluator=lambda spec: pytest.fail("started"))
-    with pytest.raises(sweep.OutputError, match="must take its files"):
+    with pytest.raises(outputs.OutputError, match="must take its files"):
         sweep.run(sweep_spec(), Path("/proc/out"), never)
     for out in (tmp_path / "file", tmp_path / "file/out"):
         with pytest.raises(SpecError, match="file, which is none"):
