@@ -120,19 +120,19 @@ def require_folder(path: str | os.PathLike[str], where: str = "") -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """All of ``content`` under ``path``, or the old file: a temporary file beside it, synced, then renamed. Raises
-    OSError, which names a file."""
-    import tempfile  # and random with it: not for those who only read
-
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    OSError, which names a file. Whatever interrupts it, also a signal, no temporary file is left."""
+    temporary = path.with_name(
+        f".{path.name}.{os.urandom(4).hex()}"
+    )  # named before it is there: any interrupt finds it
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException as error:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None:  # of a full disk: the system names no file
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise

@@ -1,11 +1,15 @@
-"""A folder that this process may not look into is named as such: it is no empty one, and no missing one."""
+"""A folder that this process may not look into is named as such: it is no empty one, and no missing one. What is
+written in one step is there whole, or not at all."""
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +17,7 @@ from tile_testing.fakes import runtime_examples as examples
 
 from tileflow.errors import TableError
 from tileflow.runtime import clear, dump_table, launches_of, load, load_bundle, read_misses, write_bundle
+from tileflow.runtime.files import write_atomically
 from tileflow.runtime.snapshots import list_snapshots
 from tileflow.runtime.user_tables import tables_of
 
@@ -94,3 +99,37 @@ def test_a_sweeps_folder_is_told_where_its_tables_are(tmp_path: Path) -> None:
     assert "its folders tables and bundle" in str(raised.value.hint)
     assert load(tmp_path / "tables")
     clear()
+
+
+def _interrupted(path: Path, content: bytes, at: int) -> bool:
+    """Write, and interrupt before the line number ``at`` that runs of it; False where it has fewer."""
+    lines = itertools.count()
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code is not write_atomically.__code__:
+            return None
+        if event == "line" and next(lines) == at:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        write_atomically(path, content)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_at_any_line_leaves_the_old_file_or_the_new_one_and_no_other(tmp_path: Path) -> None:
+    """Ctrl-C as a sweep began left `.mlflow-log.json.jsinbgbh` in its folder: the file was there before its name was
+    known."""
+    path = tmp_path / "state.json"
+    path.write_bytes(b"old")
+    for at in itertools.count():
+        if not _interrupted(path, b"new", at):
+            break
+        assert [file.name for file in tmp_path.iterdir()] == ["state.json"] and path.read_bytes() in (b"old", b"new")
+    assert at > 5 and path.read_bytes() == b"new"
