@@ -3,6 +3,17 @@ is imported."""
 
 from __future__ import annotations
 
-from tile_testing.mistakes import carried, control, exceptions, functions, loops, operations, places, products, shapes
+from tile_testing.mistakes import (
+    basics,
+    carried,
+    control,
+    exceptions,
+    functions,
+    loops,
+    operations,
+    places,
+    products,
+    shapes,
+)
 
-MODULES = (control, carried, functions, loops, operations, products, shapes, places, exceptions)
+MODULES = (basics, control, carried, functions, loops, operations, products, shapes, places, exceptions)
