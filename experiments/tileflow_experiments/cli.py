@@ -5,6 +5,7 @@ What is heavy (torch, Ray, MLflow, pyarrow) is imported by the command that need
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -291,9 +292,10 @@ def show_kernel(
     loaded, device = load_kernel(kernel), target(device_class)
     lowered = loaded.lower(problem_inputs(loaded, _pairs(problem, "--problem"), "--problem"), device)
     chosen = Config.of(lowered.default.to_dict() | (_pairs(config, "--config") if config else {}))
+    regions = lowered.emit(chosen)  # before anything is printed: it refuses a config
     if not source:
         typer.echo(explain(lowered) + "\n")
-    for region in lowered.emit(chosen):
+    for region in regions:
         typer.echo(f"# {chosen}\n{region.text}")
 
 
@@ -305,8 +307,28 @@ def main() -> None:
     try:
         app()
     except (TileflowError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        said = _in_words(error) if isinstance(error, OSError) else error
+        print(f"{type(error).__name__}: {said}", file=sys.stderr)
         sys.exit(BAD_INPUT)
+
+
+def _in_words(error: OSError) -> TileflowError:
+    """The system's error of a file, with what to do."""
+    steps = {
+        errno.ENOSPC: "make room there, or name another place",
+        errno.EDQUOT: "make room there, or name another place",
+        errno.EFBIG: "raise the limit of a file's size (ulimit -f), or name another place",
+        errno.EROFS: "name a place that can be written to",
+        errno.EACCES: "let this user read and write there, or name another place",
+        errno.EPERM: "let this user read and write there, or name another place",
+        errno.ENAMETOOLONG: "name a shorter path",
+    }
+    return TileflowError(
+        "a command's files must be readable and writable",
+        got=error.strerror or str(error),
+        where=error.filename and str(error.filename),
+        hint=steps.get(error.errno or 0, "look at the path, and at what is there"),
+    )
 
 
 @dataclass(slots=True)
@@ -404,7 +426,12 @@ def _pairs(text: str, option: str) -> dict[str, Any]:
     try:
         return {key: read_value(value) for key, _, value in pairs}
     except (yaml.YAMLError, ValueError) as error:
-        raise SpecError(f"the values of {option} must be YAML", got=str(error)[:500], where=option) from None
+        raise SpecError(
+            f"the values of {option} must be YAML",
+            got=str(error)[:500],
+            where=option,
+            hint=f'for example {option} "{_EXAMPLES[option]}"',
+        ) from None
 
 
 def tools() -> Tools:
@@ -469,7 +496,8 @@ def finish(stopped: str, out: Path) -> None:
         typer.echo(line, err=True)
     if stopped:
         report, again = out / "report.md", shlex.join(["tileflow", "sweep", "resume", str(out)])
-        typer.echo(f"stopped before its end ({stopped}): see {report}; `{again}` goes on", err=True)
+        see = f"see {report}; " if report.exists() else ""  # a full disk took none
+        typer.echo(f"stopped before its end ({stopped}): {see}`{again}` goes on", err=True)
         if "ray" in sys.modules:
             from tileflow_cluster.cluster_monitor import exit_where_the_head_has_gone
 

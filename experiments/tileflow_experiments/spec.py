@@ -216,9 +216,19 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
     try:
         return parse_data(_read_yaml(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise SpecError("the sweep spec must be a readable file", got=error.strerror, where=str(path)) from None
+        raise SpecError(
+            "the sweep spec must be a readable file",
+            got=error.strerror,
+            where=str(path),
+            hint="name a YAML file; docs/reference/sweeps.md says what is in it",
+        ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # malformed dates and numbers, and deep nesting
-        raise SpecError("the sweep spec must be YAML", got=str(error)[:500], where=str(path)) from None
+        raise SpecError(
+            "the sweep spec must be YAML",
+            got=str(error)[:500],
+            where=str(path),
+            hint="mend the text there; docs/reference/sweeps.md says what is in a spec",
+        ) from None
     except SpecError as error:
         where = f"{error.where} in {path}"
         raise SpecError(error.constraint, got=error.got, where=where, hint=error.hint) from None
@@ -368,10 +378,15 @@ def problem_inputs(kernel: KernelInputs, problem: dict[str, Any], where: str) ->
         named = next((key for key in problem if f"'{key}'" in str(error)), None)
         raise SpecError(
             "the kernel's inputs function must accept the problem",
-            got=f"{problem}: {type(error).__name__}: {error}",
+            got=f"{problem}: {type(error).__name__}: {_first_line(error)}",
             where=f"{where}.{named}" if named else where,
             hint="a problem's keys are the keyword arguments of the function given as inputs= to @tileflow.kernel",
         ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error says, without the frames of C++ that torch appends."""
+    return str(error).split("\nException raised from ", 1)[0].strip()
 
 
 # ---- fields ---------------------------------------------------------------------------------------------------------

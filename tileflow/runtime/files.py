@@ -111,10 +111,18 @@ def require_folder(path: str | os.PathLike[str], where: str = "") -> None:
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
     if not there.is_dir():
-        raise SpecError("files must be written to a folder", got=f"{there}, which is none", where=where or str(path))
+        raise SpecError(
+            "files must be written to a folder",
+            got=f"{there}, which is none",
+            where=where or str(path),
+            hint="name a folder, or a path where nothing is yet",
+        )
     if not os.access(there, os.W_OK | os.X_OK):
         raise SpecError(
-            "files must be written to a folder that this process may change", got=str(there), where=where or str(path)
+            "files must be written to a folder that this process may change",
+            got=str(there),
+            where=where or str(path),
+            hint="let this user write there, or name another",
         )
 
 

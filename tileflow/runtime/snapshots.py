@@ -400,7 +400,12 @@ def _require_place(root: Path, is_new: bool) -> None:
     if not is_new or (root / MANIFEST).exists():
         history_of(root)
     elif root.exists() and not (root.is_dir() and {p.name for p in root.iterdir()} <= known):
-        raise TableError("a bundle's directory must be new, empty or a bundle", got=str(root))
+        raise TableError(
+            "a bundle's directory must be new, empty or a bundle",
+            got="other files" if root.is_dir() else "a file",
+            where=str(root),
+            hint="name another",
+        )
     require_folder(root)
 
 

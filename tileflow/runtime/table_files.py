@@ -82,7 +82,12 @@ def load_table(path: str | os.PathLike[str]) -> Table:
     try:
         text = read_file(path, MAX_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TableError("a table must be a readable text file", got=str(error), where=str(path)) from error
+        raise TableError(
+            "a table must be a readable text file",
+            got=str(error),
+            where=str(path),
+            hint="name a table's file, a folder of tables (a sweep's is its folder tables) or a bundle",
+        ) from error
     return parse_table(text, str(path))
 
 

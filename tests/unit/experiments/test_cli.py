@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import subprocess
@@ -136,8 +137,38 @@ def test_a_place_that_takes_no_files_is_one_message(
     ):
         assert call(*command, monkeypatch=monkeypatch) == 2, command
         said = capsys.readouterr().err
-        assert "Error: " in said and "Traceback" not in said
+        assert "Error: " in said and "Traceback" not in said and len(said.splitlines()) > 2  # place and next step
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "problems.yaml"]
+
+
+def test_a_disk_that_is_full_says_what_to_do(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The system's words were all that was said: "OSError: [Errno 28] No space left on device: ..."."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tileflow.runtime.files.os.fsync", full)
+    for command in (
+        ("table", "merge", out / "tables", "--out", tmp_path / "merged"),
+        ("trials", "export", out, "--out", tmp_path / "trials", "--format", "t4"),
+    ):
+        assert call(*command, monkeypatch=monkeypatch) == 2
+        constraint, place, step = capsys.readouterr().err.strip().splitlines()[-3:]
+        assert "must be readable and writable, but got No space left on device" in constraint
+        assert str(command[-1] if command[0] == "table" else tmp_path / "trials") in place and "make room" in step
+
+
+def test_a_config_that_cannot_be_is_refused_before_anything_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show = ("show", "examples.softmax:softmax", "--problem")
+    assert call(*show, "m=64 n=64", "--config", "num_warps=3", monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and "num_warps must be one of" in shown.err
+    assert call(*show, "m=99999999999999999999 n=64", monkeypatch=monkeypatch) == 2
+    assert "frame #" not in capsys.readouterr().err  # torch's own frames of C++
 
 
 @pytest.mark.parametrize(
