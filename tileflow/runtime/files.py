@@ -141,7 +141,8 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # of a full disk: the system names no file
+        # Of a full disk the system names no file, of a folder that is closed one that nobody knows.
+        if isinstance(error, OSError) and error.filename in (None, str(temporary), temporary):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 

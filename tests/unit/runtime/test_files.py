@@ -133,3 +133,9 @@ def test_an_interrupt_at_any_line_leaves_the_old_file_or_the_new_one_and_no_othe
             break
         assert [file.name for file in tmp_path.iterdir()] == ["state.json"] and path.read_bytes() in (b"old", b"new")
     assert at > 5 and path.read_bytes() == b"new"
+
+
+def test_a_file_that_cannot_be_made_is_named_and_not_the_temporary_one(tmp_path: Path) -> None:
+    """A sweep's folder that takes no files was said to lack `.trials.parquet.43e68b4a`."""
+    with pytest.raises(FileNotFoundError, match=r"/none/t\.json'$"):
+        write_atomically(tmp_path / "none" / "t.json", b"")
