@@ -282,11 +282,15 @@ class Driver:
             device_s=round(result.phases.device_s, 3),
         )
 
-    def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
-        """Run each winner once more in every shape mode and return its machine code. Those that fail are left out."""
+    def build(
+        self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]
+    ) -> tuple[list[Built], list[StudyKey]]:
+        """Run each winner once more in every shape mode and return its machine code, and the studies that lack some
+        since a worker was lost, which a resume builds. What a mode cannot build is left out, and said."""
         modes = tuple(modes)
         plan = [_WorkItem(study, config, mode) for study, config in winners for mode in modes]
         trial_ids: list[tuple[Study, Mode, str]] = []
+        lost: dict[StudyKey, None] = {}
 
         def keep(flight: _Flight, result: TrialResult) -> None:
             self._journal.event(
@@ -297,11 +301,19 @@ class Driver:
                 status=result.outcome.status.value,
                 error=result.outcome.error_digest,
             )
-            if result.outcome.status is Status.OK:
+            key, outcome = flight.study.task.key, result.outcome
+            if outcome.status is Status.OK:
                 trial_ids.append((flight.study, flight.request.mode, result.trial_id))
+            elif not self.stopping:
+                why = f"{outcome.status.value}: {outcome.error_digest}"
+                log.warning("no machine code for %s, %s sizes: %s", key.title, flight.request.mode, why)
+                if outcome.status.is_infrastructure and result.kernel_error is None:  # which is named itself
+                    lost[key] = None
 
         self._run_once(plan, "build", keep)
-        return [built for found in trial_ids if (built := self._fetch(*found)) is not None]
+        fetched = [(found[0].task.key, self._fetch(*found)) for found in trial_ids]
+        lost |= {key: None for key, built in fetched if built is None}
+        return [built for _, built in fetched if built is not None], list(lost)
 
     def thinking(self) -> dict[str, float]:
         """Return this process's seconds by activity: asking strategies, ranking built configs, handling results.

@@ -322,6 +322,7 @@ class Schedulers:
         mine.built += found.built
         mine.stopped += found.stopped
         mine.unchecked += found.unchecked
+        mine.unbuilt += found.unbuilt
         for phase, rates in found.rates.items():
             known = mine.rates.get(phase)
             mine.rates[phase] = rates if known is None else _added(known, rates)

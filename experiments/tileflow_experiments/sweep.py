@@ -316,6 +316,7 @@ def _run(
     missing = (
         _named(found.stopped, len(tasks), "tuning tasks"),
         _named(found.unchecked, len(tasks), "tuning tasks have an unchecked winner"),
+        _named(found.unbuilt, len(tasks), "tuning tasks have a winner without machine code"),
     )
     return "; ".join(filter(None, (runner.stopping or found.stopping, *missing, unwritten)))
 

@@ -60,13 +60,15 @@ class SchedulerResult:
     """What a scheduler returns besides its lines in the journal.
 
     ``stopping``: why it ended early. ``stopped``: the studies that were stopped. ``unchecked``: those whose winner
-    nothing checked. ``rates``: what its evaluator counted, by phase.
+    nothing checked. ``unbuilt``: those whose winner lacks machine code that can be built. ``rates``: what its evaluator
+    counted, by phase.
     """
 
     stopping: str = ""
     built: list[Built] = field(default_factory=list)
     stopped: list[StudyKey] = field(default_factory=list)
     unchecked: list[StudyKey] = field(default_factory=list)
+    unbuilt: list[StudyKey] = field(default_factory=list)
     rates: dict[str, Rates] = field(default_factory=dict)
 
 
@@ -121,7 +123,7 @@ def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Sche
                 found.unchecked = [study.task.key for study in unchecked]
         if not driver.stopping:
             driver.begin("build", "building the winners")
-            found.built = driver.build(_winners(journal, studies), spec.modes)
+            found.built, found.unbuilt = driver.build(_winners(journal, studies), spec.modes)
     found.rates["all"] = _rates(driver)
     found.stopped = [study.task.key for study in studies if study.stopped]
     found.stopping = driver.stopping

@@ -21,7 +21,16 @@ from typing import Any
 
 import pytest
 from tile_testing.fakes import experiments_fakes as fakes
-from tile_testing.fakes.experiments_fakes import GPU, KERNEL, MODELLED, completed, sweep_spec, tools, trials
+from tile_testing.fakes.experiments_fakes import (
+    GPU,
+    KERNEL,
+    MODELLED,
+    completed,
+    quick_tools,
+    sweep_spec,
+    tools,
+    trials,
+)
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_cluster.trial import TrialResult
@@ -286,6 +295,26 @@ def test_a_winner_whose_check_ends_its_process_is_named(tmp_path: Path) -> None:
     said = sweep.run(spec, tmp_path, replace(tools(), check=exits))
     assert said == f"1 of 1 tuning tasks have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
     assert sweep.resume(tmp_path, tools()) == ""
+
+
+def test_a_winner_whose_machine_code_was_lost_is_named_and_built_by_a_resume(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Compile workers that did not start again left a bundle without the winner's code, and exit code 0."""
+
+    def lost(request: Any, outcome: Outcome) -> Outcome:
+        # Sizes that vary are built once the search is over.
+        return Outcome(Status.DEVICE_LOST, None, "ClusterError", "no worker") if request.mode == "dynamic" else outcome
+
+    spec = sweep_spec(
+        device_classes=[GPU], kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}], modes=["static", "dynamic"]
+    )
+    said = sweep.run(spec, tmp_path, quick_tools(lost))
+    assert said == f"1 of 1 tuning tasks have a winner without machine code: {KERNEL} n=64 on {GPU}"
+    assert "dynamic sizes: device_lost: no worker" in caplog.text
+    assert sweep.resume(tmp_path, quick_tools()) == ""
+    (row,) = load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert {variant.mode for launch in row.launches for variant in launch.variants} == {"static", "dynamic"}
 
 
 def test_a_stop_waits_for_no_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
