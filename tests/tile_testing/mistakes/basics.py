@@ -92,10 +92,10 @@ def function_of_a_family(x):
         x[tile, :] = torch.linalg.qr(x[tile, :])[0]  # <-
 
 
-@mistake(MissingAttribute, ".frexp", "x[tile, :].frexp")
+@mistake(MissingAttribute, ".igamma", "x[tile, :].igamma")
 def missing_method(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, :] = x[tile, :].frexp()  # <-
+        x[tile, :] = x[tile, :].igamma()  # <-
 
 
 @mistake(MissingAttribute, ("a captured tensor is read in a tile loop", "take the view before the loop"), "x.view")
@@ -308,7 +308,7 @@ def tile_as_a_python_index(x):
         x[tile, 0] = [0.0, 1.0][x[tile, :].sum()]  # <-
 
 
-@mistake(TraceError, "a while loop of the kernel is of scalars", "n > 0")
+@mistake(TraceError, ("ends for all lanes of a program at once", "(condition).any()"), "n > 0")
 def while_on_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         n = x[tile, :].sum(1)
