@@ -7,7 +7,7 @@ from typing import Any
 from ...expr import Expr
 from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import TileType
+from ...ir.types import TileType, itemsize
 from ..promotion import dtype_name
 from ..torch_registry import named, register_torch
 from ..trace import Tracer
@@ -16,7 +16,7 @@ from .reductions import amax, amin, norm, reduce, sum_, var_mean
 from .reshape import axis_of, is_scalar
 from .scans import associative_scan, cumsum
 from .slices import diff, needs_elements, part, size_of
-from .special import floating, logaddexp
+from .special import floating
 from .views import unsqueeze
 
 
@@ -144,7 +144,22 @@ def lanes(t: Tracer, x: TileValue, dim: int) -> TileValue:
 
 @register_torch("logcumsumexp")
 def logcumsumexp(t: Tracer, x: Any, dim: int) -> Any:
-    """The running ``log(sum(exp(x)))`` along ``dim``, without overflow."""
+    """The running ``log(sum(exp(x)))`` along ``dim``, without overflow.
+
+    A largest exponent and the sum beside it are handed on, as in an online softmax (Milakov and Gimelshein, 2018,
+    arXiv:1805.02867), so that an element has one logarithm in place of one for each step of the scan.
+    """
+    x = floating(t, x)
     if is_scalar(t, x, dim):
-        return floating(t, x)
-    return associative_scan(t, lambda a, b: logaddexp(t, a, b), floating(t, x), dim)
+        return x
+
+    def sums(a: Any, of_a: Any, b: Any, of_b: Any) -> Any:
+        apart = t.pointwise("where", a == b, 0.0, a - b)  # of infinities, too
+        less = t.pointwise("exp", -t.pointwise("abs", apart))
+        of_both = t.pointwise("where", a >= b, of_a + of_b * less, of_a * less + of_b)
+        return t.pointwise("maximum", a, b), of_both
+
+    wide = t.cast(x, "float32") if itemsize(x.value.type.dtype) < itemsize("float32") else x
+    ones = t.full(wide.value.dims, 1.0, wide.value.type.dtype)
+    most, total = associative_scan(t, sums, (wide, ones), dim)
+    return t.cast(most + t.pointwise("log", total), x.value.type.dtype)
