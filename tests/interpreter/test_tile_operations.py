@@ -48,7 +48,8 @@ LETTERS = (
     "torch.einsum('mij,mjk->mik', a.view(-1, 4, 4), b.view(-1, 4, 4))",
     "torch.einsum('mij,mj,mi->m', a.view(-1, 4, 4), b[:, :4], b[:, 4:8])", "a.view(-1, 4, 4).tril()",
     "a.view(-1, 4, 4).triu(1)", "torch.tril(a.view(-1, 4, 4), diagonal=-1)",
-    "torch.diagonal(a.view(-1, 4, 4), dim1=1, dim2=2)",
+    "torch.diagonal(a.view(-1, 4, 4), dim1=1, dim2=2)", "torch.einsum('...k->...', a)",
+    "torch.einsum('mii->mi', a.view(-1, 4, 4))",
 )  # fmt: skip
 VECTORS = (
     "torch.cross(a[:, :3], b[:, :3], dim=1)", "torch.linalg.cross(a[:, :3], b[:, 3:6])",
@@ -166,7 +167,7 @@ def test_operations(interpreter: Callable[..., Any], tmp_path: Path, name: str) 
 
 REFUSED = {
     "a.add_(b)": "assign it", "a.sum().item()": "use it as it is", "a.cpu()": "store",
-    "F.dropout(a, 0.5)": "tfl.rand", "a.double().sort(1)": r"\.float\(\)", "torch.einsum('...k->...', a)": "name every",
+    "F.dropout(a, 0.5)": "tfl.rand", "a.double().sort(1)": r"\.float\(\)", "torch.einsum('m.k->m', a)": "one letter",
     "a.nonzero()": "known before", "a[::-1]": "index",
     "a[:, ::-1]": "flip", "a[a > 0]": "extra_mask=mask", "F.pad(a, (0, 0, 1, 1))": "load more of the tensor",
     "F.pad(a, (17, 0), mode='circular')": "in several steps", "torch.quantile(a, 2.0, dim=1)": "from 0 to 1",
