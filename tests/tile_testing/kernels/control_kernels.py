@@ -734,7 +734,7 @@ def _mixed_rows(x: torch.Tensor, table: torch.Tensor, places: torch.Tensor, bias
     return torch.stack([torch.where(columns % 3 == 0, sums, sums + bias), torch.relu(sums)])
 
 
-@case(rand(13, 24), WIDE_TABLE, PLACES, rand(600, seed=3), wanted=_mixed_rows, knobs={"cut:out#0:2": 128}, j=16)
+@case(rand(13, 24), WIDE_TABLE, PLACES, rand(600, seed=3), wanted=_mixed_rows, knobs={"cut:out#0:1": 128}, j=16)
 @tileflow.kernel
 def wide_sums_of_gathered_rows(
     x: torch.Tensor, table: torch.Tensor, places: torch.Tensor, bias: torch.Tensor
