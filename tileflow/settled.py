@@ -108,7 +108,7 @@ def _lighter(lowered: Lowered, config: Config, region: int, resources_of: Resour
 
 def _shorter(lowered: Lowered, config: Config, region: int, resources_of: Resourced, longest: int) -> Config:
     """The first neighbour with much fewer instructions than ``longest``, those of the config. Six kernels of others
-    take 0.61 to 1.16 of their time so, 0.85 in the mean (H100, 2026-11-28; docs/explanations/defaults.md)."""
+    take 0.61 to 1.16 of their time so, 0.85 in the mean (H100, 2026-11-28; docs/measurements/default-rules.md)."""
     for near, taken in _neighbours(lowered, config, region, resources_of):
         if _weight(taken, SPILLS) <= _LIGHT and _instructions(taken) <= SHORTER * longest:
             _log.info("%s: the default has %d instructions: %s runs instead", lowered.problem.key, longest, near)
@@ -140,7 +140,7 @@ def _turns_at_once(stages: Choice, instructions: int) -> int:
     """Four turns where each counts stages and waits for copies: of 15 recurrences of others with such code 0.49 to 1.13
     of the time, 0.87 in the mean. Two where nothing is loaded ahead, of code that LLVM does not unroll by itself: of 12
     0.69 to 1.03, 0.93 in the mean. Of longer code up to 2.5 times, of shorter up to 5.9 (H200, 2026-11-29;
-    docs/explanations/defaults.md)."""
+    docs/measurements/default-rules.md)."""
     assert isinstance(stages, int)
     if stages >= LOADS_AHEAD:
         return 4 if instructions <= SHORT_CODE else 1

@@ -2,8 +2,8 @@
 
 A tile of 1 x 1024 pairs loads a number for each pair; a square one of as many loads a sixteenth of that. So blocks are
 as for products, though no matrix unit has the algebra: shortest paths, distances, densities, forces. By hand on an H100
-(2026-11-26, torch 2.11, Triton 3.6.0; docs/explanations/defaults.md): 1.3 to 24 times the speed of blocks that only
-follow memory.
+(2026-11-26, torch 2.11, Triton 3.6.0; docs/measurements/default-rules.md): 1.3 to 24 times the speed of blocks that
+only follow memory.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Such a row is short beside a program of several warps, which has more to do for a sum across them than for its turns. A
 ragged one begins anywhere as well, so that turns which are loaded ahead are copied element by element, each with an
 address and a mask in registers. Where programs are enough, each is therefore one warp. By hand on an H200 (2026-11-26;
-docs/explanations/defaults.md): 1.8 to 7.9 times the speed of four warps three turns ahead.
+docs/measurements/default-rules.md): 1.8 to 7.9 times the speed of four warps three turns ahead.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A turn is short and waits: for its loads, which therefore run several turns ahead, and for each sum over the state that
 goes by way of other warps. Where a turn has such sums a program is one warp, which needs no barrier, with few elements
 of a tile a lane; programs are enough for a warp of each scheduler. Measured on an H200
-(docs/explanations/defaults.md): 1.3 to 1.9 times the speed of four warps with loads two turns ahead.
+(docs/measurements/default-rules.md): 1.3 to 1.9 times the speed of four warps with loads two turns ahead.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _has_stages_beside_stores(ir: KernelIR, wanted: Mapping[str, Choice], target
 def _several_fit(ir: KernelIR, op: Op, wanted: Mapping[str, Choice], target: Target) -> bool:
     """Whether a multiprocessor holds two programs or more, of products whose author has the inner dimension whole:
     while one of them loads, another multiplies. Walking, four kernels of others took 1.1 to 1.9 times as long, as
-    hashes by 32 planes (183 us and 95; H100, 2026-11-28; docs/explanations/defaults.md)."""
+    hashes by 32 planes (183 us and 95; H100, 2026-11-28; docs/measurements/default-rules.md)."""
     if (inner := symbol(operands_of(op)[0].dims[-1])) and not inner.startswith(CUT):
         return False
     sizes = chosen_sizes(ir, wanted)

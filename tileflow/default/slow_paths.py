@@ -26,8 +26,9 @@ _TURNING = ("sin", "cos")
 
 def slow_path_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
     """Twice the warps where a lane computes many sines. Six kernels take 0.62 to 0.96 of their time so (H100, by hand,
-    2026-11-27; docs/explanations/defaults.md); one in float64, of half as many, 0.62. ``wanted``: the blocks and warps
-    without this rule. A program of one warp stays one: it has that since its lanes exchange, without a barrier."""
+    2026-11-27; docs/measurements/default-rules.md); one in float64, of half as many, 0.62. ``wanted``: the blocks and
+    warps without this rule. A program of one warp stays one: it has that since its lanes exchange, without a
+    barrier."""
     warps = wanted.get(NUM_WARPS.name(ir), NUM_WARPS.default)
     if target.vendor != "nvidia" or not isinstance(warps, int) or not 1 < warps <= MOST_WARPS // 2:
         return {}

@@ -2,7 +2,7 @@
 
 No turn waits for another, so that nothing need be copied ahead: many warps with few elements a lane hide their loads,
 and copies of four bytes cost more than they hide. 336 us for 641 with three stages (9 x 9 displacements of 128 channels
-of 96 x 128 pixels, H200, by hand, 2026-11-26; docs/explanations/defaults.md).
+of 96 x 128 pixels, H200, by hand, 2026-11-26; docs/measurements/default-rules.md).
 """
 
 from __future__ import annotations

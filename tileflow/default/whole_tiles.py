@@ -2,7 +2,7 @@
 
 What lanes exchange goes through shared memory and a barrier where warps are several, which a small tile pays for at
 each sum, so that a program has as few warps as its registers and the machine allow. By hand on an H200
-(docs/explanations/defaults.md): 1.1 to 1.4 times the speed of four warps.
+(docs/measurements/default-rules.md): 1.1 to 1.4 times the speed of four warps.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ such operands from before the loop, too.
 
 A vector, ``velocity[rows]``, leaves the loop as well. No compiler below moves it: to LLVM a load of Triton's is an
 assembly text that may change something. Of 38 kernels of others that read one in a turn, ten take 0.48 to 0.98 of their
-time so, and one, whose lanes then have rows of their own, 1.14 (H200, 2026-11-29; docs/explanations/defaults.md). A
-number stays, which costs a turn next to nothing (of twelve kernels 0.96 to 1.02 of the time without it, one of 250
+time so, and one, whose lanes then have rows of their own, 1.14 (H200, 2026-11-29; docs/measurements/default-rules.md).
+A number stays, which costs a turn next to nothing (of twelve kernels 0.96 to 1.02 of the time without it, one of 250
 registers 1.23). So does a matrix that no product reads: before the loop it would fill registers, and sums over its rows
 would not be taken column by column.
 

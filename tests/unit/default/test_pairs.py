@@ -1,4 +1,4 @@
-"""First blocks of all pairs. Figures are in docs/explanations/defaults.md#tiles-of-pairs."""
+"""First blocks of all pairs. Figures are in docs/measurements/default-rules.md#tiles-of-pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warps of programs whose tiles are all the author's own. Figures are in docs/explanations/defaults.md."""
+"""Warps of programs whose tiles are all the author's own. Figures are in docs/measurements/default-rules.md."""
 
 from __future__ import annotations
 
