@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing.strangers import ALL
 
 import tileflow
 import tileflow.language as tfl
@@ -178,6 +179,13 @@ def test_products_in_full_precision_are_short() -> None:
         config = default(function, *args)
         inner = config["block:tk"] if function is product else config["cut:dot#0"]
         assert config["block:tm"] * config["block:tn"] * inner <= 1 << 19, function
+
+
+@pytest.mark.parametrize("name", ["trapezoid_decode", "test_time_linear"])
+def test_small_results_of_the_author_s_sizes_have_four_warps(name: str) -> None:
+    """662 and 517 us by eight warps, 409 and 430 by four (H200)."""
+    one = ALL[name]
+    assert one.kernel.lower(one.arguments("large", "meta"), target("nvidia-h200")).default["num_warps"] == 4
 
 
 def test_no_product_in_full_precision_is_left_to_multiply_adds() -> None:
