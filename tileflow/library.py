@@ -23,7 +23,7 @@ from .frontend.identity import template_identity
 from .operators import Operator, Rule, Subject, define, result_of
 from .runtime import observe
 from .runtime.ambient import READERS
-from .runtime.argtree import flatten_call, leaves_of, unflatten_call
+from .runtime.argtree import arguments_of, flatten_call, leaves_of, unflatten_call
 from .runtime.call_cache import CallCache
 from .runtime.recording import recorders
 from .runtime.registry import on_change
@@ -101,7 +101,7 @@ class Operators:
         outputs = call(*leaves)
         # of a tensor that is traced, autograd's own layer sees the operator and not what it stores
         torch.autograd.graph.increment_version([leaves[index] for index in operator.stored])
-        return result_of(operator, outputs)
+        return result_of(operator, outputs, leaves)
 
     def find(self, template: Hashable, leaves: Sequence[Any]) -> tuple[Operator, Callable[..., Any]]:
         """The operator of a call, and what calls it."""
@@ -139,6 +139,13 @@ class Operators:
                 where=kernel.name,
                 hint="store into a tensor that the kernel makes, and return it",
             )
+        if rule is not None and (given := arguments_of(found.results)):
+            raise CallError(
+                "a differentiable kernel's outputs in a compiled graph are new tensors",
+                got=f"{leaves_of(template)[given[0]].path}, an argument",
+                where=kernel.name,
+                hint="return what the kernel makes; the caller has its arguments",
+            )
         seen = None if place is None else _visible(kernel, template, examples, place)
         operator = Operator(
             kernel,
@@ -166,7 +173,8 @@ def _shown(operator: Operator, kernel: Kernel, seen: Visible) -> Callable[[Seque
     """An operator's call as a compiler sees it."""
 
     def call(leaves: Sequence[Any]) -> Any:
-        return operator.flat(seen.run(kernel, unflatten_call(kernel.host, operator.template, leaves), launch_visibly))
+        arguments = unflatten_call(kernel.host, operator.template, leaves)
+        return operator.flat(seen.run(kernel, arguments, launch_visibly), leaves)
 
     return call
 

@@ -23,11 +23,12 @@ from .frontend.split import HostFunction
 from .lazy_dataclass import dataclass
 from .locks import Lock, cached_property
 from .runtime.argtree import (
+    Argument,
     Constant,
     Inner,
     Leaf,
     SequenceShell,
-    flatten,
+    flatten_result,
     is_traced,
     items,
     leaves_of,
@@ -157,21 +158,22 @@ class Operator:
                 if not leaves[index].is_inference():
                     torch.autograd.graph.increment_version(leaves[index])
             if not torch.is_grad_enabled():
-                return outputs(kernel(*arguments(*leaves)))
+                return outputs(kernel(*arguments(*leaves)), leaves)
             with torch.no_grad():  # the operator's own rule is above this
-                return outputs(kernel(*arguments(*leaves)))
+                return outputs(kernel(*arguments(*leaves)), leaves)
 
         return call
 
     def shapes(self, *leaves: Any) -> Any:
         """What the call returns, without values: host code with launches that do nothing."""
         host = self.kernel.host
-        return self.flat(host.run(Shapes(), *unflatten_call(host, self.template, leaves)))
+        return self.flat(host.run(Shapes(), *unflatten_call(host, self.template, leaves)), leaves)
 
-    def flat(self, result: Any) -> Any:
-        """A result as the schema has it. Raises CallError where it is not of the operator's structure."""
+    def flat(self, result: Any, leaves: Sequence[Any]) -> Any:
+        """A result of the call with these leaves as the schema has it: without the arguments that it holds. Raises
+        CallError where it is not of the operator's structure."""
         outputs: list[Any] = []
-        if flatten(result, "result", outputs) != self.results:
+        if flatten_result(result, leaves, outputs, self.results) != self.results:
             raise CallError(
                 "a compiled kernel returns what it did when it was traced",
                 got=str(result),
@@ -282,24 +284,28 @@ def _arguments(operator: Operator) -> Callable[..., tuple[Any, ...]]:
     return made
 
 
-def _outputs(operator: Operator) -> Callable[[Any], Any]:
-    """:meth:`Operator.flat`, quick for a tensor and for a tuple or a list of some."""
+def _outputs(operator: Operator) -> Callable[[Any, Sequence[Any]], Any]:
+    """:meth:`Operator.flat`, quick for a tensor and for a tuple or a list of some and of arguments."""
     results = operator.results
     if isinstance(results, Leaf):
-        return lambda result: result if isinstance(result, torch.Tensor) else operator.flat(result)
-    if isinstance(results, Inner) and isinstance(results.shell, SequenceShell) and len(results.parts) > 1:
-        kind, count = results.shell.type, len(results.parts)
-        if kind in (tuple, list) and all(isinstance(part, Leaf) for part in results.parts):
+        return lambda result, leaves: result if isinstance(result, torch.Tensor) else operator.flat(result, leaves)
+    if isinstance(results, Inner) and isinstance(results.shell, SequenceShell) and len(leaves_of(results)) > 0:
+        kind, parts = results.shell.type, results.parts
+        if kind in (tuple, list) and all(isinstance(part, (Leaf, Argument)) for part in parts):
+            own = [place for place, part in enumerate(parts) if isinstance(part, Leaf)]
+            given = [(place, part.index) for place, part in enumerate(parts) if isinstance(part, Argument)]
 
-            def several(result: Any) -> Any:
-                is_known = type(result) is kind and len(result) == count
+            def several(result: Any, leaves: Sequence[Any]) -> Any:
+                is_known = type(result) is kind and len(result) == len(parts)
                 is_known = is_known and all(isinstance(one, torch.Tensor) for one in result)
-                return tuple(result) if is_known else operator.flat(result)
+                if not is_known or not all(result[place] is leaves[index] for place, index in given):
+                    return operator.flat(result, leaves)
+                return tuple([result[place] for place in own]) if len(own) > 1 else result[own[0]]
 
             return several
     return operator.flat
 
 
-def result_of(operator: Operator, outputs: Any) -> Any:
-    """What the kernel returned, of what the operator did."""
-    return unflatten(operator.results, [outputs] if isinstance(outputs, torch.Tensor) else outputs)
+def result_of(operator: Operator, outputs: Any, leaves: Sequence[Any]) -> Any:
+    """What the kernel returned, of what the operator did: an argument that it returned is the caller's own tensor."""
+    return unflatten(operator.results, [outputs] if isinstance(outputs, torch.Tensor) else outputs or (), leaves)

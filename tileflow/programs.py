@@ -31,7 +31,7 @@ from .api import load_kernel, operators_of
 from .errors import CallError, TileflowError
 from .locks import cached_property
 from .operators import HERE, MODULES, NAMESPACE, Operator, Subject, define, defined
-from .runtime.argtree import Constant, Inner, Leaf, MappingShell, SequenceShell, leaves_of
+from .runtime.argtree import Argument, Constant, Inner, Leaf, MappingShell, SequenceShell, leaves_of
 from .serve import may_compile
 
 if TYPE_CHECKING:
@@ -249,6 +249,8 @@ def _template_data(template: Hashable, where: str) -> Any:
     match template:
         case Leaf(_, kind, path):
             return ["leaf", kind, path]
+        case Argument(index):
+            return ["argument", index]
         case Constant(None):
             return ["none"]
         case Constant(value) if type(value) in _PLAIN.values():
@@ -281,6 +283,8 @@ def _template(data: Sequence[Any], indices: Iterator[int]) -> Hashable:
         if kind not in ("Tensor", "SymInt", "float"):
             raise ValueError(f"a leaf of type {kind!r}")
         return Leaf(next(indices), kind, str(path))
+    if word == "argument":
+        return Argument(int(rest[0]))
     if word == "none":
         return Constant(None, type(None))
     if word in _PLAIN:

@@ -70,6 +70,24 @@ def accumulate(total: Tensor, x: Tensor, times: int) -> None:
 
 
 @tileflow.kernel
+def decode(state: Tensor, x: Tensor) -> tuple[Tensor, tuple[Tensor, None]]:
+    """A step as serving code writes it: it stores its state, and returns that too."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.numel()):
+        new = state[tile] + x[tile]
+        out[tile] = new * 2
+        state[tile] = new
+    return out, (state, None)
+
+
+@tileflow.kernel
+def doubled(x: Tensor) -> Tensor:
+    for tile in tfl.tile(x.numel()):
+        x[tile] = x[tile] * 2
+    return x
+
+
+@tileflow.kernel
 def mapped(x: Tensor, then: Callable[..., Any]) -> Tensor:
     out = torch.empty_like(x)
     for rows, columns in tfl.tile(list(x.shape)):
@@ -206,6 +224,48 @@ def test_a_store_into_what_a_graph_saved_is_refused_as_torchs_own(backend: str) 
         torch.compile(fn, fullgraph=True, backend=backend)(weight, torch.full((3,), 2.0)).backward()
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", [*TRACED, "inductor"])
+def test_arguments_that_are_returned(backend: str, dynamic: bool | None) -> None:
+    def fn(state: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        out, (same, _) = decode(state, x)
+        doubled(same).add_(1)  # which the state sees
+        return out, same, decode(state, out)[0]
+
+    compiled = torch.compile(fn, fullgraph=True, backend=backend, dynamic=dynamic)
+    for n in (5, 70):
+        state, x = torch.randn(n), torch.randn(n)
+        wanted_state = state.clone()
+        wanted = fn(wanted_state, x)
+        found = compiled(state, x)
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(state, wanted_state)
+        assert found[1] is state
+
+
+@pytest.mark.parametrize("backend", TRACED)
+def test_an_argument_that_is_given_twice_is_returned_once(backend: str) -> None:
+    x = torch.randn(6)
+    wanted = x * 2
+    found = torch.compile(lambda x: decode(x, x), fullgraph=True, backend=backend)(x)
+    torch.testing.assert_close(x, wanted)
+    assert found[1][0] is x
+
+
+def test_a_buffer_that_a_kernel_stores_into_and_returns_is_exported() -> None:
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("state", torch.zeros(5))
+
+        def forward(self, x: Tensor) -> Any:
+            return decode(self.state, x)
+
+    program = torch.export.export(Layer(), (torch.ones(5),)).module()
+    assert [program(torch.ones(5))[0][0].item() for _ in range(3)] == [2, 4, 6]
+    assert program.state[0] == 3
+
+
 def test_schemas_and_torchs_own_checks_of_an_operator() -> None:
     x, w = torch.randn(5, 8), torch.randn(8)
     (op,) = exported(lambda x, w: norm(x, w, 1e-3, True)[0], x, w)
@@ -313,6 +373,18 @@ def returns_its_argument(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
+def hands_on(x: Tensor, y: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * y[tile]
+    return out, x
+
+
+def hands_back(ctx: BackwardContext, grad: Tensor, other: Tensor) -> tuple[Tensor | None, ...]:
+    return grad, None, None
+
+
+@tileflow.kernel
 def returns_one_twice(x: Tensor) -> tuple[Tensor, Tensor]:
     out = torch.empty_like(x)
     for tile in tfl.tile(x.size(0)):
@@ -344,6 +416,7 @@ def returns_partial_sums(x: Tensor) -> Tensor:
         (returns_one_twice, "outputs have memory of their own, but got result_0 of returns_one_twice"),
         (returns_a_number, "returns tensors, in tuples or alone, but got result_1 of returns_a_number: 70"),
         (returns_partial_sums, r"do not depend on the config, but got \[\(3,\)\] and \[\(2,\)\]"),
+        (tileflow.differentiable(hands_on, hands_back), "outputs in a compiled graph are new tensors, but got x, "),
         (tileflow.differentiable(accumulate, norm_backward), "does not change its arguments, but got stores into t"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ import torch
 from ..errors import CallError
 from ..ir.graph import KernelIR
 from ..ir.op_table import effects_of
-from ..runtime.argtree import Leaf, flatten, leaves_of, unflatten_call
+from ..runtime.argtree import Leaf, flatten_result, leaves_of, unflatten_call
 from ..runtime.dispatch import Shapes
 from ..runtime.paths import Path, read_path
 from .lower import lower_call
@@ -31,8 +31,8 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
     """The effects of a call, out of meta tensors and plain numbers.
 
     Raises KernelError where the call cannot be lowered, and CallError where it has no meaning as an operator of
-    torch.library: an output that shares memory with an argument or another output, that is no tensor, or whose shape
-    depends on the config.
+    torch.library: an output that is a view of an argument, shares memory with another output, is no tensor, or has a
+    shape that depends on the config. An argument that is returned is no output: the caller has it.
     """
     args = unflatten_call(host, template, leaves)
     memory = [leaf.untyped_storage() if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
@@ -44,9 +44,9 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
 
     lower_call(host, args, "static", watch=watch)
     found: list[Any] = []
-    results = flatten(host.run(Shapes(), *args), "result", found)
+    results = flatten_result(host.run(Shapes(), *args), leaves, found)
     _check_results(host, results, found, memory)
-    _check_shapes(host, args, found)
+    _check_shapes(host, args, leaves, found)
     versions = [leaf._version if isinstance(leaf, torch.Tensor) else 0 for leaf in leaves]
     stored = {i for i, own in enumerate(memory) if any(own is other for other in written) or versions[i] > 0}
     return Effects(frozenset(stored), results)
@@ -61,7 +61,7 @@ def _check_results(host: HostFunction, results: Hashable, found: Sequence[Any], 
             raise CallError(
                 "a compiled kernel's outputs have memory of their own",
                 got=f"{leaf.path} of {host.fn.__name__}",
-                hint="return a new tensor; an argument that the kernel stores into need not be returned",
+                hint="return a new tensor, or the argument itself and no view of it",
             )
 
 
@@ -74,11 +74,13 @@ def _check_result(host: HostFunction, leaf: Leaf, value: Any) -> None:
         )
 
 
-def _check_shapes(host: HostFunction, args: Sequence[Any], found: Sequence[torch.Tensor]) -> None:
+def _check_shapes(
+    host: HostFunction, args: Sequence[Any], leaves: Sequence[Any], found: Sequence[torch.Tensor]
+) -> None:
     """Asks for the shapes under other choices of the knobs."""
     others: list[Any] = []
     try:
-        flatten(host.run(Shapes(other=True), *args), "result", others)
+        flatten_result(host.run(Shapes(other=True), *args), leaves, others)
     except AssertionError:  # the host code's way to refuse a config
         return
     shapes, wanted = [tuple(v.shape) for v in others], [tuple(v.shape) for v in found]

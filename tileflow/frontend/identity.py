@@ -20,6 +20,7 @@ import torch
 
 from ..errors import CallError, KernelError
 from ..runtime.argtree import (
+    Argument,
     Constant,
     FunctionShell,
     Inner,
@@ -66,6 +67,8 @@ def template_identity(template: Hashable, where: str) -> str:
     match template:
         case Leaf(index, kind, path):
             return f"(leaf {index} {kind} {path})"
+        case Argument(index):
+            return f"(argument {index})"
         case Constant(value):
             return constant_identity(value, where)
         case Inner(shell, parts):

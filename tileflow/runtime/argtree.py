@@ -401,7 +401,14 @@ class Inner:
     parts: tuple[Hashable, ...]
 
 
-Template = Hashable  # Leaf | Constant | Inner
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """In the template of a result: the ``index``-th leaf of the call's arguments, the tensor itself."""
+
+    index: int
+
+
+Template = Hashable  # Leaf | Constant | Inner | Argument
 
 
 def flatten(value: Any, path: str, found: list[Any], level: int = 0) -> Template:
@@ -435,15 +442,37 @@ def _leaf(type_: str, value: Any, path: str, found: list[Any]) -> Leaf:
     return Leaf(len(found) - 1, type_, path)
 
 
-def unflatten(template: Template, values: Sequence[Any]) -> Any:
-    """The value of a template over other leaves."""
+def flatten_result(value: Any, arguments: Sequence[Any], found: list[Any], like: Template | None = None) -> Template:
+    """The template of what a call with the leaves ``arguments`` returned. Tensors among them are told by their places,
+    and are not appended to ``found``. ``like``: of another such call, whose place counts where one tensor has two."""
+    places = {id(leaf): index for index, leaf in enumerate(arguments) if isinstance(leaf, torch.Tensor)}
+    every: list[Any] = []
+
+    def told(template: Template, like: Template | None) -> Template:
+        if isinstance(template, Inner):
+            of = like.parts if isinstance(like, Inner) and len(like.parts) == len(template.parts) else None
+            return Inner(template.shell, tuple(map(told, template.parts, of or (None,) * len(template.parts))))
+        if not isinstance(template, Leaf):
+            return template
+        one = every[template.index]
+        if isinstance(like, Argument) and one is arguments[like.index]:
+            return like
+        return Argument(places[id(one)]) if id(one) in places else _leaf(template.type, one, template.path, found)
+
+    return told(flatten(value, "result", every), like)
+
+
+def unflatten(template: Template, values: Sequence[Any], arguments: Sequence[Any] = ()) -> Any:
+    """The value of a template over other leaves; ``arguments``: those of the call, of which a result holds some."""
     match template:
         case Leaf(index):
             return values[index]
+        case Argument(index):
+            return arguments[index]
         case Constant(value):
             return value
         case Inner(shell, parts):
-            return shell.make([unflatten(part, values) for part in parts])
+            return shell.make([unflatten(part, values, arguments) for part in parts])
     raise AssertionError(template)
 
 
@@ -452,6 +481,13 @@ def leaves_of(template: Template) -> list[Leaf]:
     if isinstance(template, Leaf):
         return [template]
     return [leaf for part in template.parts for leaf in leaves_of(part)] if isinstance(template, Inner) else []
+
+
+def arguments_of(template: Template) -> list[int]:
+    """The places of the arguments that a result holds, in order."""
+    if isinstance(template, Argument):
+        return [template.index]
+    return [index for part in template.parts for index in arguments_of(part)] if isinstance(template, Inner) else []
 
 
 def items(template: Template) -> tuple[Template, ...]:
