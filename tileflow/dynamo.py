@@ -23,7 +23,8 @@ import torch
 from .errors import CallError
 from .frontend.identity import class_identity, constant_identity, template_identity
 from .frontend.meaning import digest
-from .runtime.argtree import FunctionShell, RecordShell, flatten, open_shell, unflatten
+from .runtime.argtree import FunctionShell, RecordShell, flatten, open_shell, tensors, unflatten
+from .runtime.describe import refuse_transforms_in_graph
 from .runtime.handles import graph_handle, registered
 from .runtime.objects import ObjectShell, internal_names, is_object, slots
 
@@ -48,7 +49,26 @@ def trace_call(handle: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
 def in_graph(handle: str, *args: Any, **kwargs: Any) -> Any:
     """Call the kernel of ``handle``: on the tracer's tensors, which makes an operator of it, or on real ones."""
     kernel: Any = registered(handle)
-    return kernel(*map(_unpack, args), **{name: _unpack(value) for name, value in kwargs.items()})
+    given, words = [*map(_unpack, args)], {name: _unpack(value) for name, value in kwargs.items()}
+    for number, tensor in enumerate(tensors((*given, *words.values()))):
+        refuse_transforms_in_graph(kernel.name, f"tensor {number}", tensor)
+    result = kernel(*given, **words)
+    _check_result(kernel.name, result)
+    return result
+
+
+def _check_result(name: str, result: Any) -> None:
+    """Raises CallError for what the tracer takes from no call."""
+    if isinstance(result, (tuple, list)):
+        for part in result:
+            _check_result(name, part)
+    elif not isinstance(result, (torch.Tensor, bool, type(None))):
+        raise CallError(
+            "a kernel that is called in a compiled function returns tensors, in tuples, lists and named tuples",
+            got=f"{type(result).__name__} in what it returns",
+            where=name,
+            hint="return a tuple, and make the rest of it in the function that calls the kernel",
+        )
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

@@ -426,6 +426,43 @@ def test_kernels_that_cannot_be_operators(fn: Any, words: str) -> None:
         torch.compile(lambda *args: fn(*args), fullgraph=True, backend="aot_eager")(*args)
 
 
+@tileflow.kernel
+def returns_a_dictionary(x: Tensor) -> Any:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * 2
+    return out, {"out": x}
+
+
+@tileflow.kernel
+def returns_a_dtype(x: Tensor) -> Any:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * 2
+    return out, x.dtype
+
+
+@pytest.mark.parametrize("backend", TRACED)
+@pytest.mark.parametrize(("fn", "kind"), [(returns_a_dictionary, "dict"), (returns_a_dtype, "dtype")])
+def test_results_that_the_tracer_does_not_take(fn: Any, kind: str, backend: str) -> None:
+    """It said that an operator of torch's had returned no tensor."""
+    with pytest.raises(Exception, match=f"in tuples, lists and named tuples, but got {kind} in what it returns"):
+        torch.compile(lambda x: fn(x), fullgraph=True, backend=backend)(torch.ones(3))
+
+
+@pytest.mark.parametrize("fn", [doubled, tileflow.differentiable(hands_on, hands_back)])
+@pytest.mark.parametrize("transform", ["vmap", "grad"])
+def test_transforms_of_torch_in_a_compiled_function_are_refused_in_words(fn: Any, transform: str) -> None:
+    """Torch's own words were of storage that a tensor does not have, and of static methods."""
+
+    def inner(x: Tensor) -> Tensor:
+        return fn(x) if fn is doubled else fn(x, x, 1)[0].sum()
+
+    whole = torch.func.vmap(inner) if transform == "vmap" else torch.func.grad(lambda x: inner(x).sum())
+    with torch.no_grad(), pytest.raises(Exception, match=r"tensors have memory, but got tensor 0.*outside torch\.func"):
+        torch.compile(lambda x: whole(x), fullgraph=True, backend="aot_eager")(torch.ones(3, 3))
+
+
 def test_a_kernel_without_a_backward_refuses_what_requires_grad() -> None:
     fn = torch.compile(lambda x, w: norm(x, w)[0], fullgraph=True, backend="aot_eager")
     x, w = torch.randn(5, 8, requires_grad=True), torch.randn(8)

@@ -162,7 +162,7 @@ def check_memory(name: str, values: Mapping[str, Any]) -> None:
     Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse, masked and nested
     ones, parameters of lazy modules, and any while forward-mode differentiation is going on, whose tangents would be
     lost. A tensor that is traced has no memory yet, and may be of any kind but nested and masked. Also raised inside
-    torch.jit.trace, which records what host code allocates and no launch.
+    torch.jit.trace, which records what host code allocates and no launch, and for proxies of torch.fx.symbolic_trace.
     """
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         raise CallError(
@@ -174,6 +174,14 @@ def check_memory(name: str, values: Mapping[str, Any]) -> None:
         for steps, leaf in walk(value, ()):
             if isinstance(leaf, torch.Tensor):
                 _check_tensor(name, path_text(parameter, steps), leaf)
+            elif isinstance(leaf, torch.fx.Proxy):
+                raise CallError(
+                    "a kernel is called outside torch.fx.symbolic_trace, whose arguments have no sizes and no dtypes",
+                    got=f"{path_text(parameter, steps)} of type {type(leaf).__name__}",
+                    where=name,
+                    hint="torch.export.export(model, args) holds kernels as operators; torch.fx.wrap, of a function of "
+                    "a module that calls the kernel, keeps that call whole",
+                )
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
@@ -213,7 +221,13 @@ def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
 def refuse_transforms(name: str, path: str, value: torch.Tensor) -> None:
     """Raises CallError for a tensor that only stands for its elements: one of a transform of torch.func, or with a
     tangent. One that a compiler traces is none."""
-    if torch.compiler.is_compiling() or is_traced(value):
+    if not torch.compiler.is_compiling():
+        refuse_transforms_in_graph(name, path, value)
+
+
+def refuse_transforms_in_graph(name: str, path: str, value: torch.Tensor) -> None:
+    """The same inside what a compiler runs on its own tensors, where torch says that it is compiling."""
+    if is_traced(value):
         return
     try:
         value.data_ptr()

@@ -434,6 +434,13 @@ def copied(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@pytest.mark.parametrize("interprets", [True, False])
+def test_proxies_of_symbolic_tracing_are_refused_in_words(interprets: bool) -> None:
+    refused = pytest.raises(CallError, match=r"outside torch.fx.symbolic_trace(.|\n)*got x of type Proxy(.|\n)*fx.wrap")
+    with refused, tileflow.interpret() if interprets else contextlib.nullcontext():
+        torch.fx.symbolic_trace(lambda x: copied(x))
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.trace")
 @pytest.mark.parametrize("interprets", [False, True])
 def test_a_first_call_inside_torch_jit_trace_is_refused(interprets: bool) -> None:
