@@ -16,6 +16,8 @@ from ...language.bounds import axes
 from ...python_functions import python_own
 from ..control import TileLoop, scalar_loop
 from ..held_numbers import check_number
+from ..host_containers import HostDict, HostList
+from ..host_values import ConstantFloat, ConstantInt
 from ..indexing import load, store
 from ..language_registry import ALWAYS, PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
@@ -242,8 +244,11 @@ def _any_or_all(fn: str) -> Callable[..., Any]:
     return lambda t, items: reduce(lambda a, b: t.pointwise(fn, a, b), [_bool(t, i) for i in items])
 
 
+_STANDS_FOR: dict[type, type] = {HostList: list, HostDict: dict, ConstantInt: int, ConstantFloat: float}
+
+
 def is_instance(t: Tracer, x: Any, kinds: Any) -> bool:
-    """What Python says of the tensor or the number that stands there where the kernel runs as Python."""
+    """What Python says of the tensor, the number or the object that is there where the kernel runs as Python."""
     return issubclass(_class(x), kinds)
 
 
@@ -253,7 +258,7 @@ def _class(x: Any) -> type:
     if isinstance(x, TensorRef):
         return torch.Tensor
     if not isinstance(x, TileValue):
-        return type(x)
+        return _STANDS_FOR.get(type(x)) or x.__class__  # of what stands for a captured object, the object's
     of = x.value.type
     if of.dims or not x.is_number:
         return torch.Tensor
