@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -40,6 +40,7 @@ def memory_of(values: Iterable[Any]) -> Memory:
 class Capturer:
     """Turns one launch's captured values into proxies, each read once a path.
 
+    ``call``: what device code calls functions by.
     ``local``: the variables that host code binds; what else is captured, the kernel's hash sees. ``passed``: those
     that hold what the call passed, whose key tells constants apart. ``varying``: paths of ints that were seen to change
     between calls of one key. ``outside``: cells and globals, whose changes are watched. ``memory``: of the tensors that
@@ -50,6 +51,7 @@ class Capturer:
     def __init__(
         self,
         tracer: Tracer,
+        call: Callable[..., Any],
         local: Collection[str] = (),
         passed: Collection[str] = (),
         varying: Collection[str] = (),
@@ -57,6 +59,7 @@ class Capturer:
         memory: Memory = (),
     ) -> None:
         self.t = tracer
+        self._call = call
         self._local, self._passed, self._varying, self._outside = local, passed, varying, outside
         self._memory: dict[str, torch.UntypedStorage] = {}  # of each captured tensor, by its path
         self._passed_memory = memory
@@ -105,7 +108,7 @@ class Capturer:
         if is_object or isinstance(value, (torch.nn.Module, SimpleNamespace)):
             root = path.partition(".")[0]
             given = root in self._passed
-            return captured(value, path, self.capture, given or root in self._outside, given)
+            return captured(value, path, self.capture, self._call, given or root in self._outside, given)
         return self._other(value, path)
 
     def _dictionary(self, value: dict[Any, Any], path: str) -> HostDict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any, NoReturn
@@ -15,6 +16,7 @@ from ..runtime.objects import HOOKS, REGISTERED, attributes_of, is_fixed, is_par
 from .values import TensorRef
 
 Capture = Callable[[Any, str], Any]
+Call = Callable[..., Any]
 _CONSTANT = (bool, str, FunctionType, type(None))
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor", "lshift",
            "rshift")  # fmt: skip
@@ -26,13 +28,16 @@ class CapturedObject:
     """Stands for an object at ``path``. Its methods see it as ``self``; a private attribute is a constant only.
 
     ``baked``: whether a private number is one, because a change of it is seen. ``given``: whether it is what the call
-    passed, whose key knows the attributes that are parts of arguments, and no others.
+    passed, whose key knows the attributes that are parts of arguments, and no others. ``call``: what device code calls
+    functions by, which the operators of the object's class are too.
     """
 
-    __slots__ = ("_baked", "_capture", "_given", "_object", "_path")
+    __slots__ = ("_baked", "_call", "_capture", "_given", "_object", "_path")
 
-    def __init__(self, value: Any, path: str, capture: Capture, baked: bool = False, given: bool = False) -> None:
-        for name, held in zip(CapturedObject.__slots__, (baked, capture, given, value, path), strict=True):
+    def __init__(
+        self, value: Any, path: str, capture: Capture, call: Call, baked: bool = False, given: bool = False
+    ) -> None:
+        for name, held in zip(CapturedObject.__slots__, (baked, call, capture, given, value, path), strict=True):
             object.__setattr__(self, name, held)
 
     def __getattr__(self, name: str) -> Any:
@@ -87,24 +92,31 @@ class CapturedObject:
             raise TypeError(f"{type(self._object).__name__!r} object has no {name}, at {self._path}")
         return method(self, *args)
 
+    def _operator(self, name: str, *args: Any) -> Any:
+        """What an operator of the object gives: its text is device code, as that of its other methods is."""
+        method = getattr(type(self._object), name, None)
+        if not isinstance(method, FunctionType) or not linecache.getlines(method.__code__.co_filename):
+            return self._special(name, *args)  # none, or one without a text, as a dataclass's __eq__
+        return self._call(MethodType(method, self), *args)
+
     def __iter__(self) -> Iterator[Any]:
         return self._special("__iter__")  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        return self._special("__len__")  # type: ignore[no-any-return]
+        return self._operator("__len__")  # type: ignore[no-any-return]
 
     def __getitem__(self, index: Any) -> Any:
-        return self._special("__getitem__", index)
+        return self._operator("__getitem__", index)
 
     def __contains__(self, item: Any) -> bool:
-        return self._special("__contains__", item)  # type: ignore[no-any-return]
+        return self._operator("__contains__", item)  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> Any:
         """What the object's class says. Raises TraceError where it says nothing, so that it is whether both are one."""
         asked: Any = type(self._object).__eq__
         if asked is object.__eq__:
             return is_one(self, other)
-        return self._special("__eq__", other)
+        return self._operator("__eq__", other)
 
     def __hash__(self) -> int:
         """Raises TraceError: a dictionary or a set would look for what stands for the object."""
@@ -129,7 +141,7 @@ class CapturedObject:
     def __bool__(self) -> bool:
         kind = type(self._object)
         return (
-            bool(self._special("__bool__"))
+            bool(self._operator("__bool__"))
             if hasattr(kind, "__bool__")
             else not hasattr(kind, "__len__") or len(self) > 0
         )
@@ -140,7 +152,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
     def apply(self: CapturedObject, *others: Any) -> Any:
         has_it = hasattr(type(self._object), name)
-        return self._special(name, *others) if has_it or not others else NotImplemented
+        return self._operator(name, *others) if has_it or not others else NotImplemented
 
     return apply
 
@@ -185,10 +197,10 @@ class CapturedCallable(CapturedObject):
         )
 
 
-def captured(value: Any, path: str, capture: Capture, baked: bool, given: bool) -> CapturedObject:
+def captured(value: Any, path: str, capture: Capture, call: Call, baked: bool, given: bool) -> CapturedObject:
     """What stands for an object in device code."""
     kind = CapturedCallable if callable(value) else CapturedObject
-    return kind(value, path, capture, baked, given)
+    return kind(value, path, capture, call, baked, given)
 
 
 def is_captured(value: Any) -> bool:

@@ -259,7 +259,8 @@ class _RegionTrace:
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
         host = self.lowering.host
-        capturer = Capturer(t, self.frame, host.passed, host.varying, host.reads.names, self.lowering.memory)
+        reads, memory = host.reads.names, self.lowering.memory
+        capturer = Capturer(t, self.control.call, self.frame, host.passed, host.varying, reads, memory)
         self.given = capturer.given
         t.at(
             Location(

@@ -19,6 +19,7 @@ from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
 from .described import Described
 from .promotion import torch_dtype
+from .rewrite import TRACER
 from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
 from .torch_aliases import instead_of
@@ -146,8 +147,17 @@ class TileValue(Described):
             f"a tile has no Python {what} while the kernel is compiled",
             got=f"a tile of type {self.value.type}",
             where=self.tracer.location(),
-            hint=_INSTEAD_OF[what],
+            hint=self._asked_by_operator() + _INSTEAD_OF[what],
         )
+
+    def _asked_by_operator(self) -> str:
+        """A remedy where Python itself runs the asking code: an operator of an object that device code made."""
+        frame = self.tracer.frame()
+        name = "" if frame is None else frame.f_code.co_name
+        is_own = frame is None or TRACER in (*frame.f_code.co_varnames, *frame.f_code.co_freevars)
+        if is_own or not (name.startswith("__") and name.endswith("__")):
+            return ""
+        return f"Python runs {name} of an object that device code makes: call a method of another name; or "
 
     def __bool__(self) -> bool:
         return self._number("truth value")  # type: ignore[no-any-return]

@@ -558,3 +558,56 @@ def tiles_without_elements(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     for tile in tfl.tile(x.size(0)):
         out[tile] = _of_nothing(x[tile, :, :], y[tile, :, :])
     return out
+
+
+class Gain:
+    """An object whose operators decide by what they are given, and loop."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def __mul__(self, other: Any) -> Any:
+        if other.sum() > 0:
+            return other * self.number
+        return other
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, row: Any) -> Any:
+        total = row * 0
+        if row.amax() > 0.5:
+            total = total + self.number
+        return total
+
+    def __rsub__(self, other: Any) -> Any:
+        if not other.sum() > 0:
+            return other + self.number
+        return other
+
+
+def _by_conditions(row: torch.Tensor, gain: Gain) -> torch.Tensor:
+    return gain * row + row * gain + gain[row] + (row - gain)
+
+
+@case(X, Gain(0.5), wanted=lambda x, gain: torch.stack([_by_conditions(row, gain) for row in x]))
+@tileflow.kernel
+def conditions_in_operators(x: torch.Tensor, gain: Gain) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.grid(x.size(0)):
+        out[tile, :] = _by_conditions(x[tile, :], gain)
+    return out
+
+
+def _by_types(x: torch.Tensor, factor: Factor, held: list[float], named: dict[str, float]) -> torch.Tensor:
+    found = x * 0 + isinstance(factor, Factor) + 2 * (type(factor) is Factor) + 4 * isinstance(factor, Gain)
+    return found + 8 * (type(held) is list) + 16 * (type(named) is dict) + 32 * isinstance(held, list)
+
+
+@case(X, Factor(0.5, "a"), [1.0, 2.0], {"a": 1.0}, wanted=_by_types, tile=4)
+@tileflow.kernel
+def types_of_objects(x: torch.Tensor, factor: Factor, held: list[float], named: dict[str, float]) -> torch.Tensor:
+    """They were False of objects, and of what was asked by ``type`` of lists and dictionaries."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = _by_types(x[tile, :], factor, held, named)
+    return out

@@ -252,3 +252,25 @@ def test_whether_tensors_are_one_is_refused() -> None:
     x = torch.empty(8, device="meta")
     with pytest.raises(TraceError, match="whether two objects are one is asked in host code, but got x and y"):
         asked.lower((x, x), target("nvidia-h200"))
+
+
+class Pair:
+    """Made in device code, where Python itself runs what it adds up by."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __add__(self, other: Pair) -> Any:
+        if other.value.sum() > 0:
+            return self.value + other.value
+        return self.value
+
+
+def test_a_condition_in_an_operator_of_what_device_code_makes_says_who_runs_it() -> None:
+    @tileflow.kernel
+    def added(x: torch.Tensor) -> None:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = Pair(x[tile]) + Pair(x[tile])
+
+    with pytest.raises(TraceError, match="Python runs __add__ of an object that device code makes: call a method of"):
+        added.lower((torch.empty(8, device="meta"),), target("nvidia-h200"))
