@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from ..errors import ShapeError
+from ..errors import ShapeError, TraceError
 from ..expr import Expr
 from .sizes import SymInt
 from .traced import Operand
@@ -25,6 +25,61 @@ class Sizes(tuple[Any, ...]):
     def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(index)
         return Sizes(found) if isinstance(index, slice) else found
+
+
+def refuse_device(asked: str) -> NoReturn:
+    """Raises TraceError: a kernel is lowered without its tensors, once for all devices of a class."""
+    raise TraceError(
+        "which device a call is on is asked in host code",
+        got=f"{asked} of a tensor in a tile loop",
+        hint="before the tile loop: on_gpu = x.device.type == 'cuda'",
+    )
+
+
+class CallDevice(str):
+    """A tensor's device in device code: it says where a tile is made, and is equal to that of any other tensor. A text,
+    since torch's functions take nothing else in a device's place."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> Any:
+        """For ``isinstance`` in device code."""
+        return torch.device
+
+    @property
+    def type(self) -> NoReturn:
+        """Raises TraceError."""
+        refuse_device("device.type")
+
+    @property
+    def index(self) -> NoReturn:  # type: ignore[override]
+        """Raises TraceError."""
+        refuse_device("device.index")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not CallDevice:
+            refuse_device("whether device is another")
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        refuse_device("hash(device)")
+
+    def __str__(self) -> str:
+        refuse_device("str(device)")
+
+    def __repr__(self) -> str:
+        return "the device of the call"
+
+    def __format__(self, spec: str) -> str:
+        refuse_device("the text of device")
+
+
+def _device_question(name: str) -> Any:
+    return property(lambda _: refuse_device(name))
 
 
 class Described(Operand):
@@ -56,9 +111,17 @@ class Described(Operand):
         return len(self.extents)
 
     @property
-    def device(self) -> torch.device:
-        """The device of the call that is traced."""
-        return self.tracer.device
+    def device(self) -> CallDevice:
+        """The device of the call, where the tiles are too."""
+        return CallDevice(str(self.tracer.device))
+
+    is_cuda, is_cpu, is_meta, is_xpu, is_mps = map(
+        _device_question, ("is_cuda", "is_cpu", "is_meta", "is_xpu", "is_mps")
+    )
+
+    def get_device(self) -> NoReturn:
+        """Raises TraceError."""
+        refuse_device("get_device()")
 
     @property
     def itemsize(self) -> int:
