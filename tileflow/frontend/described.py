@@ -42,7 +42,7 @@ class CallDevice(str):
 
     __slots__ = ()
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """For ``isinstance`` in device code."""
         return torch.device
@@ -53,7 +53,7 @@ class CallDevice(str):
         refuse_device("device.type")
 
     @property
-    def index(self) -> NoReturn:  # type: ignore[override]
+    def index(self) -> NoReturn:
         """Raises TraceError."""
         refuse_device("device.index")
 
