@@ -20,7 +20,7 @@ from ..ir.types import INT32_MAX, Dim, Value
 from .folds import folded
 from .rewrite import Fresh, with_body
 from .roll import ROW, is_whole, numbered, row_site, takes_blocks
-from .write_order import has, reads_what_it_writes
+from .write_order import has
 
 WIDE = 512  # columns beyond which a product's rows are few, whatever the config
 _AROUND = frozenset({*LOOPS, OpKind.IF})  # which carry or give what their regions compute
@@ -41,7 +41,7 @@ def _wide(ir: KernelIR) -> Iterator[tuple[str, Dim]]:
     stores = [op for op in ir.walk() if not effects_of(op).is_pure]
     if not products or not carried or any(op.kind is not OpKind.STORE for op in stores):
         return
-    if reads_what_it_writes(ir, ir.body):  # columns of others, which their programs may have written
+    if _reads_what_it_writes(ir):  # perhaps columns of others, which their programs may have written
         return
     lengths = [tile.lengths for tile in ir.tiles.values() if tile.lengths is not None]
     for op in stores:
@@ -53,6 +53,12 @@ def _wide(ir: KernelIR) -> Iterator[tuple[str, Dim]]:
             is_length = any(has(v, dim) for v in lengths)
             if is_multiplied and not is_length and all(_takes_part(ir, other, dim) for other in ir.walk()):
                 yield row_site(site_of(op), axis), dim
+
+
+def _reads_what_it_writes(ir: KernelIR) -> bool:
+    effects = [effects_of(op) for op in ir.walk()]
+    written = {path for effect in effects for own in effect.writes for path in ir.sharing(own)}
+    return any(not written.isdisjoint(effect.reads) for effect in effects)
 
 
 def _takes_part(ir: KernelIR, op: Op, dim: Dim) -> bool:

@@ -180,10 +180,10 @@ SUBJECTS = (
     Subject(
         "recurrence", "recurrence", {"m": 13, "n": 24}, {"block:tile": 8},
         {
-            "state not carried": Change("state * v1", "state_start * v1"),
+            "state not carried": Change("state * v0", "state_start * v0"),
             "decay of a neighbour": Change("decay_ptr + tile_idx", "decay_ptr + tile_idx // 2 * 2"),
             "last step not written": Change("tl.range(0, 24", "tl.range(0, 23"),
-            "the state before the step written": Change("v0, state_next, mask", "v0, state, mask"),
+            "the state before the step written": Change("v1, state_next, mask", "v1, state, mask"),
             "state rounded to bfloat16": Change(
                 "state = state_next", "state = state_next.to(tl.bfloat16).to(tl.float32)"
             ),
