@@ -381,8 +381,13 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
             lowered.problem.key,
         )
         return fitting_server(kernel, lowered, call.device)
-    config = lowered.space.adapt(hit.config.to_dict())
+    config = _runnable(lowered, lowered.space.adapt(hit.config.to_dict()), call.device)
     return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)
+
+
+def _runnable(lowered: Lowered, config: Config, device: torch.device) -> Config:
+    """The config, or on a CPU the nearest one that Triton's interpreter runs: it has no clusters and no schedules."""
+    return lowered.interpretable(config) if device.type == "cpu" else config
 
 
 def default_of_call(kernel_hash: str, lowered: Lowered) -> Config:
@@ -398,7 +403,8 @@ def fitting_server(kernel: Kernel, lowered: Lowered, device: torch.device) -> Bu
     """The default, or where its binary spills or the device turns out to have too little for it, a smaller config."""
     from .default import smaller_config
 
-    config = default_of_call(kernel.semantic_hash, lowered) if device.type == "cuda" else lowered.default
+    on_gpu = device.type == "cuda"
+    config = default_of_call(kernel.semantic_hash, lowered) if on_gpu else _runnable(lowered, lowered.default, device)
     for _ in range(_MOST_SHRINKS):
         try:
             return BuiltServer(config, kernel.launchers(lowered, config, device))
