@@ -21,6 +21,10 @@ SLICES = (
     "a[:, 1:15:3]", "a[:, torch.arange(16) // 2]", "a.narrow(1, 4, 8)", "a.select(1, 3)", "a.flip(1)", "a.roll(3, 1)",
     "a.roll((1, -2), (1, 1))", "a.diff(dim=1)", "a.repeat(1, 2)", "torch.tile(a, (1, 3))", "F.glu(a, dim=1)",
     "torch.take_along_dim(a, b.argsort(dim=1), 1)", "a.index_select(1, torch.arange(3) * 5)",
+    "a[:, torch.arange(6).reshape(2, 3) * 2]", "a.view(-1, 4, 4)[:, torch.arange(6).reshape(3, 2) % 4]",
+    "torch.tensor([0.5, -1.0, 2.0, 4.0, 8.0])[(a > 0).int() * 3 + (b > 0).int()]",
+    "(torch.arange(16) / 5.0)[(a > 0).long()[:, :, None] * 9 + torch.arange(2)]",
+    "F.embedding((a > 0).long() + 1, (torch.arange(12) / 5.0).view(4, 3))",
 )  # fmt: skip
 # of 36 columns, which registers pad to 64 lanes
 PADDED = (

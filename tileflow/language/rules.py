@@ -76,7 +76,7 @@ ALIGNED = "shapes align at the right: [:, None] puts a dimension of 1 at the end
 ORDER = "tiles that meet, and a tile and the index that it is stored to, have their dimensions in one order"
 TURNED = "turn one of them: .T, or .permute(1, 0)"
 INDEX = "an index is a tile, a slice, an int, a size or a tile of ints"
-INDEX_OF_A_TILE = "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints"
+INDEX_OF_A_TILE = "a tile in registers is indexed by slices, None, ints, and one tile of ints"
 _MOST_SHOWN = 60  # characters of a list that a hint repeats
 
 

@@ -194,7 +194,7 @@ def into_a_tile(x, out):
 
 
 OF_ITEMS = "an index is a tile, a slice, an int, a size or a tile of ints"
-OF_TILES = "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints"
+OF_TILES = "a tile in registers is indexed by slices, None, ints, and one tile of ints"
 NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
 ASSIGNED = "a tile in registers cannot be assigned to by index"
 LISTED = "torch.tensor([3, 5, 4])"

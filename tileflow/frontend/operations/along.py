@@ -33,6 +33,21 @@ def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
     return found
 
 
+def named(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
+    """The elements of a dimension that a tile of ints of any rank names, in whose place the tile's dimensions come."""
+    if places.ndim == 1:
+        return taken(t, x, axis, places)
+    before, after = x.value.dims[:axis], x.value.dims[axis + 1 :]
+    *outer, last = places.value.dims
+    for _ in outer:
+        x = x.unsqueeze(axis)
+    table = t.expand(x, (*before, *outer, x.value.dims[axis + len(outer)], *after))
+    for _ in after:
+        places = places.unsqueeze(-1)
+    found: TileValue = table.gather(axis + len(outer), t.expand(places, (*before, *outer, last, *after)))
+    return found
+
+
 def first(t: Tracer, x: TileValue, axis: int, length: int) -> TileValue | None:
     """A dimension of a constant size with ``length`` elements, the first ones its own and any others after them; None
     where registers hold more or fewer."""

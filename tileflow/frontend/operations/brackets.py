@@ -13,7 +13,8 @@ from ..resolve import is_size
 from ..syntax_registry import register_syntax
 from ..trace import Tracer
 from ..values import SymInt, TileProxy, TileValue
-from .slices import index_select, part
+from .along import named
+from .slices import part
 from .tile_index import pick
 from .views import unsqueeze
 
@@ -32,8 +33,8 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
             result, axis = part(t, result, axis, item), axis + 1
         elif _is_scalar(item):
             result = pick(t, result, axis, item)
-        elif isinstance(item, TileValue) and item.ndim == 1 and sum(isinstance(i, TileValue) for i in items) == 1:
-            result, axis = index_select(t, result, axis, item), axis + 1
+        elif _holds_places(item) and sum(isinstance(i, TileValue) for i in items) == 1:
+            result, axis = named(t, result, axis, item), axis + item.ndim
         else:
             is_mask = isinstance(item, TileValue) and item.value.type.dtype == "bool"
             hint = instead_of_item_of_a_tile(item, is_size, is_mask)
@@ -64,6 +65,10 @@ def _with_ellipsis(items: list[Any], rank: int) -> list[Any]:
             used = sum(1 for i in items if i is not None) - 1
             return items[:position] + [slice(None)] * (rank - used) + items[position + 1 :]
     return items
+
+
+def _holds_places(item: Any) -> bool:
+    return isinstance(item, TileValue) and item.ndim > 0 and item.value.type.dtype != "bool"
 
 
 def _is_scalar(item: Any) -> bool:

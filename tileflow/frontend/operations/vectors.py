@@ -12,13 +12,14 @@ from ...errors import ShapeError, TraceError
 from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
 from ..values import TensorRef, TileValue
+from .along import named
 from .einsum import einsum
 from .factories import arange
 from .matmul import vector_dot
 from .packing import stack, unbind
 from .reductions import norm, reduce
 from .reshape import axis_of, value_of
-from .slices import index_select, size_of
+from .slices import size_of
 from .views import unsqueeze
 
 # ---- products -------------------------------------------------------------------------------------------------------
@@ -156,10 +157,10 @@ def embedding(
         )
     if isinstance(weight, TensorRef):
         return weight[index, :]
-    if isinstance(index, TileValue) and index.ndim == 1:
-        return index_select(t, weight, 0, index)
+    if isinstance(index, TileValue) and index.ndim and (index.ndim == 1 or weight.value.dims[0].tile is None):
+        return named(t, weight, 0, index)
     raise TraceError(
-        "a table in registers is read by a 1-D tile of ints",
+        "a table in registers is read by a tile of ints, rows of a loop by a 1-D tile of ints",
         got=repr(index)[:100],
         where=t.location(),
         hint="F.embedding(index, tensor), table[index, :] of a tensor that the kernel reads",
