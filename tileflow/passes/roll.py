@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..expr import Expr, is_knob
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import NO_ATTRS, AccessAttrs, ArangeAttrs, LoopAttrs, SizeAttrs, TileAttrs, site_of
-from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, walk
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, ValueIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
@@ -256,12 +256,24 @@ def _multiplies_by_blocks(op: Op, dim: Dim) -> bool:
 
 
 def _from_memory(op: Op, dim: Dim) -> bool:
-    """Loads and stores take the dimension by a slice that starts at 0."""
+    """Loads and stores take the dimension by a slice that starts at 0, loads also by numbers that the kernel has for
+    each element of it: a block has its own."""
     if op.kind not in (OpKind.LOAD, OpKind.STORE):
         return True
     dims = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
-    slices = [i for i in AccessAttrs.of(op).index if isinstance(i, SliceIndex) and dims[i.axis] == dim]
-    return all(i.start.constant == 0 and i.dim == dim for i in slices) and len(slices) == dims.count(dim)
+    index = AccessAttrs.of(op).index
+    slices = [i for i in index if isinstance(i, SliceIndex) and dims[i.axis] == dim]
+    counted = [i.axis for i in slices]
+    if op.kind is OpKind.LOAD:
+        counted += {axis for i in index if isinstance(i, ValueIndex) for axis in _lanes_of(op, i) if dims[axis] == dim}
+    return all(i.start.constant == 0 and i.dim == dim for i in slices) and len(counted) == dims.count(dim)
+
+
+def _lanes_of(op: Op, item: ValueIndex) -> Iterator[int]:
+    """The axes of what is loaded whose lanes an index has numbers for, each its own."""
+    index = op.inputs[item.input]
+    dims = index.dims if isinstance(index, Value) else ()
+    return (axis for own, axis in enumerate(item.axes) if dims[own] == op.output.dims[axis])
 
 
 class _Roller:

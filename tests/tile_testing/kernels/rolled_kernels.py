@@ -425,3 +425,28 @@ def stored_in_turns(x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
             out[tile, 0] = 3.0
         out[tile, 0] = x[tile, :].exp().sum(1)
     return out
+
+
+@tileflow.kernel
+def attended_by_distance(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+    """Attention with a number for how far away each key is, out of a table, and with keys in an order of their own."""
+    out = torch.empty_like(q)
+    n = k.size(0)
+    for t in tfl.tile(q.size(0)):
+        keys = tfl.arange(n)
+        scores = (q[t, :] @ k[:, :].T).float() * 0.3
+        scores = scores + near[(keys[None, :] - t.index[:, None]).abs()] + near[(7 * keys + 3) % n][None, :]
+        out[t, :] = torch.softmax(scores, -1).to(v.dtype) @ v[:, :]
+    return out
+
+
+@tileflow.kernel
+def gathered_row(x: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sums of rows in another order, some of whose places lie outside, and that order itself."""
+    out, sums = torch.empty_like(x), torch.empty(x.size(0), device=x.device)
+    for t in tfl.tile(x.size(0)):
+        places = 3 * order[:] - 5
+        row = x[t, places].float()
+        sums[t] = torch.logsumexp(row, 1) + tfl.load(x, [t, order[:]], extra_mask=(places > 0)[None, :]).sum(1)
+        out[t, :] = row * 2
+    return out, sums
