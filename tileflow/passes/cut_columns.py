@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from ..expr import Expr
 from ..ir.attributes import AccessAttrs, ArangeAttrs, site_of
-from ..ir.graph import CUT, Block, BlockSymbol, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex
+from ..ir.graph import CUT, Block, BlockSymbol, KernelIR, Op, Operand, Tile
 from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import effects_of
 from ..ir.types import INT32_MAX, Dim, Value
-from .folds import folded
+from .folds import Ops, folded
 from .rewrite import Fresh, with_body
-from .roll import ROW, is_whole, numbered, row_site, takes_blocks
+from .roll import ROW, by_tile, is_whole, numbered, row_site, takes_blocks
 from .write_order import has
 
 WIDE = 512  # columns beyond which a product's rows are few, whatever the config
@@ -93,16 +93,11 @@ class _Cut:
         attrs = op.attrs
         if isinstance(attrs, ArangeAttrs) and has(op.output, self._dim):
             return numbered(self._fresh, op, outputs[0], self._tile)
+        ops: list[Op] = []
         if isinstance(attrs, AccessAttrs):
-            own = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
-            attrs = replace(attrs, index=tuple(self._item(i, own) for i in attrs.index))
+            inputs, attrs = by_tile(Ops(self._fresh, ops, op), op, inputs, self._dim, self._tile)
         regions = tuple(map(self._block, op.regions))
-        return [op.with_(inputs=inputs, outputs=outputs, regions=regions, attrs=attrs)]
-
-    def _item(self, item: IndexItem, own: tuple[Dim, ...]) -> IndexItem:
-        if isinstance(item, SliceIndex) and own[item.axis] == self._dim:
-            return TileIndex(self._tile.name, item.axis)
-        return item
+        return [*ops, op.with_(inputs=inputs, outputs=outputs, regions=regions, attrs=attrs)]
 
     def _operand(self, operand: Operand) -> Operand:
         return self._value(operand) if isinstance(operand, Value) else operand

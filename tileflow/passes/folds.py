@@ -50,7 +50,7 @@ class Ops:
 
     def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, attrs: Attrs = NO_ATTRS) -> Value:
         """The output of a new op."""
-        out = self.fresh.value(type_, self._like.output)
+        out = self.fresh.value(type_, self._like)
         self.ops.append(Op(kind, inputs, (out,), attrs, (), self._like.loc))
         return out
 

@@ -16,7 +16,7 @@ class Fresh:
     def __init__(self, ir: KernelIR) -> None:
         self._next = ir.next_id
 
-    def value(self, type_: TileType, like: Value | None = None) -> Value:
+    def value(self, type_: TileType, like: Value | Op | None = None) -> Value:
         """A new value of that type; errors about it name the line of ``like``."""
         self._next += 1
         return Value(self._next - 1, type_, like.loc if like else None)

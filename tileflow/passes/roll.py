@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..expr import Expr, is_knob
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import NO_ATTRS, AccessAttrs, ArangeAttrs, LoopAttrs, SizeAttrs, TileAttrs, site_of
-from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, ValueIndex, once, walk
+from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, ValueIndex, once, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
@@ -210,8 +210,8 @@ _WHOLE = {
     OpKind.RESHAPE: "reshapes",
     OpKind.FOR: "carries, from turn to turn,",
     OpKind.IF: "chooses, by a branch,",
-    OpKind.LOAD: "loads, not from the first element on,",
-    OpKind.STORE: "stores, not from the first element on,",
+    OpKind.LOAD: "loads",
+    OpKind.STORE: "stores, to places that were computed,",
 }
 
 
@@ -228,7 +228,7 @@ def takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:
             return ir.hint(dim.extent) > least_of_product(op) and _multiplies_by_blocks(op, dim)
         case OpKind.JOIN | OpKind.SPLIT:
             return dim != (op.output if op.kind is OpKind.JOIN else op.values[0]).dims[-1]  # the pair itself
-    return op.kind in _ELEMENTWISE and _from_memory(op, dim) and _meets_itself(op, dim)
+    return op.kind in _ELEMENTWISE and _from_memory(ir, op, dim) and _meets_itself(op, dim)
 
 
 def _meets_itself(op: Op, dim: Dim) -> bool:
@@ -255,9 +255,9 @@ def _multiplies_by_blocks(op: Op, dim: Dim) -> bool:
     return dim in (a.dims[-2], b.dims[-1])
 
 
-def _from_memory(op: Op, dim: Dim) -> bool:
-    """Loads and stores take the dimension by a slice that starts at 0, loads also by numbers that the kernel has for
-    each element of it: a block has its own."""
+def _from_memory(ir: KernelIR, op: Op, dim: Dim) -> bool:
+    """Loads and stores take the dimension by a slice, loads also by numbers that the kernel has for each element of it:
+    a block has its own."""
     if op.kind not in (OpKind.LOAD, OpKind.STORE):
         return True
     dims = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
@@ -266,7 +266,9 @@ def _from_memory(op: Op, dim: Dim) -> bool:
     counted = [i.axis for i in slices]
     if op.kind is OpKind.LOAD:
         counted += {axis for i in index if isinstance(i, ValueIndex) for axis in _lanes_of(op, i) if dims[axis] == dim}
-    return all(i.start.constant == 0 and i.dim == dim for i in slices) and len(counted) == dims.count(dim)
+    # numbers of 32 bits name the elements of a slice that starts later
+    are_near = all(i.start.constant == 0 or ir.hint(i.start + dim.extent) <= INT32_MAX for i in slices)
+    return are_near and all(i.dim == dim for i in slices) and len(counted) == dims.count(dim)
 
 
 def _lanes_of(op: Op, item: ValueIndex) -> Iterator[int]:
@@ -417,14 +419,38 @@ class _Roller:
             fold.settle(at, carried, s, s.shift)
 
 
+def by_tile(
+    at: Ops, op: Op, inputs: tuple[Operand, ...], dim: Dim, tile: Tile
+) -> tuple[tuple[Operand, ...], AccessAttrs]:
+    """The inputs and the attributes of a load or a store that takes a tile of the dimension: by the tile, or where its
+    slice starts later by numbers, which come before a mask."""
+    attrs, items = AccessAttrs.of(op), []
+    own = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
+    for item in attrs.index:
+        if not isinstance(item, SliceIndex) or own[item.axis] != dim:
+            items.append(item)
+        elif item.start.constant == 0:
+            items.append(TileIndex(tile.name, item.axis))
+        else:
+            before = len(inputs) - attrs.has_mask
+            items.append(ValueIndex(before, (item.axis,)))
+            inputs = (*inputs[:before], consecutive(at, tile, (tile.dim,), item.start), *inputs[before:])
+    return inputs, replace(attrs, index=tuple(items))
+
+
+def consecutive(at: Ops, tile: Tile, dims: tuple[Dim, ...], start: Expr) -> Value:
+    """The numbers of a tile's elements, counted from ``start``."""
+    index = at.emit(OpKind.TILE_INDEX, (), TileType(tile.index_dtype, dims), TileAttrs(tile.name))
+    if start.constant == 0:
+        return index
+    first = at.emit(OpKind.SIZE, (), TileType(tile.index_dtype, ()), SizeAttrs(start))
+    return at.compute("add", index, first, like=index)
+
+
 def numbered(fresh: Fresh, op: Op, out: Value, tile: Tile) -> list[Op]:
     """What gives ``out``, the block of the consecutive ints of ``op`` that is a tile's."""
     ops: list[Op] = []
-    at, start = Ops(fresh, ops, op), ArangeAttrs.of(op).start
-    index = at.emit(OpKind.TILE_INDEX, (), TileType(tile.index_dtype, out.dims), TileAttrs(tile.name))
-    if start.constant != 0:
-        first = at.emit(OpKind.SIZE, (), TileType(tile.index_dtype, ()), SizeAttrs(start))
-        index = at.compute("add", index, first, like=index)
+    index = consecutive(Ops(fresh, ops, op), tile, out.dims, ArangeAttrs.of(op).start)
     return [*ops, Op(OpKind.CAST, (index,), (out,), NO_ATTRS, (), op.loc)]
 
 
@@ -458,8 +484,7 @@ class _Body:
         outputs = tuple(self.roller.fresh.value(self._type(v.type), v) for v in op.outputs)
         attrs = op.attrs
         if isinstance(attrs, AccessAttrs):
-            own = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
-            attrs = replace(attrs, index=tuple(self._item(i, own) for i in attrs.index))
+            inputs, attrs = by_tile(Ops(self.roller.fresh, self.ops, op), op, inputs, self.roller.dim, self.tile)
         if isinstance(attrs, ArangeAttrs) and has(op.output, self.roller.dim):
             self.ops += numbered(self.roller.fresh, op, outputs[0], self.tile)
         else:
@@ -468,9 +493,3 @@ class _Body:
 
     def _type(self, type_: TileType) -> TileType:
         return replace(type_, dims=tuple(self.dim if d == self.roller.dim else d for d in type_.dims))
-
-    def _item(self, item: IndexItem, dims: tuple[Dim, ...]) -> IndexItem:
-        if isinstance(item, SliceIndex) and dims[item.axis] == self.roller.dim:
-            assert self.dim.tile is not None
-            return TileIndex(self.dim.tile, item.axis)
-        return item

@@ -450,3 +450,31 @@ def gathered_row(x: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, to
         sums[t] = torch.logsumexp(row, 1) + tfl.load(x, [t, order[:]], extra_mask=(places > 0)[None, :]).sum(1)
         out[t, :] = row * 2
     return out, sums
+
+
+@tileflow.kernel
+def gated_halves(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Halves of rows, of which one gates the other, normed, and their product with the halves of a weight."""
+    n = x.size(1) // 2
+    out = torch.empty(x.size(0), 2 * n, dtype=x.dtype, device=x.device)
+    product = torch.empty(x.size(0), w.size(1), dtype=x.dtype, device=x.device)
+    for t in tfl.tile(x.size(0)):
+        gated = torch.sigmoid(x[t, :n].float()) * x[t, n:].float()
+        gated = gated / gated.square().mean(1, keepdim=True)
+        out[t, n:] = gated
+        out[t, :n] = 2 * gated
+        product[t, :] = x[t, n:] @ w[n:, :] + x[t, :n] @ w[:n, :]
+    return out, product
+
+
+@tileflow.kernel
+def multiplied_side_by_side(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> object:
+    """Two tiles as what a product sums over: beside a weight's rows, its columns, and one below the other."""
+    one = torch.empty(x.size(0), w.size(1), dtype=x.dtype, device=x.device)
+    other, third = torch.empty_like(one), torch.empty(v.size(0), x.size(0), dtype=x.dtype, device=x.device)
+    for t in tfl.tile(x.size(0)):
+        both = torch.cat([torch.tanh(x[t, :].float()), y[t, :].float()], 1).to(x.dtype)
+        one[t, :] = both @ w[:, :]
+        other[t, :] = torch.addmm(y[t, :40], both, v[:, :].T)
+        third[:, t] = v[:, :] @ torch.cat([x[t, :].T, y[t, :].T], 0)
+    return one, other, third

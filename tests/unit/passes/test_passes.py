@@ -13,8 +13,8 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.errors import TraceError
 from tileflow.expr import Expr
-from tileflow.ir.attributes import LoadAttrs, PointwiseAttrs, ReduceAttrs, WhereMaskAttrs
-from tileflow.ir.graph import KernelIR, Op
+from tileflow.ir.attributes import AccessAttrs, LoadAttrs, PointwiseAttrs, ReduceAttrs, WhereMaskAttrs
+from tileflow.ir.graph import KernelIR, Op, ValueIndex
 from tileflow.ir.printer import render
 from tileflow.lowered import Lowered
 from tileflow.passes import specialise
@@ -294,13 +294,27 @@ def test_what_is_not_rolled() -> None:
                 total += (row - row.mean(1, keepdim=True)).sum(0)
             x[tile.id, :] = total
 
+    def scattered(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, x.size(1) - 1 - tfl.arange(x.size(1))] = x[tile, :] * 2
+
+    for function in (written_and_read, summed_up, stored_and_read, one_column, carried, scattered):
+        assert rollable(region(function)) == {}
+
+
+def test_slices_that_start_later_are_loops_by_numbers() -> None:
+    """A slice from an element on was in one piece, and beside it all that met it."""
+
     def shifted(x):
         out = torch.empty_like(x)
         for tile in tfl.tile(x.size(0)):
             out[tile, 1:] = x[tile, 1:] * 2
 
-    for function in (written_and_read, summed_up, stored_and_read, one_column, carried, shifted):
-        assert rollable(region(function)) == {}
+    (site,) = rollable(region(shifted))
+    (loop,) = loops(specialise(region(shifted), StructuralChoice(rolled_reductions=(site,))))
+    counted = [AccessAttrs.of(op).index[1] for op in loop.regions[0].ops if op.kind in ("load", "store")]
+    assert len(counted) == 2 and all(isinstance(item, ValueIndex) and item.inside is None for item in counted)
 
 
 def test_a_long_row_is_a_loop_beside_numbers_that_it_changes() -> None:
