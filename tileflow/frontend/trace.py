@@ -78,6 +78,7 @@ class Tracer:
         self.blocks: dict[str, tuple[int, int]] = {}
         self.guards: dict[Expr, None] = {}
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
+        self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
         self.of_knobs: dict[str, Expr] = {}  # captured ints that host code computed from its knobs, and how
         self.scopes: list[int] = [0]
         self.overwritten: dict[Value, int] = {}  # what inplace=True was called with, and the scope

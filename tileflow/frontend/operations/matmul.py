@@ -22,6 +22,7 @@ from ..values import TileValue
 from .pointwise import check_factor, is_number
 from .reductions import reduce
 from .reshape import value_of
+from .side_by_side import summed_apart
 from .views import transpose, unsqueeze
 
 
@@ -58,6 +59,11 @@ def _product(t: Tracer, left: Value, right: Value, acc: TileValue | None, dtype:
     if min(len(left.dims), len(right.dims)) < 2 or not _on_units(left.type.dtype):
         return _by_sum(t, left, right, acc, dtype, wide)
     dims = _product_dims(t, left, right)
+    if apart := summed_apart(t, left, right):
+        total = None if acc is None else t.cast(acc, wide)
+        for one, other in apart:
+            total = _product(t, one, other, total, wide, wide)
+        return t.cast(total, dtype)
     inputs: list[Operand] = [left, right]
     if acc is not None:
         inputs.append(t.expand(acc, dims).value)

@@ -23,6 +23,7 @@ from ..values import TileValue
 from .along import first, narrow, run, taken
 from .extents import known
 from .reshape import axis_of, part_of_block, to_dims, value_of
+from .side_by_side import remember
 from .tile_index import nearest, pick
 from .views import movedim, unsqueeze
 
@@ -69,7 +70,7 @@ def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
     axis = axis_of(t, dim, len(values[0].dims))
     sizes = [known(t, v.dims[axis].extent) if len(v.dims) == len(values[0].dims) else None for v in values]
     if len(set(sizes)) == 1 and (len(values) == 1 or _is_joined(t, values[0].dims[axis], len(values))):
-        return _cat_alike(t, values, axis)
+        return remember(t, _cat_alike(t, values, axis), axis, values)
     if any(s is None or s.constant is None or v.dims[axis].tile for s, v in zip(sizes, values, strict=True)):
         raise ShapeError(
             "tiles side by side have constant sizes, or are a power of two of a loop's",
@@ -77,7 +78,8 @@ def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
             where=t.location(),
             hint="store each into a slice of a tensor",
         )
-    return _cat_by_lanes(t, values, axis, [s.constant or 0 for s in sizes if s is not None])
+    found = _cat_by_lanes(t, values, axis, [s.constant or 0 for s in sizes if s is not None])
+    return remember(t, found, axis, values)
 
 
 @register_torch("hstack")
