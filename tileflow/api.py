@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
+from .installed import can_lower, need_lowering
 from .interpreting import choices_of, interpretations, interpreted_config, interpreting
 from .locks import cached_property
 from .named_objects import object_at
@@ -337,7 +337,7 @@ class Kernel:
         """Raises CallError where lowering does for arguments that share elements at other indices: tiles that run in
         turn give them a result, which programs that run in no order do not."""
         given = [*tensors((*args, *kwargs.values()))]
-        if any(map(is_traced, given)) or not shares_in_part(given) or not _has_compiler():
+        if any(map(is_traced, given)) or not shares_in_part(given) or not can_lower():
             return
         to_meta = ToMeta()
         try:
@@ -348,14 +348,14 @@ class Kernel:
     @cached_property
     def backward(self) -> Kernel:
         """The derived backward pass: see :func:`tileflow.derive_backward`."""
-        _need_compiler("deriving a backward pass", self.name)
+        need_lowering("deriving a backward pass", self.name)
         made: Kernel = importlib.import_module("tileflow.derive.kernel").BackwardKernel(self)
         return made
 
     @cached_property
     def saving(self) -> Kernel:
         """The forward pass that also writes what its derived backward, ``saving.backward``, reads."""
-        _need_compiler("deriving a forward pass", self.name)
+        need_lowering("deriving a forward pass", self.name)
         made: Kernel = importlib.import_module("tileflow.derive.kernel").SavingKernel(self)
         return made
 
@@ -413,7 +413,7 @@ class Kernel:
     def _eager_blocks(self, args: Sequence[Any]) -> dict[str, int] | None:
         """None without a compiler, and for a text that takes these arguments as Python alone, as one whose operations
         are for other dtypes."""
-        if not _has_compiler():
+        if not can_lower():
             return None
         from .ir.eager_blocks import eager_blocks
 
@@ -439,7 +439,7 @@ class Kernel:
 
         Raises KernelError with the place in the user's source, CallError without a compiler.
         """
-        _need_compiler("lowering a kernel", self.name)
+        need_lowering("lowering a kernel", self.name)
         from .ir.modes import SHAPE_MODES
         from .lowered import Lowered
 
@@ -459,7 +459,7 @@ class Kernel:
     ) -> Lowered:
         """Trace one launch of a running call. It captures ``frame``, the locals of host code, and ``given``, the
         arguments of ``tile``. ``problem``: of a call with the same key. Raises as :meth:`lower`."""
-        _need_compiler("lowering a kernel", self.name)
+        need_lowering("lowering a kernel", self.name)
         from .lowered import Launch, Lowered
 
         to_meta = ToMeta()
@@ -523,28 +523,12 @@ class Kernel:
 def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:
     """The kernel as operators of torch.library, differentiated by ``rule``. Raises CallError without a compiler: what
     an operator returns for fake tensors is found by lowering the call."""
-    _need_compiler(
+    need_lowering(
         "torch.compile and torch.export of a kernel's calls", kernel.name, "or call it outside: torch.compiler.disable"
     )
     from .library import Operators
 
     return Operators(kernel, rule)
-
-
-def _need_compiler(what: str, kernel: str, otherwise: str = "") -> None:
-    if not _has_compiler():
-        raise CallError(
-            f"{what} needs the compiler",
-            got="tileflow-runtime alone",
-            where=kernel,
-            hint=", ".join(filter(None, ["pip install tileflow", otherwise])),
-        )
-
-
-@cache
-def _has_compiler() -> bool:
-    """Whether the distribution ``tileflow`` is installed beside ``tileflow-runtime``."""
-    return importlib.util.find_spec("tileflow.lowered") is not None
 
 
 class _Uncounted:

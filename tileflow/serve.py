@@ -5,17 +5,17 @@ The compiler is imported where something must be compiled, and only then.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from .errors import OutOfResources
+from .installed import has_compiler
 from .lazy_dataclass import dataclass
 from .locks import Lock
 from .runtime import observe
@@ -225,12 +225,6 @@ def _counter(kernel: str, problem: Problem, live: str | None, server: Server) ->
 def runs_code(device: torch.device) -> bool:
     """Whether machine code runs on the device."""
     return device.type == "cuda"
-
-
-@cache
-def has_compiler() -> bool:
-    """Whether Triton and the compiler's packages are installed, so that a missing config can be built here."""
-    return all(importlib.util.find_spec(name) is not None for name in ("triton", "tileflow.lowered"))
 
 
 def may_compile(policy: str) -> bool:

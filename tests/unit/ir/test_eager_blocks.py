@@ -132,7 +132,7 @@ def test_a_block_that_is_reshaped_divides_its_loop(n: int, block: int) -> None:
 
 
 def test_a_reference_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "_has_compiler", lambda: False)
+    monkeypatch.setattr(api, "can_lower", lambda: False)
     assert torch.equal(scaled.reference(torch.ones(70), 2.0), torch.full((70,), 2.0))
 
 
