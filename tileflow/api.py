@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .authors_inputs import arguments_for, at_small_sizes
 from .config import Choice, Config
 from .decorated import check_parts
 from .errors import CallError, HostDataError, KernelError, SpecError, VariantError
@@ -39,7 +40,6 @@ from .runtime.handles import importable_name, register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.overlap import shares_in_part
 from .runtime.problem import Problem
-from .runtime.recorded import RECORDED, arguments
 from .runtime.recording import record_as_the_environment_says, recorders
 from .runtime.registry import stores_into_arguments
 from .runtime.serving import Attempt
@@ -377,26 +377,7 @@ class Kernel:
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes. Of a recorded call (see
         :mod:`tileflow.runtime.recorded`) arguments like its own."""
-        if RECORDED in problem:
-            with _seeded(device, seed):
-                return arguments(problem[RECORDED], self.host.signature, device, "interpreted" in problem)
-        if self._inputs is None:
-            raise SpecError(
-                "a kernel that is tuned by name says how to make its arguments",
-                got=self.name,
-                hint="@tileflow.kernel(inputs=...), a function of the problem's sizes and device",
-            )
-        values = {k: getattr(torch, v) if _names_dtype(k, v) else v for k, v in problem.items()}
-        with _seeded(device, seed):
-            made = self._inputs(**values, device=device)
-        if not isinstance(made, (tuple, list)):
-            raise SpecError(
-                "inputs= returns a tuple of the kernel's arguments, in their order",
-                got=f"a {type(made).__name__}",
-                where=self.name,
-                hint="return (x,) for one; those of keywords come in the order of the signature too",
-            )
-        return tuple(made)
+        return arguments_for(problem, self._inputs, self.name, self.host.signature, device, seed)
 
     def reference(self, *args: Any) -> Any:
         """What the kernel must return for ``args``: what its author's reference gives, else its own text as plain
@@ -424,12 +405,7 @@ class Kernel:
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
         """The problem at small odd sizes, for the interpreter; a recorded call itself, of which there are none."""
-        if RECORDED in problem:
-            return {**problem, "interpreted": True}
-        if self._debug_sizes is not None:
-            return {**problem, **self._debug_sizes}
-        odd = iter((33, 49, 71, 19, 37, 23, 29, 31))
-        return {k: next(odd) if type(v) is int and v > 64 else v for k, v in problem.items()}
+        return at_small_sizes(problem, self._debug_sizes)
 
     # ---- compiling ------------------------------------------------------------------------------
 
@@ -582,20 +558,6 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
         )
     (device,) = devices
     return device
-
-
-@contextlib.contextmanager
-def _seeded(device: str, seed: int) -> Iterator[None]:
-    """Inside, torch's generators begin at ``seed``."""
-    with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
-        torch.manual_seed(seed)
-        yield
-
-
-def _names_dtype(keyword: str, value: Any) -> bool:
-    """Whether it is a type as torch writes it; or another of its names, ``half`` say, where the keyword says dtype."""
-    found = getattr(torch, value, None) if isinstance(value, str) else None
-    return isinstance(found, torch.dtype) and (str(found) == f"torch.{value}" or "dtype" in keyword)
 
 
 record_as_the_environment_says()
