@@ -11,26 +11,16 @@ ZeroDivisionError where the Expr is evaluated, never where it is built.
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
-from .errors import TableError
 from .lazy_dataclass import dataclass
 
 ExprLike: TypeAlias = "Expr | int"
 
-# limits of what is read as data; what tileflow writes stays far below them
 MIN_INT = -(1 << 63)  # 64 bits, signed or unsigned
 MAX_INT = (1 << 64) - 1
-_MAX_NODES = 2048
-_MAX_DEPTH = 32  # a conjunction of many conditions is one level
-_MAX_OPERANDS = 400  # of one ``and`` or ``or``, which JSON nests
-_MAX_TERMS = 256
-_MAX_FACTORS = 32
-_MAX_NAME = 512
-_MAX_BRACKETS = 120  # Python reads 200 nested ones, and a chain may add 70
 _CHAIN = 64  # operands of ``and`` and ``or`` that text nests from the left
 
 _BINARY: dict[str, Callable[[int, int], int]] = {
@@ -51,8 +41,9 @@ _UNARY: dict[str, Callable[[int], int]] = {
     "next_pow2": lambda a: 1 << max(a - 1, 0).bit_length(),
 }
 _TRUTHS = frozenset({"eq", "ne", "lt", "le", "and", "or", "not"})
-_DIVISIONS = frozenset({"floordiv", "mod", "cdiv"})
-_CHAINS = frozenset({"and", "or"})
+DIVISIONS = frozenset({"floordiv", "mod", "cdiv"})
+CHAINS = frozenset({"and", "or"})  # of two operands or more
+OPERANDS = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2)}  # how many an operator is written with
 _PYTHON = {
     "floordiv": "({0} // {1})",
     "mod": "({0} % {1})",
@@ -236,7 +227,7 @@ class Expr(_Kept):
             return int(self.args[0])
         if self.op == "sym":
             return int(env[self.args[0]])
-        if self.op in _CHAINS:
+        if self.op in CHAINS:
             decided = all if self.op == "and" else any
             return int(decided(a.evaluate(env) for a in self.args))
         values = [a.evaluate(env) for a in self.args]
@@ -270,17 +261,7 @@ class Expr(_Kept):
             return self
         if self.op == "sym":
             return Expr.of(env[self.args[0]]) if self.args[0] in env else self
-        args = [a.substitute(env) for a in self.args]
-        if self.op == "sum":
-            return _sum(args)
-        if self.op == "prod":
-            result = Expr.of(1)
-            for arg in args:
-                result = result * arg
-            return result
-        if self.op in _UNARY:
-            return _unary(self.op, args[0])
-        return _folded(self.op, args)
+        return operation(self.op, [a.substitute(env) for a in self.args])
 
     def python(self, name: Callable[[str], str] = lambda s: s) -> str:
         """Python source text of the value; ``name`` spells a symbol."""
@@ -293,9 +274,15 @@ class Expr(_Kept):
             return "(" + " + ".join(parts) + ")"
         if self.op == "prod":
             return "(" + " * ".join(parts) + ")"  # a product may be the right operand of // or %
-        if self.op in _CHAINS:
+        if self.op in CHAINS:
             return _chain_text(_PYTHON[self.op], parts)
         return _PYTHON[self.op].format(*parts)
+
+    def brackets(self) -> int:
+        """How many brackets :meth:`python` nests at most. Those of the outermost ``and`` do not count: a launch checks
+        its guards one by one."""
+        inner = max((_text_brackets(a) for a in self.args if isinstance(a, Expr)), default=0)
+        return inner if self.op == "and" else inner + 2
 
     def __str__(self) -> str:
         return self.python()
@@ -303,23 +290,15 @@ class Expr(_Kept):
     # ---- data -----------------------------------------------------------------------------------
 
     def to_json(self) -> Any:
-        """An int, ``{"sym": name}`` or ``[op, arg, ...]``."""
+        """An int, ``{"sym": name}`` or ``[op, arg, ...]``, which :mod:`tileflow.expr_reader` reads back."""
         if self.op == "const":
             return self.args[0]
         if self.op == "sym":
             return {"sym": self.args[0]}
         args = [a.to_json() for a in self.args]
-        if self.op in _CHAINS:
+        if self.op in CHAINS:
             return reduce(lambda left, right: [self.op, left, right], args)  # two by two, as they were always written
         return [self.op, *args]
-
-    @staticmethod
-    def from_json(data: Any) -> Expr:
-        """The inverse of :meth:`to_json`. Raises TableError on anything that is not an Expr within the limits above.
-
-        A product of sums is refused: it is written expanded, and expanding one takes exponential time.
-        """
-        return _Reader().expression(data)
 
 
 TRUE = Expr("const", (1,))
@@ -349,13 +328,24 @@ def any_of(conditions: Iterable[ExprLike]) -> Expr:
     return result
 
 
+def operation(op: str, operands: Sequence[Expr]) -> Expr:
+    """An operator over its operands, in canonical form; ``and`` and ``or`` over any number, from the left."""
+    if op == "sum":
+        return _sum(operands)
+    if op == "prod":
+        return reduce(_product, operands, TRUE)
+    if op in _UNARY:
+        return _unary(op, operands[0])
+    return reduce(partial(_binary, op), operands)
+
+
 def _order(e: Expr) -> str:
     """A total order over Exprs, for canonical forms. Tables hold what it sorted, so that it never changes."""
     try:
         return e._place
     except AttributeError:
         args = [_order(a) if isinstance(a, Expr) else repr(a) for a in e.args]
-        is_chain = e.op in _CHAINS
+        is_chain = e.op in CHAINS
         text = reduce(lambda a, b: f"{e.op}({a},{b})", args) if is_chain else f"{e.op}({','.join(args)})"
         object.__setattr__(e, "_place", text)
         return text
@@ -384,7 +374,7 @@ def _from_monomial(coefficient: int, atoms: tuple[Expr, ...]) -> Expr:
     return Expr("prod", (Expr("const", (coefficient,)), *atoms))
 
 
-def _sum(parts: list[Expr]) -> Expr:
+def _sum(parts: Iterable[Expr]) -> Expr:
     collected: dict[tuple[Expr, ...], int] = {}
     for part in parts:
         for term in _terms(part):
@@ -416,9 +406,9 @@ def _unary(op: str, arg: Expr) -> Expr:
 
 def _binary(op: str, left: Expr, right: Expr) -> Expr:
     a, b = left.constant, right.constant
-    if a is not None and b is not None and not (b == 0 and op in _DIVISIONS):
+    if a is not None and b is not None and not (b == 0 and op in DIVISIONS):
         return Expr("const", (_BINARY[op](a, b),))
-    if op in _DIVISIONS and b is not None and b > 0 and (whole := _whole_part(left, b)) is not None:
+    if op in DIVISIONS and b is not None and b > 0 and (whole := _whole_part(left, b)) is not None:
         k, rest = whole
         return Expr("const", (rest,)) if op == "mod" else _sum([k, Expr("const", (_BINARY[op](rest, b),))])
     if op in ("min", "max") and left == right:
@@ -427,7 +417,7 @@ def _binary(op: str, left: Expr, right: Expr) -> Expr:
         return TRUE
     if op in ("ne", "lt") and left == right:
         return FALSE
-    if op in _CHAINS:
+    if op in CHAINS:
         return _logical(op, left, right)
     if op in ("min", "max", "eq", "ne") and _order(right) < _order(left):
         left, right = right, left
@@ -461,14 +451,6 @@ def _logical(op: str, left: Expr, right: Expr) -> Expr:
     return Expr(op, (*left.args, right) if left.op == op else (left, right))
 
 
-def _folded(op: str, args: list[Expr]) -> Expr:
-    """``op`` over its operands from the left."""
-    result = args[0]
-    for arg in args[1:]:
-        result = _binary(op, result, arg)
-    return result
-
-
 def _truth(e: Expr) -> Expr:
     """``e`` as 0 or 1, so that Python's ``and`` and ``or``, which give an operand, give the same in text."""
     return e if e.op in _TRUTHS or e.constant in (0, 1) else _binary("ne", e, Expr.of(0))
@@ -482,119 +464,6 @@ def _chain_text(form: str, parts: Sequence[str]) -> str:
     return reduce(form.format, parts)
 
 
-def _brackets(e: Expr) -> int:
-    """How many brackets :meth:`Expr.python` nests at most. Those of the outermost ``and`` do not count: a launch checks
-    its guards one by one."""
-    inner = max((_text_brackets(a) for a in e.args if isinstance(a, Expr)), default=0)
-    return inner if e.op == "and" else inner + 2
-
-
 def _text_brackets(e: Expr) -> int:
     inner = max((_text_brackets(a) for a in e.args if isinstance(a, Expr)), default=0)
-    return inner + (min(len(e.args), _CHAIN) + 4 if e.op in _CHAINS else 2)
-
-
-# ---- reading ------------------------------------------------------------------------------------------------------
-
-
-class _Reader:
-    """Reads one expression out of data that nobody vouches for: in time and memory linear in its size."""
-
-    def __init__(self) -> None:
-        self._nodes = 0
-
-    def expression(self, data: Any) -> Expr:
-        expr = self._read(data, 0)
-        if 2 * self._nodes > _MAX_BRACKETS and _brackets(expr) > _MAX_BRACKETS:
-            raise _too_much(f"an expression's text must nest at most {_MAX_BRACKETS} brackets", "more")
-        return expr
-
-    def _read(self, data: Any, depth: int) -> Expr:
-        self._nodes += 1
-        if self._nodes > _MAX_NODES:
-            raise _too_much(f"an expression must have at most {_MAX_NODES} nodes", "more")
-        if type(data) is int:
-            return Expr("const", (_bounded(data),))
-        if type(data) is dict:
-            name = data.get("sym")
-            if len(data) == 1 and type(name) is str and 0 < len(name) <= _MAX_NAME:
-                return Expr("sym", (name,))
-        elif type(data) is list and data and type(data[0]) is str:
-            if depth == _MAX_DEPTH:
-                raise _too_much(f"an expression must be at most {_MAX_DEPTH} levels deep", "more")
-            if (expr := self._operation(data[0], data, depth + 1)) is not None:
-                return expr
-        raise TableError(
-            "an expression must be an int, {'sym': name} or [op, args...] with a known op",
-            got=reprlib.repr(data),
-            hint=f"the file is damaged or was written by a newer tileflow; a sum has at most {_MAX_TERMS} terms, a "
-            f"product {_MAX_FACTORS} factors, a name {_MAX_NAME} characters",
-        )
-
-    def _operation(self, op: str, data: list[Any], depth: int) -> Expr | None:
-        operands = len(data) - 1
-        if op in _CHAINS and operands == 2:
-            return self._chain(op, data, depth)
-        if op in _BINARY and operands == 2:
-            return self._operator(op, self._read(data[1], depth), self._read(data[2], depth))
-        if op in _UNARY and operands == 1:
-            return _checked(_unary(op, self._read(data[1], depth)))
-        if op == "sum" and 0 < operands <= _MAX_TERMS:
-            return _checked(_sum([self._read(a, depth) for a in data[1:]]))
-        if op == "prod" and 0 < operands <= _MAX_FACTORS:
-            return self._product([self._read(a, depth) for a in data[1:]])
-        return None
-
-    def _product(self, factors: list[Expr]) -> Expr:
-        if any(f.op in ("sum", "prod") for f in factors):
-            raise _too_much("a product's factors must be neither sums nor products", "one, where the file is expanded")
-        result = Expr.of(1)
-        for factor in factors:
-            result = _checked(result * factor)
-        return result
-
-    def _chain(self, op: str, data: Any, depth: int) -> Expr:
-        """``[op, [op, a, b], c]``, however long, without recursion."""
-        operands: list[Any] = []
-        while isinstance(data, list) and len(data) == 3 and data[0] == op:
-            operands.append(data[2])
-            data = data[1]
-            if len(operands) >= _MAX_OPERANDS:
-                raise _too_much(f"{op} must have at most {_MAX_OPERANDS} operands", "more")
-        return _folded(op, [self._read(a, depth) for a in (data, *reversed(operands))])
-
-    def _operator(self, op: str, left: Expr, right: Expr) -> Expr:
-        if op in _DIVISIONS and right.constant == 0:
-            raise TableError(
-                "an expression must not divide by zero",
-                got=f"{op} by the constant 0",
-                hint="the file is damaged; export it again",
-            )
-        return _checked(_binary(op, left, right))
-
-
-def _checked(e: Expr) -> Expr:
-    """``e``, where the numbers that reading it has computed are of 64 bits."""
-    for number in _numbers(e):
-        _bounded(number)
-    return e
-
-
-def _bounded(number: int) -> int:
-    if not MIN_INT <= number <= MAX_INT:
-        raise _too_much("an expression's numbers must be integers of 64 bits", "a larger one")
-    return number
-
-
-def _numbers(e: Expr) -> Iterator[int]:
-    """The constants of one node."""
-    if e.op == "const":
-        yield e.args[0]
-    elif e.op == "sum":
-        yield from (_monomial(term)[0] for term in e.args)
-    elif e.op == "prod":
-        yield _monomial(e)[0]
-
-
-def _too_much(constraint: str, got: object) -> TableError:
-    return TableError(constraint, got=got, hint="the file is damaged or was not written by tileflow")
+    return inner + (min(len(e.args), _CHAIN) + 4 if e.op in CHAINS else 2)

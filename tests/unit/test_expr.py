@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileflow.errors import TableError
 from tileflow.expr import FALSE, TRUE, Expr, all_of, any_of
+from tileflow.expr_reader import read_expr
 
 NAMES = ("x.shape.0", "block:m", "n")
 Plain = tuple["str | int", ...]  # an uncanonised expression: ("const", 3), ("sym", name) or (op, left[, right])
@@ -116,7 +116,7 @@ def test_every_form_has_the_value_of_the_arithmetic(tree: Plain, env: dict[str, 
     expr, expected = build(tree), value(tree, env)
     assert expr.evaluate(env) == expected
     assert expr.symbols() <= env.keys()
-    assert Expr.from_json(expr.to_json()) == expr
+    assert read_expr(expr.to_json()) == expr
     assert pickle.loads(pickle.dumps(expr)) == expr
     assert expr.substitute(env) == Expr.of(expected)
     partly = expr.substitute({"n": env["n"]})
@@ -203,13 +203,3 @@ def test_the_json_form_is_stable() -> None:
         {"sym": "block:m"},
         -3,
     ]
-
-
-@pytest.mark.parametrize(
-    "data",
-    [True, 1.5, None, "n", [], ["sum"], ["prod"], ["pow", 2, 3], ["min", 1], ["not", 1, 2], {"sym": 3},
-     {"sym": "n", "x": 1}, {"symbol": "n"}, ["sum", 1, "n"], [["sum", 1]]],
-)  # fmt: skip
-def test_damaged_json_is_refused(data: object) -> None:
-    with pytest.raises(TableError, match="an expression must be"):
-        Expr.from_json(data)

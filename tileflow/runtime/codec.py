@@ -25,6 +25,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, cast, get_
 from ..config import Config
 from ..errors import TableError
 from ..expr import MAX_INT, MIN_INT, Expr
+from ..expr_reader import read_expr
 from ..lazy_dataclass import dataclass
 
 T = TypeVar("T")
@@ -352,14 +353,14 @@ def _config(data: Any, depth: int) -> Config:
 def _expr(data: Any, depth: int) -> Expr:
     try:
         # the variants of a kernel repeat each other's guards: most of a bundle's expressions are read before
-        return _known_expr(json.dumps(data)) if type(data) is list else Expr.from_json(data)
+        return _known_expr(json.dumps(data)) if type(data) is list else read_expr(data)
     except TableError as error:
         raise _Misfit(error.constraint, error.got, error.hint) from error
 
 
 @lru_cache(maxsize=4096)
 def _known_expr(text: str) -> Expr:
-    return Expr.from_json(json.loads(text))
+    return read_expr(json.loads(text))
 
 
 def _object(cls: Any) -> Decoder:
