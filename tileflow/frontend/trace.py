@@ -6,12 +6,11 @@ function means is in :mod:`operations`, indexing in :mod:`indexing`, loops and b
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 import torch
@@ -21,20 +20,18 @@ from ..expr import Expr, ExprLike, is_knob
 from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
-from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
 from ..language.rules import ALIGNED, ASSIGNED_HINT, MEET, NO_OUT, ORDER, TURNED
 from ..runtime.numpy_numbers import plain_argument, plain_number
-from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .alignment import are_turned, gaps
+from .assumptions import Assumptions
 from .call_arguments import is_in_place, with_numbers, with_sizes
-from .code_locations import frame_location
 from .held_numbers import CHOOSING, check_number
 from .operands import operand_of
-from .promotion import kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
+from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import handler_for
@@ -54,21 +51,17 @@ class Checkpoint:
     tables: tuple[dict[Any, Any], ...]
 
 
-class Tracer:
+class Tracer(Assumptions):
     """The state of one region's trace.
 
-    ``mode``: one of ``ir.modes``; in static mode every size is a constant already when it gets here, else a symbol.
-    ``hints``: the symbols' values in the example. ``files``: the code that is the user's, for locations.
+    ``mode`` and ``hints``: see :class:`Assumptions`. ``files``: the code that is the user's, for locations.
     """
 
     def __init__(
         self, mode: str, hints: dict[str, int], names: StructuralNames, files: set[str], device: torch.device
     ) -> None:
-        self.mode = mode
-        self.shape_mode = SHAPE_MODES[mode]
-        self.hints = hints
+        super().__init__(mode, hints, files)
         self.names = names
-        self.files = files
         self.device = device
         self.builder = Builder()
         self.tiles: dict[str, Tile] = {}
@@ -76,43 +69,19 @@ class Tracer:
         self.tensors: dict[str, TensorParam] = {}
         self.scalars: dict[str, ScalarParam] = {}
         self.blocks: dict[str, tuple[int, int]] = {}
-        self.guards: dict[Expr, None] = {}
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
-        self.of_knobs: dict[str, Expr] = {}  # captured ints that host code computed from its knobs, and how
         self.scopes: list[int] = [0]
         self.overwritten: dict[Value, int] = {}  # what inplace=True was called with, and the scope
         self._scope_count = 0
-        self._forced: Location | None = None
         self.is_plain = False
         self.kernel: CodeType | None = None  # of the user's function, to which a region belongs
-        self.chosen: dict[str, int] = {}  # the host code's own knobs, by symbol: a trace is for one choice of them
 
     def sharing(self, path: str) -> frozenset[str]:
         """The paths of the captured tensors that lie in one memory with the one at ``path``, itself among them."""
         return frozenset(
             {path, *self.tensors[path].shares, *(t.path for t in self.tensors.values() if path in t.shares)}
         )
-
-    # ---- places ---------------------------------------------------------------------------------
-
-    def location(self) -> Location | None:
-        """The place of the user's code: the innermost Python frame in one of the user's files."""
-        if self._forced is not None:
-            return self._forced
-        frame = self.frame()
-        return None if frame is None else frame_location(frame)
-
-    def frame(self) -> FrameType | None:
-        """The innermost Python frame in one of the user's files."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename not in self.files:
-            frame = frame.f_back
-        return frame
-
-    def at(self, place: Location | None) -> None:
-        """Say that what follows stands at ``place``; None: where the Python frames say."""
-        self._forced = place
 
     # ---- names ----------------------------------------------------------------------------------
 
@@ -145,7 +114,7 @@ class Tracer:
     def checkpoint(self) -> Checkpoint:
         """All that the trace has, to come back to by :meth:`restore` out of whatever it was in the middle of."""
         own = (self.tiles, self.blocks, self.guards, self.value_names, self.overwritten)
-        return Checkpoint(self.mark(), len(self.scopes), self._forced, tuple(dict(d) for d in own))
+        return Checkpoint(self.mark(), len(self.scopes), self.forced, tuple(dict(d) for d in own))
 
     def restore(self, to: Checkpoint) -> None:
         """Be where the trace was, as if nothing had been recorded since."""
@@ -180,8 +149,21 @@ class Tracer:
 
     def pointwise(self, fn: str, *args: Any) -> TileValue:
         """Record one row of POINTWISE over broadcast operands, with torch's promotion."""
-        operands = [self.operand(a) for a in args]
-        kinds = weakened(tuple(kind_of(o) for o in operands), [is_number(a) for a in args])
+        given = [self.operand(a) for a in args]
+        dtype, operand = self._pointwise_dtypes(fn, weakened(tuple(map(kind_of, given)), [*map(is_number, args)]))
+        operands = self.opposite(self._as_operands(fn, args, given, operand))
+        dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
+        aligned = tuple(self.align(o, len(dims)) for o in operands)
+        weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
+        if weak and operand == "int64" and all(_is_short(o) for o in operands):
+            operand = "int32"  # torch knows Python ints as int64 only
+            dtype = operand if dtype == "int64" else dtype
+        made = self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
+        is_of_numbers = not dims and not POINTWISE[fn].boolean and all(map(is_number, args))
+        return self.number(made) if is_of_numbers else made
+
+    def _pointwise_dtypes(self, fn: str, kinds: tuple[Kind, ...]) -> tuple[str, str]:
+        """The dtypes of the result and of its operands. Raises TraceError where torch takes no such operands."""
         try:
             with self.plain_torch():
                 dtype, operand = result_dtype(fn, kinds), operand_dtype(fn, kinds)
@@ -199,23 +181,19 @@ class Tracer:
                 where=self.location(),
                 hint="convert with .int(), or .view(torch.int32)",
             )
-        has_dtype = any(isinstance(o, Value) and not o.type.weak for o in operands)
-        for given, number in zip(args, operands, strict=True) if fn in CHOOSING else ():
-            check_number(self, given if isinstance(given, SymInt) and has_dtype else number, operand)
+        return dtype, operand
+
+    def _as_operands(self, fn: str, args: Sequence[Any], given: list[Operand], dtype: str) -> list[Operand]:
+        """The operands, numbers among them as ``dtype`` holds them. Raises TraceError for those that it does not hold,
+        and for divisors that do not divide."""
+        has_dtype = any(isinstance(o, Value) and not o.type.weak for o in given)
+        for arg, number in zip(args, given, strict=True) if fn in CHOOSING else ():
+            check_number(self, arg if isinstance(arg, SymInt) and has_dtype else number, dtype)
         with self.plain_torch():
-            operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
+            operands = [number_as(fn, place, o, dtype) for place, o in enumerate(given)]
         if fn in WHOLE_QUOTIENTS:
-            check_divisor(self, fn, operands[1], args[1], operand)
-        operands = self.opposite(operands)
-        dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
-        aligned = tuple(self.align(o, len(dims)) for o in operands)
-        weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
-        if weak and operand == "int64" and all(_is_short(o) for o in operands):
-            operand = "int32"  # torch knows Python ints as int64 only
-            dtype = operand if dtype == "int64" else dtype
-        made = self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
-        is_of_numbers = not dims and not POINTWISE[fn].boolean and all(map(is_number, args))
-        return self.number(made) if is_of_numbers else made
+            check_divisor(self, fn, operands[1], args[1], dtype)
+        return operands
 
     def cast(self, x: Any, dtype: str) -> TileValue:
         """``x`` converted to ``dtype``, rounded there."""
@@ -338,18 +316,7 @@ class Tracer:
             )
         return a if a.tile else b
 
-    def same_size(self, a: Expr, b: Expr) -> bool:
-        """Whether two extents are equal: as expressions, or as known sizes under a guard."""
-        if a == b:
-            return True
-        if not (a.symbols() | b.symbols()) <= self.hints.keys():
-            return False  # a block size equals nothing but itself
-        if a.evaluate(self.hints) != b.evaluate(self.hints):
-            return False
-        self.guard(a.eq(b))
-        return True
-
-    # ---- sizes and guards -----------------------------------------------------------------------
+    # ---- sizes ----------------------------------------------------------------------------------
 
     def size(self, e: ExprLike) -> Any:
         """A size as device code sees it: an int where it is one, else a SymInt."""
@@ -370,68 +337,11 @@ class Tracer:
             f"{what} must be a size, a block size or an int", got=repr(x)[:200], where=self.location(), hint=hint
         )
 
-    def extent(self, e: Expr) -> Expr:
-        """``e`` as it may be in a register shape. Captured run-time ints are specialised in static mode; those that
-        host code computed from its knobs are written in terms of the knobs in either mode."""
-        for path in e.symbols() & self.of_knobs.keys():
-            self.guard(Expr.sym(path).eq(self.of_knobs[path]))
-            e = e.substitute({path: self.of_knobs[path]})
-        return self.settled(e) if self.shape_mode.is_static else e
-
-    def settled(self, e: Expr) -> Expr:
-        """``e`` with the symbols of the launch as numbers, guarded; block sizes stay."""
-        own = sorted(e.symbols() & self.hints.keys())
-        if own and e.substitute(self.chosen).symbols() <= self.hints.keys():
-            return Expr.of(self.specialize(e))
-        return e.substitute({symbol: self.specialize(Expr.sym(symbol)) for symbol in own})
-
-    def guard(self, condition: Expr) -> None:
-        """Note an assumption over launch symbols; each launch checks it again."""
-        if condition.constant is None:
-            self.guards[condition] = None
-
-    def assume(self, symbol: str, number: int) -> None:
-        """A launch symbol is this number, in every launch of this variant."""
-        self.hints[symbol] = number
-        if is_wide(number):
-            raise TraceError(WIDE, got=f"{symbol} = {spelled(number)}", where=self.location(), hint=NARROWER)
-        self.guard(Expr.sym(symbol).eq(number))
-
     def condition(self, e: Expr) -> Any:
         """What a comparison of sizes gives: a bool, guarded; or a SymInt where block sizes decide."""
         if e.constant is not None:
             return bool(e.constant)
         return self.decide(e) if e.symbols() <= self.hints.keys() else SymInt(e, self)
-
-    def decide(self, condition: Expr) -> bool:
-        """A Python bool from sizes, with a guard that it stays so. Raises TraceError for block sizes."""
-        answer = self.specialize(condition, guard=False)
-        self.guard(condition if answer else condition.not_())
-        return bool(answer)
-
-    def specialize(self, e: Expr, guard: bool = True) -> int:
-        """The number of ``e`` in the example, guarded; the host code's own knobs are what this trace has chosen."""
-        e = e.substitute(self.chosen)
-        unknown = e.symbols() - self.hints.keys()
-        if unknown:
-            raise TraceError(
-                "a block size has no Python number: the config chooses it",
-                got=str(e),
-                where=self.location(),
-                hint="use it in shapes, bounds and arithmetic as it is",
-            )
-        number = e.evaluate(self.hints)
-        if guard:
-            self.guard(e.eq(number))
-        return number
-
-    def int_dtype(self, e: Expr) -> str:
-        """int32, or int64 where the example's value does not fit, or no example counts."""
-        if self._is_open(e):
-            return "int64"
-        if e.symbols() <= self.hints.keys() and abs(e.evaluate(self.hints)) > INT32_MAX:
-            return "int64"
-        return "int32"
 
     # ---- tiles ----------------------------------------------------------------------------------
 
@@ -452,7 +362,7 @@ class Tracer:
         """Whether a loop's indices need 64 bits: by its bounds, or where the kernel computes those by the sizes of the
         tensors."""
         sizes = [e for e in bounds if isinstance(e, Expr) and e.symbols() <= self.hints.keys()]
-        if any(self._is_open(e) for e in sizes):
+        if any(self.is_open(e) for e in sizes):
             return True
         if any(isinstance(b, Value) and b.type.dtype == "int64" for b in bounds):
             if self.shape_mode.is_wide:
@@ -463,10 +373,6 @@ class Tracer:
         for e in sizes:
             self.guard(e.le(INT32_MAX))
         return False
-
-    def _is_open(self, e: Expr) -> bool:
-        """Whether a size is only known to fit 64 bits."""
-        return self.shape_mode.is_wide and bool(e.symbols() & self.hints.keys())
 
     def valid_lanes(self, name: str) -> TileValue:
         """How many lanes of a tile are inside its loop's bounds."""
