@@ -27,35 +27,31 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from tileflow.errors import Location, SplitError
-from tileflow.frontend.liveness import (
-    Liveness,
-    Names,
-    bound_names,
-    free_names,
-    local_names,
-    parameters,
-    target_names,
+from ..errors import Location, SplitError
+from .liveness import Liveness, Names, bound_names, free_names, local_names, parameters, target_names
+from .rewritten_expressions import Expressions
+from .rewritten_nodes import (
+    TRACER,
+    bind_name,
+    call_tracer,
+    constants,
+    current,
+    function_of,
+    named,
+    placed,
+    read_name,
+    unbind,
+    values,
 )
-from tileflow.frontend.source import FunctionSource, compile_code, function_source, location, resolve, with_code
-from tileflow.frontend.split import RegionSource, anchor, check_device_code, find_name
-from tileflow.frontend.structured import ended_by_condition, leaves, structured, why_native
-from tileflow.frontend.syntax import copied
+from .source import FunctionSource, compile_code, function_source, location, with_code
+from .split import RegionSource, anchor, check_device_code, find_name
+from .structured import ended_by_condition, leaves, structured, why_native
+from .syntax import copied
 
-from ..parsing import module_tree
-
-N = TypeVar("N", bound=ast.AST)
-
-TRACER = "__tf__"
-LEFT_ALONE = frozenset({"super", "locals", "vars", "dir"})
-# of torch: sizes may be tiles, which torch itself refuses, and what it asks of a class
-_TAKE_TILES = frozenset(
-    {"reshape", "broadcast_to", "unflatten", "arange", "empty", "full", "ones", "rand", "randn", "zeros", "is_tensor"}
-)
 SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -91,7 +87,7 @@ def _region(region: RegionSource, fn: types.FunctionType) -> _Rewritten:
     captured = [c.name for c in region.captures]
     # Python binds a repeated loop variable to its last value.
     unique = [t if t not in region.targets[i + 1 :] else f"{t}#{i}" for i, t in enumerate(region.targets)]
-    tree = _function(fn.__name__, [*unique, *captured], loop.body, region.loop)
+    tree = function_of(fn.__name__, [*unique, *captured], loop.body, region.loop)
     inside = FunctionSource(fn, tree, region.file, region.lines)
     return _rewrite(inside, local_names(source.tree), set(region.targets), captured)
 
@@ -130,162 +126,19 @@ def _rewrite(source: FunctionSource, local: Names, given: set[str], maybe: Seque
     """Rewrite ``source.tree``. Parameters ``given`` have values; those in ``maybe`` may be UNDEFINED."""
     tree = source.tree
     tree.body, static = structured(tree.body)
-    expressions = _Expressions(source, local)
+    expressions = Expressions(source, local)
     statements = _Statements(expressions, Liveness(tree.body), static)
     inside = bound_names(tree.body) - set(parameters(tree.args))
     body = statements.block(tree.body, set(given), native=False)
-    tree.body = [*anchor(source, inside), *_unbind(maybe, tree), *body]
+    tree.body = [*anchor(source, inside), *unbind(maybe, tree), *body]
     return _Rewritten(compile_code(source.fn, tree, TRACER), tuple(expressions.locations))
-
-
-class _Expressions(ast.NodeTransformer):
-    """Rewrites expressions in place; statements keep theirs. Collects the locations that ``loc`` arguments index."""
-
-    def __init__(self, source: FunctionSource, local: Names) -> None:
-        self.source = source
-        self.local = local
-        self.locations: list[Location] = []
-        self._index: dict[tuple[int, int], int] = {}
-        self._deferred = 0
-        self._counter = 0
-
-    def __call__(self, node: ast.expr) -> ast.expr:
-        return cast(ast.expr, self.visit(node))
-
-    def loc(self, node: ast.AST) -> ast.expr:
-        where = location(self.source, node)
-        index = self._index.setdefault((where.line, where.column), len(self.locations))
-        if index == len(self.locations):
-            self.locations.append(where)
-        return ast.Constant(index)
-
-    def fresh(self, what: str) -> str:
-        self._counter += 1
-        return f"__tileflow_{what}_{self._counter}"
-
-    def static_bool(self, test: ast.expr) -> ast.expr:
-        return ast.copy_location(_tf("static_bool", self(test), self.loc(test)), test)
-
-    def exit_bool(self, test: ast.expr, hint: str) -> ast.expr:
-        return ast.copy_location(_tf("exit_bool", self(test), ast.Constant(hint), self.loc(test)), test)
-
-    def while_bool(self, test: ast.expr, hint: str, why: ast.AST) -> ast.expr:
-        """The condition of a ``while`` of Python; ``why`` is what makes it one, where an error points."""
-        where = self.loc(test)
-        asked = _at(_tf("of_python", self(test), ast.Constant(hint)), why)
-        return ast.copy_location(_tf("static_bool", asked, where), test)
-
-    def static_iter(self, iterable: ast.expr) -> ast.expr:
-        return ast.copy_location(_tf("static_iter", self(iterable), self.loc(iterable)), iterable)
-
-    def later(self, e: ast.expr) -> ast.expr:
-        """``lambda: e``"""
-        self._deferred += 1
-        made = _lambda([], self(e), e)
-        self._deferred -= 1
-        return made
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
-        return node
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
-        if self._deferred:
-            raise SplitError(
-                "device code cannot assign inside an expression that is evaluated only sometimes",
-                got=f"{node.target.id} := ...",
-                where=location(self.source, node),
-                hint="assign in a statement of its own",
-            )
-        return self.generic_visit(node)
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        test = self(node.test)
-        made = _tf("ifexp", test, self.later(node.body), self.later(node.orelse), self.loc(node))
-        return ast.copy_location(made, node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        method = "and_" if isinstance(node.op, ast.And) else "or_"
-        first, *others = node.values
-        rest = others[0] if len(others) == 1 else ast.copy_location(ast.BoolOp(node.op, others), others[0])
-        return ast.copy_location(_tf(method, self(first), self.later(rest), self.loc(node)), node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        if not isinstance(node.op, ast.Not):
-            return self.generic_visit(node)
-        return ast.copy_location(_tf("not_", self(node.operand), self.loc(node)), node)
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if len(node.ops) > 1:
-            return self._chain(node, node.left, list(zip(node.ops, node.comparators, strict=True)))
-        self.generic_visit(node)
-        if not isinstance(node.ops[0], ast.Is | ast.IsNot) or isinstance(node.comparators[0], ast.Constant):
-            return node
-        found: ast.expr = _tf("is_one", node.left, *node.comparators)
-        return ast.copy_location(found if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), found), node)
-
-    def _chain(self, node: ast.Compare, left: ast.expr, rest: list[tuple[ast.cmpop, ast.expr]]) -> ast.expr:
-        """``left < b < c`` as ``(lambda l: (lambda r: and_(l < r, lambda: r < c))(b))(left)``."""
-        name = self.fresh("left")
-        value = self(left)
-        self._deferred += 1
-        body = self._chain_from(node, name, rest)
-        self._deferred -= 1
-        return ast.copy_location(ast.Call(_lambda([name], body, node), [value], []), node)
-
-    def _chain_from(self, node: ast.Compare, left: str, rest: list[tuple[ast.cmpop, ast.expr]]) -> ast.expr:
-        (op, comparator), *others = rest
-        value = self(comparator)
-        if not others:
-            return ast.copy_location(ast.Compare(_load(left), [op], [value]), node)
-        right = self.fresh("right")
-        pair = ast.copy_location(ast.Compare(_load(left), [op], [_load(right)]), node)
-        both = _tf("and_", pair, _lambda([], self._chain_from(node, right, others), node), self.loc(node))
-        return ast.copy_location(ast.Call(_lambda([right], both, node), [value], []), node)
-
-    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
-        return self._comprehension(node)
-
-    def visit_SetComp(self, node: ast.SetComp) -> ast.expr:
-        return self._comprehension(node)
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
-        return self._comprehension(node)
-
-    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
-        return self._comprehension(node)
-
-    def _comprehension(self, node: Any) -> ast.expr:
-        self._deferred += 1
-        for generator in node.generators:
-            generator.iter = self.static_iter(generator.iter)
-            generator.ifs = [self.static_bool(test) for test in generator.ifs]
-        for part in ("elt", "key", "value"):
-            if hasattr(node, part):
-                setattr(node, part, self(getattr(node, part)))
-        self._deferred -= 1
-        return cast(ast.expr, node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        plain = isinstance(node.func, ast.Name) and node.func.id in LEFT_ALONE
-        if plain or self._is_library(node.func):
-            return self.generic_visit(node)
-        self.generic_visit(node)
-        # the function on one line: Python says that a call of a method stands where its name ends
-        made = ast.Call(_at(_load(TRACER, "call"), node), [node.func, *node.args], node.keywords)
-        return ast.copy_location(made, node)
-
-    def _is_library(self, function: ast.expr) -> bool:
-        if not isinstance(function, ast.Attribute) or function.attr in _TAKE_TILES:
-            return False
-        module = resolve(function.value, self.source.fn, self.local)
-        return isinstance(module, types.ModuleType) and module.__name__.partition(".")[0] == "torch"
 
 
 @dataclass(slots=True)
 class _Statements:
     """Rewrites structured statements. ``defined`` is, throughout, the set of names that surely have a value."""
 
-    expressions: _Expressions
+    expressions: Expressions
     live: Liveness
     static: set[ast.stmt]
     instead: str = ""  # of leaving the innermost while of Python, where the kernel decides when
@@ -313,7 +166,7 @@ class _Statements:
                 made = self._augmented(s)
             case ast.Assign(targets=[ast.expr() as target]) if names := _assigned(target):
                 simple = cast(ast.Assign, self._simple(s))
-                simple.value = _named(names, simple.value)
+                simple.value = named(names, simple.value)
                 made = [simple]
             case ast.AnnAssign():
                 made = [self._simple(ast.copy_location(ast.Assign([s.target], s.value), s))] if s.value else []
@@ -378,14 +231,14 @@ class _Statements:
 
         def once(what: str, e: ast.expr) -> ast.expr:
             name = self.expressions.fresh(what)
-            before.append(_at(ast.Assign([_store(name)], e), s))
-            return _load(name)
+            before.append(placed(ast.Assign([bind_name(name)], e), s))
+            return read_name(name)
 
         visit, target = self.expressions, s.target
         load: ast.expr
         store: ast.expr
         if isinstance(target, ast.Name):
-            load, store = _load(target.id), target
+            load, store = read_name(target.id), target
         elif isinstance(target, ast.Attribute):
             owner = once("owner", visit(target.value))
             load, store = ast.Attribute(owner, target.attr, ast.Load()), ast.Attribute(owner, target.attr, ast.Store())
@@ -393,10 +246,10 @@ class _Statements:
             owner, key = once("owner", visit(target.value)), once("index", visit(_as_value(target.slice)))
             load, store = ast.Subscript(owner, key, ast.Load()), ast.Subscript(owner, key, ast.Store())
         load = ast.copy_location(load, target)
-        value: ast.expr = _tf("iadd", ast.Constant(SYMBOLS[type(s.op)]), load, visit(s.value), visit.loc(s))
+        value: ast.expr = call_tracer("iadd", ast.Constant(SYMBOLS[type(s.op)]), load, visit(s.value), visit.loc(s))
         if isinstance(target, ast.Name):
-            value = _named((target.id,), ast.copy_location(value, s))
-        return [*before, _at(ast.Assign([ast.copy_location(store, target)], ast.copy_location(value, s)), s)]
+            value = named((target.id,), ast.copy_location(value, s))
+        return [*before, placed(ast.Assign([ast.copy_location(store, target)], ast.copy_location(value, s)), s)]
 
     def _if(self, s: ast.If, defined: set[str]) -> list[ast.stmt]:
         self._refuse_stale_closures(s, [*s.body, *s.orelse])
@@ -405,7 +258,7 @@ class _Statements:
         outputs = sorted(bound_names([*s.body, *s.orelse]) & self.live.after[s])
         test = self.expressions.fresh("test")
         where = self.expressions.loc(s.test)
-        made: list[ast.stmt] = [_at(ast.Assign([_store(test)], self.expressions(s.test)), s)]
+        made: list[ast.stmt] = [placed(ast.Assign([bind_name(test)], self.expressions(s.test)), s)]
         names, ends = [], []
         for what, body in (("then", s.body), ("else", s.orelse)):
             # A name that a branch reads, then binds, is the branch's own; its value comes in as a default.
@@ -413,12 +266,12 @@ class _Statements:
             inside = set(defined)
             function = self._function(what, s, body, outputs, inside, own=own)
             function.args.kwonlyargs = [ast.arg(name) for name in own]
-            function.args.kw_defaults = [_current(name, defined) for name in own]
+            function.args.kw_defaults = [current(name, defined) for name in own]
             made.append(function)
-            names.append(_load(function.name))
+            names.append(read_name(function.name))
             ends.append(inside)
         seen = self._seen([*s.body, *s.orelse], self.live.before[s] | tested, outputs, defined)
-        call = _tf("if_", _load(test), *names, _constants(outputs), _values(outputs, defined), seen, where)
+        call = call_tracer("if_", read_name(test), *names, constants(outputs), values(outputs, defined), seen, where)
         defined -= set(outputs) - (ends[0] & ends[1])
         defined |= set(outputs) & ends[0] & ends[1]
         return [*made, *self._assign(outputs, call, s, defined)]
@@ -442,26 +295,26 @@ class _Statements:
             item = s.target.id
         else:
             item = self.expressions.fresh("item")
-            unpack = [_at(ast.Assign([self.expressions(s.target)], _load(item)), s)]
+            unpack = [placed(ast.Assign([self.expressions(s.target)], read_name(item)), s)]
         function = self._function("body", s, s.body, carried, inside, own=targets)
         function.args.args.insert(0, ast.arg(item))
         function.body[:0] = unpack
-        body, loops = _load(function.name), _constants(targets)
+        body, loops = read_name(function.name), constants(targets)
         seen = self._seen(s.body, self.live.head[s], [*carried, *targets], defined)
-        call = _tf("for_", iterable, body, loops, _constants(carried), _values(carried, defined), seen, where)
+        call = call_tracer("for_", iterable, body, loops, constants(carried), values(carried, defined), seen, where)
         return [function, *self._assign(carried, call, s, defined)]
 
     def _while(self, s: ast.While, defined: set[str]) -> list[ast.stmt]:
         self._refuse_stale_closures(s, s.body)
         carried = sorted(bound_names(s.body) & self.live.head[s])
         where = self.expressions.loc(s.test)
-        unknown = _unbind([name for name in carried if name not in defined], s)
-        asks = [*unknown, _at(ast.Return(self.expressions(s.test)), s)]
-        test = _function(self.expressions.fresh("test"), carried, asks, s)
+        unknown = unbind([name for name in carried if name not in defined], s)
+        asks = [*unknown, placed(ast.Return(self.expressions(s.test)), s)]
+        test = function_of(self.expressions.fresh("test"), carried, asks, s)
         body = self._function("body", s, s.body, carried, set(defined), own=())
-        functions = _load(test.name), _load(body.name)
+        functions = read_name(test.name), read_name(body.name)
         seen = self._seen(s.body, self.live.head[s], carried, defined)
-        call = _tf("while_", *functions, _constants(carried), _values(carried, defined), seen, where)
+        call = call_tracer("while_", *functions, constants(carried), values(carried, defined), seen, where)
         return [test, body, *self._assign(carried, call, s.test, defined)]
 
     def _function(
@@ -478,17 +331,17 @@ class _Statements:
         ``inside`` are the names defined around it and becomes those defined at its end.
         """
         inside -= bound_names(body) - {*names, *own}  # local to the function, so without a value at its start
-        start = _unbind([name for name in (*names, *own) if name not in inside], s)
+        start = unbind([name for name in (*names, *own) if name not in inside], s)
         statements = self.block(body, inside, native=False)
-        end = _at(ast.Return(_values(names, inside)), s)
-        return _function(self.expressions.fresh(what), names, [*start, *statements, end], s)
+        end = placed(ast.Return(values(names, inside)), s)
+        return function_of(self.expressions.fresh(what), names, [*start, *statements, end], s)
 
     def _assign(self, names: Sequence[str], call: ast.expr, s: ast.AST, defined: set[str]) -> list[ast.stmt]:
         if not names:
-            return [_at(ast.Expr(_at(call, s)), s)]
-        target = ast.Tuple([_store(name) for name in names], ast.Store())
+            return [placed(ast.Expr(placed(call, s)), s)]
+        target = ast.Tuple([bind_name(name) for name in names], ast.Store())
         unknown = [name for name in names if name not in defined]
-        return [_at(ast.Assign([target], _at(call, s)), s), *_unbind(unknown, s)]
+        return [placed(ast.Assign([target], placed(call, s)), s), *unbind(unknown, s)]
 
     def _seen(self, body: Sequence[ast.stmt], live: Names, bound: Sequence[str], defined: set[str]) -> ast.expr:
         """What ``body`` reads of the variables around it without binding them: names, and values. Containers among
@@ -496,7 +349,7 @@ class _Statements:
         read = frozenset().union(*(free_names(b) for b in body))
         read = read.union(*(self.live.closures.get(name, frozenset()) for name in read))
         names = sorted((read & live & self.expressions.local & defined) - set(bound))
-        return ast.Tuple([_constants(names), _values(names, defined)], ast.Load())
+        return ast.Tuple([constants(names), values(names, defined)], ast.Load())
 
     def _refuse_stale_closures(self, s: ast.stmt, body: Sequence[ast.stmt]) -> None:
         """A function made outside ``body`` would not see what ``body`` assigns; one made inside, what comes later."""
@@ -520,82 +373,11 @@ def _assigned(target: ast.expr) -> tuple[str, ...]:
     return names if len(names) == len(parts) else ()
 
 
-def _named(names: tuple[str, ...], value: ast.expr) -> ast.expr:
-    """``value`` as it is, told what the author calls it."""
-    words: list[ast.expr] = [ast.Constant(name) for name in names]
-    return ast.copy_location(_tf("named", ast.Tuple(words, ast.Load()), value), value)
-
-
-def _tf(method: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(_load(TRACER, method), list(arguments), [])
-
-
-def _load(name: str, attribute: str = "") -> ast.expr:
-    base = ast.Name(name, ast.Load())
-    return ast.Attribute(base, attribute, ast.Load()) if attribute else base
-
-
-def _store(name: str) -> ast.expr:
-    return ast.Name(name, ast.Store())
-
-
-def _constants(names: Sequence[str]) -> ast.expr:
-    return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-
-
-def _values(names: Sequence[str], defined: Iterable[str]) -> ast.expr:
-    return ast.Tuple([_current(name, defined) for name in names], ast.Load())
-
-
-def _current(name: str, defined: Iterable[str]) -> ast.expr:
-    """The value of ``name``, or ``__tf__.UNDEFINED``."""
-    if name in defined:
-        return _load(name)
-    lookup = ast.Attribute(ast.Call(_load("locals"), [], []), "get", ast.Load())
-    return ast.Call(lookup, [ast.Constant(name), _load(TRACER, "UNDEFINED")], [])
-
-
-def _unbind(names: Iterable[str], at: ast.AST) -> list[ast.stmt]:
-    """``if name is __tf__.UNDEFINED: del name``, for each name."""
-    return [
-        _at(
-            ast.If(
-                ast.Compare(_load(name), [ast.Is()], [_load(TRACER, "UNDEFINED")]),
-                [ast.Delete([ast.Name(name, ast.Del())])],
-                [],
-            ),
-            at,
-        )
-        for name in names
-    ]
-
-
-def _lambda(names: Sequence[str], body: ast.expr, at: ast.AST) -> ast.expr:
-    arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-    return ast.copy_location(ast.Lambda(arguments, body), at)
-
-
-def _function(name: str, names: Sequence[str], body: list[ast.stmt], at: ast.AST) -> ast.FunctionDef:
-    (made,) = module_tree("def f(): pass").body
-    assert isinstance(made, ast.FunctionDef)
-    made.name, made.body = name, body
-    made.args.args = [ast.arg(parameter) for parameter in names]
-    return _at(made, at)
-
-
 def _as_value(index: ast.expr) -> ast.expr:
     """What stands between brackets as an expression on its own: slices as calls of ``slice``."""
     if isinstance(index, ast.Tuple):
         return ast.copy_location(ast.Tuple([_as_value(e) for e in index.elts], ast.Load()), index)
     if isinstance(index, ast.Slice):
         bounds = [e or ast.Constant(None) for e in (index.lower, index.upper, index.step)]
-        return ast.copy_location(ast.Call(_load("slice"), bounds, []), index)
+        return ast.copy_location(ast.Call(read_name("slice"), bounds, []), index)
     return index
-
-
-def _at(made: N, at: ast.AST) -> N:
-    """``made`` at the start of ``at``, on one line: a loop's call belongs to its header, not to its body."""
-    ast.copy_location(made, at)
-    if isinstance(made, ast.stmt | ast.expr):
-        made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
-    return made

@@ -19,7 +19,7 @@ from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
 from .described import Described
 from .promotion import torch_dtype
-from .rewrite import TRACER
+from .rewritten_nodes import TRACER
 from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
 from .torch_aliases import instead_of
