@@ -286,7 +286,7 @@ def show_kernel(
     from tileflow.explain import explain
     from tileflow.target import target
 
-    from .spec import problem_inputs
+    from .spec_check import problem_inputs
 
     import_from_here()
     loaded, device = load_kernel(kernel), target(device_class)
@@ -412,7 +412,7 @@ def _pairs(text: str, option: str) -> dict[str, Any]:
     """Parse ``m=4096 n=8192 dtype=bfloat16``, values as YAML reads them."""
     import yaml
 
-    from .spec import read_value
+    from .strict_yaml import read_yaml
 
     pairs = [item.partition("=") for item in text.replace(",", " ").split()]
     names = [key for key, _, _ in pairs]
@@ -424,7 +424,7 @@ def _pairs(text: str, option: str) -> dict[str, Any]:
             hint=f'for example {option} "{_EXAMPLES[option]}"',
         )
     try:
-        return {key: read_value(value) for key, _, value in pairs}
+        return {key: read_yaml(value) for key, _, value in pairs}
     except (yaml.YAMLError, ValueError) as error:
         raise SpecError(
             f"the values of {option} must be YAML",

@@ -9,29 +9,27 @@
     strategy: {name: random, seed: 0}
     budget: {trials: 40}
 
-Reading has two halves: :func:`parse` needs nothing but the file, :func:`check` imports the kernels and asks them
-and the strategies' registry. Both raise SpecError with the field's path (``kernels[0].problems[1].dtype``), the
+Reading has two halves: :func:`parse` needs nothing but the file, :func:`.spec_check.check` imports the kernels and asks
+them and the strategies' registry. Both raise SpecError with the field's path (``kernels[0].problems[1].dtype``), the
 value and the remedy.
 """
 
 from __future__ import annotations
 
-import difflib
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
-from tileflow.errors import SpecError, TileflowError
+from tileflow.errors import SpecError
 from tileflow.runtime.recorded import RECORDED
 from tileflow.target import CATALOGUE, described_here, find
 
-from .waiting import said_when_slow
+from .spec_nodes import MOST_SIZE, Node, Parameter
+from .strict_yaml import read_yaml
 
 Mode = Literal["static", "dynamic"]
-Parameter = int | float | bool | str
 
 MODES: tuple[Mode, ...] = ("static", "dynamic")
 DTYPES = (
@@ -58,21 +56,11 @@ GIVEN = {
 MOST_SEED = 2**32 - 1  # of numpy, and so of Optuna's samplers
 MOST_NAME = 128  # characters; half of what MLflow's stores hold of an experiment's name
 MOST_TRIALS = 10**9
-MOST_SECONDS = 10**9
-MOST_SIZE = 2**63 - 1
 MOST_PRIORITY = 100
 MOST_SCHEDULERS = 256
 WAIT_SECONDS = 3600.0
-SHOWN_CHARS = 200
 LEAST_SHARE = 0.2  # of the budget, for a problem that is rarely called
 T = TypeVar("T")
-
-
-class KernelInputs(Protocol):
-    """The part of ``tileflow.api.Kernel`` that a spec is checked against."""
-
-    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
-        """Return the arguments of a call for ``problem``; the author's function may raise anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +202,7 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
     import yaml
 
     try:
-        return parse_data(_read_yaml(path.read_text(encoding="utf-8")))
+        return parse_data(read_yaml(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise SpecError(
             "the sweep spec must be a readable file",
@@ -234,53 +222,6 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
         raise SpecError(error.constraint, got=error.got, where=where, hint=error.hint) from None
 
 
-def _read_yaml(text: str) -> object:
-    """Plain data of a text in YAML. Raises SpecError where a mapping has a key twice: YAML keeps the last one."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    if key.value in seen:
-                        raise SpecError(
-                            "a mapping must have each of its keys once",
-                            got=f"{key.value} again",
-                            where=f"line {key.start_mark.line + 1}",
-                            hint="remove one of the two",
-                        )
-                    seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-            if isinstance(node, yaml.ScalarNode) and node.tag in _YAML_NUMBERS and node.style is None:
-                _require_plain(node.value, f"line {node.start_mark.line + 1}")
-            return super().construct_object(node, deep)
-
-    return yaml.load(text, Loader)
-
-
-_YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-
-
-def _require_plain(text: str, where: str) -> None:
-    """Raise SpecError for a number that YAML 1.1 reads otherwise than people: 010 is 8 there, and 1:30 is 90."""
-    digits = text.lstrip("+-").replace("_", "")
-    if ":" in digits or (len(digits) > 1 and digits[0] == "0" and digits.isdigit()):
-        raise SpecError(
-            "a number must be written in decimal digits",
-            got=f"{text}, which YAML reads to the base of {60 if ':' in digits else 8}",
-            where=where,
-            hint="write the number that is meant, or quote it where it is text",
-        )
-
-
-def read_value(text: str) -> object:
-    """Return one value of the command line as a spec's YAML has it. Raises SpecError and yaml.YAMLError."""
-    return _read_yaml(text)
-
-
 def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
     """Return the ``kernels`` of plain data; other fields of a sweep's spec are not read. Raises SpecError."""
     if isinstance(data, list):
@@ -290,7 +231,7 @@ def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
             where="the top",
             hint="write `kernels:` above the list",
         )
-    fields = _Node(data, "").mapping(required=("kernels",), optional=_OTHER_FIELDS)
+    fields = Node(data, "").mapping(required=("kernels",), optional=_OTHER_FIELDS)
     return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
 
 
@@ -310,7 +251,7 @@ _OTHER_FIELDS = (
 
 def parse(data: object) -> SweepSpec:
     """Return the spec in plain data, checked without importing a kernel. Raises SpecError."""
-    root = _Node(data, "")
+    root = Node(data, "")
     fields = root.mapping(
         required=("name", "kernels", "device_classes", "strategy", "budget"),
         optional=("seeds", "modes", "output", "priority", "schedulers", "gpu_seconds"),
@@ -330,69 +271,10 @@ def parse(data: object) -> SweepSpec:
     )
 
 
-def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iterable[str]) -> None:
-    """Import every kernel with ``load`` and ask it for every problem on the ``meta`` device. Raises SpecError.
-
-    ``strategies``: the names that the registry knows.
-    """
-    _Node(spec.strategy.name, "strategy.name").one_of(strategies, "a strategy")
-    for i, entry in enumerate(spec.kernels):
-        where = f"kernels[{i}].kernel"
-        try:
-            with said_when_slow(f"the import of {entry.kernel}"):
-                kernel = load(entry.kernel)
-        except TileflowError as error:
-            raise SpecError(
-                error.constraint, got=error.got or repr(entry.kernel), where=where, hint=error.hint
-            ) from None
-        except Exception as error:  # whatever the author's module raises while it is imported
-            raise SpecError(
-                "the kernel's module must import",
-                got=f"{entry.kernel!r}: {type(error).__name__}: {error}",
-                where=where,
-                hint="import it in a Python shell from the same folder to see the traceback",
-            ) from error
-        for j, problem in enumerate(entry.problems):
-            problem_inputs(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
-    for i, path in enumerate(spec.seeds):
-        if not os.path.isfile(path):  # Path.is_file raises for a name that is too long
-            raise SpecError(
-                "a seed must be a file",
-                got=repr(str(path)),
-                where=f"seeds[{i}]",
-                hint="remove it, or give the absolute path of an exported table, a journal.jsonl or a trials.parquet",
-            )
-
-
-def problem_inputs(kernel: KernelInputs, problem: dict[str, Any], where: str) -> tuple[Any, ...]:
-    """The kernel's arguments for ``problem``, without memory. ``where``: the problem's place, for errors.
-
-    Raises SpecError for whatever the author's function raises.
-    """
-    try:
-        with said_when_slow(f"inputs= of the problem {problem} ({where})"):
-            return kernel.inputs(device="meta", **problem)
-    except SpecError as error:
-        raise SpecError(error.constraint, got=error.got or str(problem), where=where, hint=error.hint) from None
-    except (Exception, SystemExit) as error:  # the author's own function: it may raise anything
-        named = next((key for key in problem if f"'{key}'" in str(error)), None)
-        raise SpecError(
-            "the kernel's inputs function must accept the problem",
-            got=f"{problem}: {type(error).__name__}: {_first_line(error)}",
-            where=f"{where}.{named}" if named else where,
-            hint="a problem's keys are the keyword arguments of the function given as inputs= to @tileflow.kernel",
-        ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    """What an error says, without the frames of C++ that torch appends."""
-    return str(error).split("\nException raised from ", 1)[0].strip()
-
-
 # ---- fields ---------------------------------------------------------------------------------------------------------
 
 
-def _name(node: _Node) -> str:
+def _name(node: Node) -> str:
     name = node.text()
     if not name.replace("-", "").replace("_", "").isalnum():
         raise node.error("a sweep's name must be letters, digits, '-' and '_'", "it names the MLflow experiment")
@@ -404,7 +286,7 @@ def _name(node: _Node) -> str:
     return name
 
 
-def _kernel(node: _Node) -> KernelSpec:
+def _kernel(node: Node) -> KernelSpec:
     fields = node.mapping(required=("kernel", "problems"), optional=("calls",))
     ref = fields["kernel"].text()
     module = ref.partition(":")[0]
@@ -422,7 +304,7 @@ def _kernel(node: _Node) -> KernelSpec:
     return KernelSpec(ref, problems, calls)
 
 
-def _searched_apart(node: _Node) -> tuple[KernelSpec, ...]:
+def _searched_apart(node: Node) -> tuple[KernelSpec, ...]:
     """Read the kernels of a sweep. Raises SpecError for two problems of one that are equal as Python's values: searches
     and their results are kept by them, in mappings."""
     kernels = _distinct(node, _kernel, lambda k: k.kernel)
@@ -450,7 +332,7 @@ def _names_kernel(ref: str) -> bool:
     return bool(colon) and all(part.isidentifier() for part in f"{path}.{qualname}".split("."))
 
 
-def _problem(node: _Node) -> tuple[tuple[str, Parameter], ...]:
+def _problem(node: Node) -> tuple[tuple[str, Parameter], ...]:
     fields = node.entries()
     for name, what in GIVEN.items():
         if name in fields:
@@ -460,14 +342,14 @@ def _problem(node: _Node) -> tuple[tuple[str, Parameter], ...]:
     return tuple((key, child.parameter()) for key, child in sorted(fields.items()))
 
 
-def _strategy(node: _Node) -> StrategySpec:
+def _strategy(node: Node) -> StrategySpec:
     fields = node.mapping(required=("name",), optional=("seed",))
     return StrategySpec(
         fields["name"].text(), fields["seed"].integer(least=0, most=MOST_SEED) if "seed" in fields else 0
     )
 
 
-def _budget(node: _Node) -> Budget:
+def _budget(node: Node) -> Budget:
     fields = node.mapping(optional=("trials", "seconds", "gpu_seconds", "wait_seconds"))
     wait = fields.pop("wait_seconds").seconds() if "wait_seconds" in fields else WAIT_SECONDS
     if len(fields) != 1:
@@ -479,7 +361,7 @@ def _budget(node: _Node) -> Budget:
     return Budget(seconds=fields["seconds"].seconds(), wait_seconds=wait)
 
 
-def _device_class(node: _Node) -> str:
+def _device_class(node: Node) -> str:
     """Read a device class: a name of the catalogue, or a description by figures."""
     if isinstance(node.value, str) and find(node.value) is not None:
         return node.value
@@ -490,11 +372,11 @@ def _device_class(node: _Node) -> str:
     )
 
 
-def _mode(node: _Node) -> Mode:
+def _mode(node: Node) -> Mode:
     return cast(Mode, node.one_of(MODES, "a shape mode"))
 
 
-def _absolute(node: _Node) -> Path:
+def _absolute(node: Node) -> Path:
     text = node.text()
     if "\0" in text:
         raise node.error("a path must have no zero character", "no file is named so")
@@ -506,7 +388,7 @@ def _absolute(node: _Node) -> Path:
     return Path(text)
 
 
-def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T], str]) -> tuple[T, ...]:
+def _distinct(node: Node, read_one: Callable[[Node], T], identity: Callable[[T], str]) -> tuple[T, ...]:
     seen: dict[str, T] = {}
     for child in node.sequence():
         value = read_one(child)
@@ -514,91 +396,3 @@ def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T
             raise child.error("the entries of a list must be distinct", "remove the second one")
         seen[identity(value)] = value
     return tuple(seen.values())
-
-
-# ---- strict reading -------------------------------------------------------------------------------------------------
-
-
-def _shown(value: object) -> str:
-    """Return ``value`` as Python writes it, cut short."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError) as error:  # Python writes no number of more than 4300 digits
-        text = f"{type(value).__name__}, which cannot be shown: {error}"
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}... ({len(text)} characters)"
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A value of the file and its path."""
-
-    value: object
-    path: str
-
-    def error(self, constraint: str, hint: str) -> SpecError:
-        return SpecError(constraint, got=_shown(self.value), where=self.path or "the top level", hint=hint)
-
-    def entries(self) -> dict[str, _Node]:
-        if not isinstance(self.value, Mapping) or not self.value or not all(isinstance(k, str) for k in self.value):
-            raise self.error("the field must be a non-empty mapping with text keys", "write key: value")
-        return {key: _Node(child, f"{self.path}.{key}" if self.path else key) for key, child in self.value.items()}
-
-    def mapping(self, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, _Node]:
-        fields = self.entries()
-        known = required + optional
-        for key, child in fields.items():
-            if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
-                raise SpecError(
-                    "the spec may only have known fields",
-                    got=repr(key),
-                    where=child.path,
-                    hint=f"{hint}known: {', '.join(known)}",
-                )
-        for key in required:
-            if key not in fields:
-                path = f"{self.path}.{key}" if self.path else key
-                raise SpecError("a required field must be there", got="nothing", where=path, hint=f"add {key}: ...")
-        return fields
-
-    def sequence(self, empty: bool = False) -> list[_Node]:
-        if not isinstance(self.value, list) or not (self.value or empty):
-            raise self.error("the field must be a non-empty list", "write [a, b] or one '- ' line each")
-        return [_Node(child, f"{self.path}[{i}]") for i, child in enumerate(self.value)]
-
-    def text(self) -> str:
-        if not isinstance(self.value, str) or not self.value:
-            raise self.error("the field must be text", "quote it where YAML reads a number or a date")
-        return self.value
-
-    def one_of(self, known: Iterable[str], what: str, more: str = "") -> str:
-        known = tuple(known)
-        if self.value not in known:
-            close = difflib.get_close_matches(str(self.value), known, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise self.error(f"the field must be {what} that tileflow knows", f"{hint}known: {', '.join(known)}{more}")
-        return str(self.value)
-
-    def integer(self, least: int, most: int) -> int:
-        if not isinstance(self.value, int) or isinstance(self.value, bool) or not least <= self.value <= most:
-            raise self.error(f"the field must be a whole number from {least} to {most}", "write digits without quotes")
-        return self.value
-
-    def seconds(self) -> float:
-        value = self.value
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_SECONDS:
-            raise self.error(
-                f"the field must be a number of seconds above 0, at most {MOST_SECONDS}",
-                "write digits without quotes, and 1000 for 1e3, which YAML reads as text",
-            )
-        return float(value)
-
-    def parameter(self) -> Parameter:
-        if isinstance(self.value, float) and not math.isfinite(self.value):
-            raise self.error("a number must be finite", "write a finite number")
-        if isinstance(self.value, int) and abs(self.value) > MOST_SIZE:
-            raise self.error(f"a whole number must be at most {MOST_SIZE}", "no tensor has a larger size")
-        if not isinstance(self.value, int | float | bool | str):
-            raise self.error("the field must be a number, text or true/false", "nested values are not taken here")
-        return self.value

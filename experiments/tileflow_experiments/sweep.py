@@ -33,6 +33,7 @@ from .portfolio import Portfolio, choose
 from .records import StudyKey
 from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
+from .spec_check import check
 from .tracking import state as states
 from .tracking.uri import uri_of
 from .tuning_task import Prepare, TuningTask, configs_fit, prepare, require_searched, require_unchanged
@@ -165,7 +166,7 @@ def check_spec(sweep: SweepSpec) -> None:
     """Import the sweep's kernels and ask them for its problems. Raises SpecError."""
     from tileflow.api import load_kernel
 
-    spec.check(sweep, load_kernel, STRATEGIES)
+    check(sweep, load_kernel, STRATEGIES)
 
 
 @contextmanager

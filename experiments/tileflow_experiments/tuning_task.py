@@ -18,7 +18,7 @@ from tileflow.runtime.problem import Problem
 from tileflow.target import target
 
 from .records import RECORD_KINDS, StudyKey
-from .spec import problem_inputs
+from .spec_check import problem_inputs
 from .waiting import said_when_slow
 
 

@@ -20,7 +20,8 @@ from tileflow.runtime.table_files import dump_tables, load_table
 
 from ..offline import tables as tables_of_rows
 from ..portable import Order, build_rows, require_built
-from ..spec import KernelSpec, Parameter
+from ..spec import KernelSpec
+from ..spec_nodes import Parameter
 
 FOLDER = Path("configs") / "pretuned"
 PROBLEMS = FOLDER / "problems.yaml"

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from tile_testing.fakes.experiments_fakes import sweep_spec
-from tileflow_experiments import spec, waiting
+from tileflow_experiments import waiting
 from tileflow_experiments.records import StudyKey
+from tileflow_experiments.spec_check import check
 from tileflow_experiments.tuning_task import prepare
 
 from tileflow.errors import SpecError
@@ -48,7 +49,7 @@ class Loaded:
 def test_inputs_that_end_the_process_end_in_words() -> None:
     """``sys.exit`` ended the command with the author's exit code, and without a word."""
     with pytest.raises(SpecError, match=r"inputs function must accept the problem, but got .*SystemExit: 3"):
-        spec.check(ONE, lambda _: Loaded(lambda: sys.exit(3)), ["random"])
+        check(ONE, lambda _: Loaded(lambda: sys.exit(3)), ["random"])
 
 
 @pytest.mark.parametrize("does", ["raise RuntimeError('bad luck')", "sys.exit(3)", "n.nothing"])
@@ -77,10 +78,10 @@ def test_what_does_not_come_back_is_named(
         return Loaded(sleep if slow == "inputs" else lambda: None)
 
     with caplog.at_level(logging.WARNING):
-        spec.check(ONE, load, ["random"])
+        check(ONE, load, ["random"])
     assert [what in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_what_comes_back_in_time_is_not_spoken_of(caplog: pytest.LogCaptureFixture) -> None:
-    spec.check(ONE, lambda _: Loaded(lambda: None), ["random"])
+    check(ONE, lambda _: Loaded(lambda: None), ["random"])
     assert not caplog.records

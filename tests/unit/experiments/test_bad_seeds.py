@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tile_testing.fakes.experiments_fakes import quick_tools, sweep_spec
 from tileflow_experiments import sweep
-from tileflow_experiments.spec import check
+from tileflow_experiments.spec_check import check
 
 from tileflow.errors import SpecError, TileflowError
 

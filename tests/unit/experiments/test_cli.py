@@ -17,7 +17,7 @@ from tile_testing.fakes import experiments_fakes as fakes
 from tile_testing.fakes.experiments_fakes import spec_data, sweep_spec, tools
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, mlflow_log, sweep
-from tileflow_experiments.spec import _read_yaml
+from tileflow_experiments.strict_yaml import read_yaml
 from tileflow_experiments.work import Tools
 
 from tileflow.api import load_kernel
@@ -119,7 +119,7 @@ def test_a_key_that_is_given_twice_is_refused(
         said = capsys.readouterr().err
         assert "each of its keys once" in said and "at line 2 in " in said
     merged = "a: &a {m: 1}\nb: {<<: *a, m: 2}\nc: {<<: *a}"
-    assert _read_yaml(merged) == {"a": {"m": 1}, "b": {"m": 2}, "c": {"m": 1}}
+    assert read_yaml(merged) == {"a": {"m": 1}, "b": {"m": 2}, "c": {"m": 1}}
 
 
 def test_a_place_that_takes_no_files_is_one_message(

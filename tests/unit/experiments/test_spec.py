@@ -11,6 +11,7 @@ import yaml
 from tile_testing.fakes.experiments_fakes import spec_data
 from tileflow_experiments import spec
 from tileflow_experiments.spec import Budget, parse
+from tileflow_experiments.spec_check import check
 
 from tileflow.errors import SpecError
 
@@ -169,7 +170,7 @@ def load(ref: str) -> FakeKernel:
 )
 def test_what_only_an_import_shows_is_named(changes: dict[str, Any], path: str, text: str) -> None:
     with pytest.raises(SpecError) as error:
-        spec.check(parse(spec_data(**kernels()) | changes), load, ("random", "tpe"))
+        check(parse(spec_data(**kernels()) | changes), load, ("random", "tpe"))
     assert error.value.where == path
     assert text in str(error.value)
-    spec.check(parse(spec_data(**kernels())), load, ("random", "tpe"))
+    check(parse(spec_data(**kernels())), load, ("random", "tpe"))
