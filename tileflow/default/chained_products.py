@@ -15,8 +15,7 @@ from ..space.knobs import DESCENDING, NUM_STAGES, NUM_WARPS, PRECISION
 from ..space.precisions import parts_of_product
 from ..target import Target
 from .operands import boxes_config, gathers, loaded_operands, operands_of
-from .sizes import pow2, register_elements, symbol
-from .streaming import extent_length
+from .sizes import extent_length, pow2, register_elements, symbol
 
 MOST_PIPELINED = 2  # products in a turn of a loop whose operands AMD's registers hold a turn ahead
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block

@@ -17,6 +17,7 @@ from ..space.knobs import NUM_WARPS
 from ..target import Target
 from .as_loops import as_loops
 from .chained_products import chain_config, chained_product
+from .chunks import chunk_sizes
 from .few_rows import MANY_PROGRAMS
 from .gathers import gather_config
 from .longest_first import longest_first
@@ -26,7 +27,6 @@ from .single_products import lone_config
 from .sizes import pow2, programs, register_elements, symbol, times
 from .small_tiles import MANY_SUMS, sums_after_loops
 from .specialised import specialised_config
-from .streaming import chunk_sizes
 
 REGISTERS = 256  # that a thread has at most
 MATRIX_ROWS = 16  # of a tile that one warp multiplies

@@ -22,8 +22,7 @@ from .few_rows import FEWEST_ROWS, LONG, few_rows_config
 from .full_precision import precise_config
 from .operands import boxes_config, comes_by_element, gathers, loaded_operands, operands_of
 from .output_blocks import HALF_OF_REGISTERS, MOST_WARPS, Shapes, in_registers, output_block, sides_of
-from .sizes import chosen_sizes, pow2, programs, register_elements, symbol, times
-from .streaming import extent_length
+from .sizes import chosen_sizes, extent_length, pow2, programs, register_elements, symbol, times
 
 FEW_ROWS = 64  # of a product that only streams its right operand (:mod:`few_rows`)
 DIRECT: Shapes = ((128, 256, 8), (128, 128, 8), (64, 256, 4), (64, 128, 4), (64, 64, 4))

@@ -76,6 +76,21 @@ def chosen_sizes(ir: KernelIR, wanted: Mapping[str, Choice]) -> dict[str, int]:
     return {**dict.fromkeys(_symbols(ir), 1), **ir.hints, **chosen}
 
 
+def meetings(ir: KernelIR) -> list[frozenset[str]]:
+    """The block symbols of each register tile: what two loops, one after the other, hold is never there together."""
+    found = {block_symbols(ir, v) for op in ir.walk() for v in op.outputs}
+    return sorted(found - {frozenset()}, key=sorted)
+
+
+def extent_length(ir: KernelIR, tile: str | None, extent: Expr) -> int:
+    """How far a dimension runs in the traced example; of a block, how far the loops over such blocks do."""
+    if tile is not None:
+        return tile_length(ir, tile)
+    if extent.symbols() <= ir.hints.keys():
+        return ir.hint(extent)
+    return max((tile_length(ir, n) for n, t in ir.tiles.items() if t.block.symbols() & extent.symbols()), default=1)
+
+
 @once
 def _symbols(ir: KernelIR) -> frozenset[str]:
     """Those of blocks and of register tiles."""
