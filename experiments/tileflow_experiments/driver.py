@@ -28,7 +28,7 @@ from tileflow.runtime.abi import Binary
 
 from . import journal as journals
 from .device_scheduling import StudySchedulingPolicy
-from .journal import Writer
+from .journal_writer import Writer
 from .portfolio import missing
 from .records import DEFAULT, PORTFOLIO, RECORD_KINDS, TRANSFER, RecordKind, StudyKey, TrialRecord
 from .selection import RaceEntry, finalists

@@ -31,6 +31,7 @@ from tileflow.runtime.table_files import dump_table, load_table, table_file_name
 from . import html_report, parquet, report, spec, tables
 from . import journal as journals
 from .driver import Built
+from .journal_writer import in_the_way, never_begun
 from .portable import BuiltRow
 from .records import RECORD_KINDS, StudyKey
 from .tables import Winners
@@ -115,8 +116,8 @@ class Outputs:
         )
         for path in ours:
             # A link to nowhere is in the way too: a folder cannot be made in its place.
-            if os.path.lexists(path) and not (path == self.journal and journals.never_begun(path)):
-                raise journals.in_the_way(path)
+            if os.path.lexists(path) and not (path == self.journal and never_begun(path)):
+                raise in_the_way(path)
 
     def files(self) -> list[Path]:
         """Return the tables, which MLflow keeps with the studies of their kernels."""

@@ -27,7 +27,8 @@ from tileflow.errors import TileflowError
 
 from . import journal as journals
 from .driver import Driver, study_keys
-from .journal import Journal, JournalError, JournalFull, Lines, Writer
+from .journal import JournalError, Lines
+from .journal_writer import Journal, JournalFull, Writer
 from .records import StudyKey
 from .spec import SweepSpec
 from .status import merged, status_of

@@ -26,7 +26,8 @@ from tileflow.errors import SpecError, TileflowError
 from . import journal as journals
 from . import mlflow_log, spec, tables, warm_start
 from .driver import Built, Driver, study_keys
-from .journal import Journal, JournalError, JournalFull
+from .journal import JournalError
+from .journal_writer import Journal, JournalFull, require_free
 from .outputs import OutputError, Outputs, report_log, require_writable, write_outputs, writing
 from .portable import BuiltRow, Failure, Order, homes
 from .portfolio import Portfolio, choose
@@ -81,7 +82,7 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     :func:`run`."""
     outputs = Outputs(out)
     sweep, known = _searched(outputs.journal)
-    journals.require_free(outputs.journal)
+    require_free(outputs.journal)
     require_writable(out)
     mlflow_uri = outputs.logged_to(mlflow_uri) if tools.to_mlflow else ""
     with _opened(sweep, tools) as (tasks, evaluator, seeds):

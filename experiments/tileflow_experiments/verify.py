@@ -20,7 +20,8 @@ from tileflow.measure.interpret import InterpretRequest
 from tileflow.measure.types import Outcome, Status
 
 from . import journal as journals
-from .journal import Folded, Writer
+from .journal import Folded
+from .journal_writer import Writer
 from .records import StudyKey, how_they_ended
 from .study import Study, leaders
 

@@ -21,7 +21,7 @@ from tileflow.measure.interpret import InterpreterProcess
 from . import journal as journals
 from . import tables
 from .driver import Built, Driver, open_studies, take_turns
-from .journal import Writer
+from .journal_writer import Writer
 from .portable import BuiltRow, Failure, Order, build_rows
 from .progress import Progress
 from .records import StudyKey

@@ -105,7 +105,7 @@ def test_a_full_disk_loses_no_line_and_no_trial(
         return write(descriptor, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tileflow_experiments.journal.os.write", full)
+        patch.setattr("tileflow_experiments.journal_writer.os.write", full)
         assert "No space left" in sweep.run(spec(8), tmp_path / "out", tools(start, ("",)))
     before = verdicts(tmp_path / "out")
     assert (tmp_path / "out/journal.jsonl").read_bytes().endswith(b"\n") and sum(before.values()) < 8

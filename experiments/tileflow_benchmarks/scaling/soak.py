@@ -27,7 +27,7 @@ from tileflow_cluster.local import local_ray  # before anything else that import
 from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_experiments import spec as specs
 from tileflow_experiments.driver import Driver, open_studies, study_keys
-from tileflow_experiments.journal import Journal
+from tileflow_experiments.journal_writer import Journal
 from tileflow_experiments.outputs import Outputs, write_outputs
 from tileflow_experiments.tuning_task import TuningTask, prepare
 from tileflow_search.registry import warm_up

@@ -23,7 +23,7 @@ from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Resources
 
-from ..journal import Journal
+from ..journal_writer import Journal
 from ..mlflow_log import replay
 from ..records import StudyKey, TrialRecord
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tileflow_cluster.trial import Build, Phases, TrialResult
 from tileflow_experiments import fields
 from tileflow_experiments import journal as journals
-from tileflow_experiments.journal import Journal, JournalError, parse
+from tileflow_experiments.journal import JournalError, parse
+from tileflow_experiments.journal_writer import FSYNC_S, Journal
 from tileflow_experiments.records import COLUMNS, StudyKey, TrialRecord
 
 from tileflow.config import Config
@@ -247,14 +248,14 @@ def test_a_journal_without_its_header_or_from_the_future_is_refused(tmp_path: Pa
 
 def test_lines_are_flushed_at_once_and_synced_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
-    monkeypatch.setattr("tileflow_experiments.journal.os.fsync", synced.append)
+    monkeypatch.setattr("tileflow_experiments.journal_writer.os.fsync", synced.append)
     now = [100.0]
-    monkeypatch.setattr("tileflow_experiments.journal.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tileflow_experiments.journal_writer.time.monotonic", lambda: now[0])
     journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
     journal.add(BASE)
     assert not synced
     assert list(journals.attempts(journals.read(tmp_path / "journal.jsonl"))) == [BASE]
-    now[0] += journals.FSYNC_S
+    now[0] += FSYNC_S
     journal.add(BASE)
     assert len(synced) == 1
     journal.sync_when_due()

@@ -19,7 +19,7 @@ from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
 from tileflow_experiments.driver import Driver, open_studies, study_keys
-from tileflow_experiments.journal import Journal
+from tileflow_experiments.journal_writer import Journal
 from tileflow_experiments.portable import Failure
 
 from tileflow.errors import SpecError

@@ -37,7 +37,7 @@ from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, outputs, sweep, work
 from tileflow_experiments.driver import study_keys
-from tileflow_experiments.journal import Journal
+from tileflow_experiments.journal_writer import Journal
 
 from tileflow.errors import ClusterError, InternalError, SpecError
 from tileflow.measure.check import Verdict
@@ -157,7 +157,7 @@ def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypat
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(descriptor, data)
 
-    monkeypatch.setattr("tileflow_experiments.journal.os.write", full)
+    monkeypatch.setattr("tileflow_experiments.journal_writer.os.write", full)
     assert "No space left" in sweep.run(sweep_spec(), tmp_path, tools())
     content = (tmp_path / "journal.jsonl").read_bytes()
     assert content.endswith(b"\n") and len(content.splitlines()) == 19
