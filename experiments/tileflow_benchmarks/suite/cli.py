@@ -1,4 +1,4 @@
-"""The command line: run the suite on the GPUs at hand; also ``tune-peers``, ``report`` and ``binaries``."""
+"""The command line: run the suite on the GPUs at hand; also ``tune-peers``, ``report``, ``misses`` and ``binaries``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from . import helion_peer
-from .commands import read_binaries, report, run, tune_peers
+from .commands import misses, read_binaries, report, run, tune_peers
 from .slot_work import PEERS
 
 # Processes that Helion spawns import this module first, and Helion after.
@@ -67,6 +67,11 @@ def parser() -> argparse.ArgumentParser:
     telling.add_argument("--peer-configs", type=Path)
     telling.add_argument("--docs", type=Path)
     telling.set_defaults(call=report)
+
+    missing = commands.add_parser("misses", help="put the cells of a run that miss their target into a page")
+    missing.add_argument("json", type=Path, help="a run's bench.json")
+    missing.add_argument("--docs", type=Path, required=True, help="the page, between its marks")
+    missing.set_defaults(call=misses)
     return top
 
 

@@ -17,6 +17,7 @@ from tileflow.build.compile import toolchain
 
 from ..process_pool import ProcessPool, Slot, Workers, even_slots
 from . import binaries, helion_peer, host, slot_work
+from . import misses as missed
 from .cells import SUITE, Cell, in_turn
 from .report import into, to_markdown
 from .results import OURS, CellResult, SuiteRun, Tuned, run_from
@@ -119,6 +120,14 @@ def report(options: argparse.Namespace) -> int:
     """Write the report of an earlier run again from its JSON. Returns the exit code."""
     options.out.mkdir(parents=True, exist_ok=True)
     _write_page(run_from(json.loads(options.json.read_text())), options.out, options.docs, options.peer_configs)
+    return 0
+
+
+def misses(options: argparse.Namespace) -> int:
+    """Write the cells of an earlier run whose default misses its target between the marks of a page."""
+    found = run_from(json.loads(options.json.read_text()))
+    options.docs.write_text(into(options.docs.read_text(), missed.to_markdown(found)))
+    print(options.docs)
     return 0
 
 
