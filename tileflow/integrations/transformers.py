@@ -77,8 +77,8 @@ def apply(
     MLP does between its products; together with them where they are plain (``kernels.gated_mlp``), so that a wide
     tensor less is kept in training, or written in inference. ``rotary``: the embedding of positions. ``loss``: that of
     a causal language model; ``fused_loss``: in training together with the last product, so that the output has a loss
-    and no logits. ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster
-    for most.
+    and no logits. ``attention``: through the library's registry; calls with a mask stay torch's.
+
     Raises CallError for a model that has no such module, and for one that it was applied to already.
     """
     _require_module(model)

@@ -20,7 +20,7 @@ from .rows import require_alike, require_choice, require_numbers, require_rows, 
 
 _WHERE = "tileflow.kernels.attention"
 BACKENDS = ("auto", "tileflow", "torch")
-MOST_WON = 64  # the head size up to which the kernel was ahead of torch's (docs/measurements/performance.md)
+MOST_WON = 64  # the head size up to which the kernel was ahead of torch's (docs/measurements/benchmarks.md)
 # on Hopper, in 16 bits (docs/measurements/warp-specialisation.md)
 _WON = (64, 128)
 _ROWS = 128  # of a program
