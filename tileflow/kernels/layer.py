@@ -186,8 +186,8 @@ def _require(function: str, weight: torch.Tensor, bias: torch.Tensor, eps: float
 
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS) -> torch.Tensor:
-    """Layer normalisation of the last dimension, computed in float32, in the dtype of ``x``. Raises CallError for a
-    weight or a bias of another width."""
+    """Layer normalisation of ``x``, (..., n), over its last dimension, with a weight and a bias (n,), computed in
+    float32, in the dtype of ``x``. Raises CallError for a weight or a bias of another width."""
     _require("layer_norm", weight, bias, eps, x=x)
     out: torch.Tensor = _plain(as_rows(x), weight, bias, eps)
     return out.view(x.shape)
@@ -196,8 +196,9 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
 def add_layer_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """:func:`layer_norm` of ``x + residual``, and the sum, which is the next residual, both in the wider dtype of the
-    two. Raises CallError for a residual of another shape."""
+    """:func:`layer_norm` of ``x + residual``, both (..., n), and the sum, which is the next residual: two tensors of
+    their shape, in the wider of their dtypes. Raises CallError for a residual of another shape, and for a weight or a
+    bias of another width."""
     _require("add_layer_norm", weight, bias, eps, x=x, residual=residual)
     require_shape("add_layer_norm", "residual", residual, x.shape, "a residual has the shape of what it is added to")
     x, residual = wider_first("add_layer_norm", x, residual)
@@ -206,7 +207,11 @@ def add_layer_norm(
 
 
 class LayerNorm(torch.nn.Module):
-    """:func:`layer_norm` with a weight and a bias of its own; of two tensors, :func:`add_layer_norm`."""
+    """:func:`layer_norm` with a weight and a bias of its own; of two tensors, :func:`add_layer_norm`.
+
+    ``size``: the width of rows, an int or a sequence of one. ``eps``: that of the function. ``device``, ``dtype``: of
+    weight and bias, (size,). Raises CallError for another size.
+    """
 
     def __init__(
         self,

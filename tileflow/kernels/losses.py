@@ -269,7 +269,7 @@ class LossOptions(torch.nn.Module):
 
 
 class CrossEntropyLoss(LossOptions):
-    """:func:`cross_entropy` with its options."""
+    """:func:`cross_entropy` with its options, which are checked in each call."""
 
     def forward(
         self, logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | float | None = None

@@ -167,8 +167,9 @@ _added = differentiable(
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset: float = 0.0) -> torch.Tensor:
-    """``x / sqrt(mean(x^2) + eps) * (weight + offset)`` over the last dimension, computed in float32, in the dtype of
-    ``x``. ``offset``: 1.0 for Gemma's weights. Raises CallError for a weight of another width."""
+    """``x / sqrt(mean(x^2) + eps) * (weight + offset)`` of ``x``, (..., n), over its last dimension, with a weight
+    (n,), computed in float32, in the dtype of ``x``. ``offset``: 1.0 for Gemma's weights. Raises CallError for a weight
+    of another width."""
     require_rows("rms_norm", x=x)
     require_numbers("rms_norm", eps=eps, offset=offset)
     require_shape("rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
@@ -180,8 +181,9 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset:
 def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """:func:`rms_norm` of ``x + residual``, and the sum, which is the next residual, both in the wider dtype of both.
-    Raises CallError for a residual of another shape."""
+    """:func:`rms_norm` of ``x + residual``, both (..., n), and the sum, which is the next residual: two tensors of
+    their shape, in the wider of their dtypes. Raises CallError for a residual of another shape, and for a weight of
+    another width."""
     require_rows("add_rms_norm", x=x, residual=residual)
     require_numbers("add_rms_norm", eps=eps, offset=offset)
     require_shape("add_rms_norm", "residual", residual, x.shape, "a residual has the shape of what it is added to")
@@ -193,7 +195,11 @@ def add_rms_norm(
 
 
 class RMSNorm(torch.nn.Module):
-    """:func:`rms_norm` with a weight of its own; of two tensors, :func:`add_rms_norm`."""
+    """:func:`rms_norm` with a weight of its own; of two tensors, :func:`add_rms_norm`.
+
+    ``size``: the width of rows, an int or a sequence of one. ``eps``, ``offset``: those of the function. ``device``,
+    ``dtype``: of the weight, (size,). Raises CallError for another size.
+    """
 
     def __init__(
         self,

@@ -190,6 +190,9 @@ def rope(
 class RotaryEmbedding(torch.nn.Module):
     """:func:`rope` by positions, with a table of angles for ``length`` of them, in float32.
 
+    ``size``: of a head, an even number. ``base``: of the frequencies, ``base ** (-2 i / size)``. ``layout``: ``half``
+    or ``interleaved``. Raises CallError for an odd size and another layout.
+
     No checkpoint holds the table: made on the meta device, it is computed where the module has memory.
     """
 
@@ -231,7 +234,7 @@ class RotaryEmbedding(torch.nn.Module):
         self._lacks_angles = self.cos.is_meta
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Queries and keys turned by the angles of ``positions``."""
+        """Queries and keys, (batch, heads, s, size), turned by the angles of ``positions``, (batch or 1, s)."""
         if self._lacks_angles and not self.cos.is_meta:
             self.reset_parameters()
         return rope(q, k, self.cos, self.sin, positions, layout=self.layout)

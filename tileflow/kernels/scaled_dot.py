@@ -244,6 +244,7 @@ def attention(
 ) -> torch.Tensor:
     """Scaled dot-product attention, (batch, heads, queries, size) by (batch, key heads, keys, size).
 
+    ``scale``: of the scores, 1 / sqrt(size) where not given. ``backend``: ``auto``, ``tileflow`` or ``torch``.
     ``mask``: as torch's, whose attention such a call takes, and one that ``backend="auto"`` expects to run faster there
     (:func:`attention_backend` tells). Transposed and sliced views are read where they lie, and the output lies in
     memory as the queries do. Under autocast all are cast first, by whichever attention. Raises CallError where
@@ -268,7 +269,7 @@ def _has_grad(*given: torch.Tensor) -> bool:
 
 
 class Attention(torch.nn.Module):
-    """:func:`attention` with its options."""
+    """:func:`attention` with its options, which are asked about in each call."""
 
     def __init__(self, *, causal: bool = False, scale: float | None = None, backend: str = "auto") -> None:
         super().__init__()

@@ -41,8 +41,7 @@ class Launcher(Protocol):
     """Launches one variant of one region.
 
     One of a binary has ``specialize`` too, which makes the launcher for further calls with the key of one that has
-    launched:
-    see :class:`tileflow.runtime.dispatch.KeyedContext`.
+    launched: see :class:`tileflow.runtime.dispatch.KeyedContext`.
     """
 
     guards: Expr

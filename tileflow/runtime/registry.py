@@ -157,7 +157,8 @@ def set_on_miss(policy: OnMiss) -> None:
 
     ``default``: the bundle's own default for any shape; without one a compiler, and without that the reference.
     ``compile``: the call's own default config is compiled. ``reference``: the author's torch reference, or
-    the kernel's own text as plain Python. ``error``: CallError. All of them are counted, and recorded as misses.
+    the kernel's own text as plain Python. ``error``: MissError. All of them are counted, and recorded as misses.
+    Raises CallError for another policy.
     """
     _check_policy(policy)
     _policy[0] = policy
