@@ -142,7 +142,13 @@ def problem_of(given: list[str]) -> str | None:
     known = {option for p in command.params for option in [*p.opts, *p.secondary_opts]} | {"--help"}
     said = [re.sub(r"[\]).,:;=].*$", "", word.lstrip("[(")) for word in given]
     unknown = [word for word in said if word.startswith("--") and word not in known]
-    return f"no option {unknown} of {command.name}" if unknown else None
+    if unknown:
+        return f"no option {unknown} of {command.name}"
+    wanted = [
+        p.opts[0] for p in command.params if p.param_type_name == "option" and p.required and not {*p.opts} & {*said}
+    ]
+    is_whole = bool(given) and "..." not in given  # else the command alone is named
+    return f"{command.name} needs {wanted}" if wanted and is_whole else None
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -156,6 +162,8 @@ def test_commands_are_found() -> None:
     assert problem_of(["sweep", "run", "x.yaml", "--out", "d"]) is None
     assert problem_of(["sweep", "begin"]) == "no command begin"
     assert problem_of(["sweep", "run", "[--nowhere]"]) == "no option ['--nowhere'] of run"
+    assert problem_of(["show", "module:kernel"]) == "show needs ['--problem']"
+    assert problem_of(["show"]) is None
 
 
 @pytest.mark.parametrize("page", PAGES)
