@@ -28,15 +28,21 @@ State = Literal["waiting", "starting", "ready", "parked"]
 PHASES: tuple[Phase, ...] = ("compile", "device")
 MAX_FALSE_STARTS = 3
 REASON_CHARS = 1000
+STAGGERED = 8  # neighbouring workers that are replaced one after the other
 MOST_DECLINED = 16  # workers of a class that may be offered work in one round without taking any
 
 
 @dataclass(frozen=True, slots=True)
 class Recycling:
-    """A worker is replaced after ``trials`` trials, or once its process has held ``rss_mb`` MB."""
+    """A worker is replaced after ``trials`` trials or more, or once its process has held ``rss_mb`` MB."""
 
     trials: int = 1000
     rss_mb: float = 4096.0
+
+    def trials_of(self, number: int) -> int:
+        """How many trials the worker of that number serves. Workers begin together and serve alike: with one limit all
+        would be replaced at once, and a host's GPUs wait together for new processes (10 of a sweep's 102 s)."""
+        return self.trials + self.trials * (number % STAGGERED) // STAGGERED
 
 
 class WorkerKind(Enum):
@@ -62,14 +68,16 @@ class Worker:
     """One actor. ``device_class`` is empty for a compile worker, ``facts`` None until it is ready.
 
     It waits until Ray has found a place for it, however long others hold them, and starts from then on. ``calls``: how
-    many it has not answered yet. ``alone``: it gets none beside that one. ``worn``: it gets no more. ``busy_s``:
-    seconds spent on the answered ones. ``why_parked``: why it must not be used. ``twin``: who has its GPU.
+    many it has not answered yet. ``alone``: it gets none beside that one. ``most``: trials after which it is replaced.
+    ``worn``: it gets no more. ``busy_s``: seconds spent on the answered ones. ``why_parked``: why it must not be used.
+    ``twin``: who has its GPU.
     """
 
     name: str
     kind: WorkerKind
     device_class: str
     actor: ray.actor.ActorHandle
+    most: int
     state: State = "waiting"
     node_id: str = ""
     facts: WorkerFacts | None = None
@@ -158,15 +166,16 @@ class WorkerPool:
 
     def _start(self, device_class: str, kind: WorkerKind) -> Worker:
         number = next(self._numbers)
+        most = self._recycling.trials_of(number)
         match kind:
             case WorkerKind.COMPILE:
-                worker = Worker(f"compile-{number}", kind, "", start_compiler(self._stages))
+                worker = Worker(f"compile-{number}", kind, "", start_compiler(self._stages), most)
             case WorkerKind.DEVICE:
                 actor = start_device(self._stages, device_class)
-                worker = Worker(f"{device_class}-{number}", kind, device_class, actor)
+                worker = Worker(f"{device_class}-{number}", kind, device_class, actor, most)
             case WorkerKind.MODEL:
                 actor = start_model(self._stages, device_class)
-                worker = Worker(f"{device_class}-model-{number}", kind, device_class, actor)
+                worker = Worker(f"{device_class}-model-{number}", kind, device_class, actor, most)
         self._workers.setdefault(device_class, {})[worker] = None
         self._states.setdefault(device_class, Counter())[worker.state] += 1
         self._open.setdefault(device_class, [{} for _ in range(kind.depth)])
@@ -297,7 +306,7 @@ class WorkerPool:
 
     def room(self, worker: Worker) -> int:
         """Return how many more trials the worker takes before it is worn out, at least 1."""
-        return max(self._recycling.trials - worker.served, 1)
+        return max(worker.most - worker.served, 1)
 
     def give(self, worker: Worker, *, alone: bool = False) -> None:
         """Count one more call of the worker. ``alone``: it takes no other until this one is answered."""
@@ -311,7 +320,7 @@ class WorkerPool:
         worker.calls -= 1
         worker.alone = False
         worker.served += served
-        worker.worn = worker.worn or worker.served >= self._recycling.trials or rss_mb >= self._recycling.rss_mb
+        worker.worn = worker.worn or worker.served >= worker.most or rss_mb >= self._recycling.rss_mb
         if worker.worn and not worker.calls and worker.state == "ready":
             log.info("stopping %s after %d trials, %.0f MB", worker, worker.served, rss_mb)
             self.stop(worker)

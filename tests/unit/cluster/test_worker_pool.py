@@ -127,3 +127,25 @@ def test_who_sees_a_gpu_second_takes_over_when_the_first_has_ended(monkeypatch: 
     workers.quarantine(second, "it fell off the bus")
     workers.stop(second)
     assert "quarantined" in third.why_parked and list(workers.open("nvidia-h200")) == []
+
+
+def test_workers_that_served_alike_are_not_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both GPUs of a host waited for ten seconds in a sweep of a hundred: their workers had come to the limit
+    together."""
+    killed = []
+    monkeypatch.setattr(worker_pool, "start_model", lambda stages, device_class: object())
+    monkeypatch.setattr(worker_pool, "ray", SimpleNamespace(kill=killed.append))
+    workers = WorkerPool(SimulatedStages(), Recycling(trials=16))
+    plan = PlacementPlan(0, (DeviceClass("nvidia-h200", False, 4),))
+    began = list(workers.follow(plan))
+    for number, worker in enumerate(began):
+        workers.ready(worker, WorkerFacts("host", number, "node", ()))
+    ended: list[int] = []
+    for trial in range(1, 33):
+        before = len(killed)
+        for worker in [w for w in began if w in workers]:
+            workers.give(worker)
+            workers.give_back(worker, 0.0, 0.0)
+        ended += [trial] * (len(killed) - before)
+    assert len(ended) == 4 == len(set(ended)), ended
+    assert min(ended) == 16 and max(ended) < 32
