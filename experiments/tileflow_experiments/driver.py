@@ -11,31 +11,25 @@ import itertools
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tileflow_cluster.protocol import AnyRequest, Evaluator, Mode, RaceRequest, TrialRequest
 from tileflow_cluster.trial import Build, TrialResult
-from tileflow_search.protocol import Strategy
-from tileflow_search.registry import make
-from tileflow_search.transfer import TransferGroup
 
 from tileflow.config import Config
 from tileflow.errors import ClusterError, SlowProblem, TileflowError
 from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
-from . import journal as journals
 from .device_scheduling import StudySchedulingPolicy
 from .journal_writer import Writer
 from .portfolio import missing
-from .records import DEFAULT, PORTFOLIO, RECORD_KINDS, TRANSFER, RecordKind, StudyKey, TrialRecord
+from .records import PORTFOLIO, RecordKind, StudyKey, TrialRecord
 from .selection import RaceEntry, finalists
-from .spec import SweepSpec
 from .status import status_of
-from .study import Study
-from .tuning_task import TuningTask, require_unchanged
+from .study import Study, gpu_seconds
 
 log = logging.getLogger(__name__)
 
@@ -81,93 +75,6 @@ class Built:
     study: StudyKey
     mode: Mode
     binaries: tuple[Binary, ...]
-
-
-def study_keys(spec: SweepSpec) -> list[StudyKey]:
-    """Return every (kernel, problem, device class) of a sweep, in the spec's order."""
-    return [
-        StudyKey(kernel.kernel, problem, device)
-        for kernel in spec.kernels
-        for problem in kernel.problems
-        for device in spec.device_classes
-    ]
-
-
-def open_studies(
-    spec: SweepSpec,
-    journal: Writer,
-    tasks: Iterable[TuningTask],
-    transfers: Callable[[TuningTask], Iterable[Config]] = lambda _: (),
-    measured: Collection[str] = (),
-) -> list[Study]:
-    """Return the studies of a sweep, told what the journal knows. Raises SpecError where a kernel, or a call that its
-    ``inputs`` makes, has changed since.
-
-    ``transfers``: configs of earlier sweeps to try right after the default. ``measured``: device classes whose modelled
-    times are not taken over.
-    """
-    groups: dict[tuple[str, str], TransferGroup] = {}
-    lines = journal.lines
-    known = {line["study"]: line for line in journals.events(lines, "study")}
-    spent: dict[str, float] = {}
-    for line in journals.events(lines, "clock"):
-        spent |= line["spent_s"]
-    trials = journals.by_study(journals.trials(lines).values())
-    worked: dict[StudyKey, float] = {}
-    for kind in RECORD_KINDS:
-        for attempt in journals.attempts(lines, kind):
-            worked[attempt.study] = worked.get(attempt.study, 0.0) + gpu_seconds(attempt.result)
-    del lines
-    studies = []
-    for task in tasks:
-        key = task.key
-        if key.id in known:
-            require_unchanged(task, known[key.id])
-        else:
-            journal.event("study", **task.to_json())
-        group = groups.setdefault((key.kernel, key.device_class), TransferGroup(spec.strategy.seed))
-        study = _new_study(spec, task, transfers(task), group)
-        study.spent_s = spent.get(key.id, 0.0)
-        study.gpu_s, study.on_gpu = worked.get(key, 0.0), key.device_class in measured
-        for entry in trials.get(key, ()):
-            if entry.completed and not (entry.result.modelled and key.device_class in measured):
-                study.complete(entry.config, entry)
-        studies.append(study)
-    return studies
-
-
-def gpu_seconds(result: TrialResult) -> float:
-    """Return for how many seconds a GPU worked on the result; 0 for a modelled one."""
-    return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0
-
-
-def _new_study(spec: SweepSpec, task: TuningTask, transfers: Iterable[Config], group: TransferGroup) -> Study:
-    sources = {task.default: DEFAULT}
-    for config in transfers:
-        sources.setdefault(config, TRANSFER)
-    peers = group.join(task.features, task.space, task.default)
-
-    def strategy(seeds: Sequence[Config]) -> Strategy:
-        return make(spec.strategy.name, task.space, spec.strategy.seed, seeds=seeds, peers=peers)
-
-    budget = spec.budget_of(task.key.kernel, task.key.problem)
-    study = Study(task, strategy(list(sources)), spec.strategy.name, budget, sources)
-    study.renew = strategy
-    return study
-
-
-def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:
-    """Let searches that transfer results begin one after the other, so that later ones start from more results.
-
-    ``at_once``: how many studies of one kernel may run at once on each device class.
-    """
-    queues: dict[tuple[str, str], list[Study]] = {}
-    for study in studies:
-        key = study.task.key
-        queue = queues.setdefault((key.kernel, key.device_class), [])
-        if len(queue) >= at_once[key.device_class]:
-            study.after = queue[-at_once[key.device_class]]
-        queue.append(study)
 
 
 class Driver:
@@ -504,44 +411,48 @@ class Driver:
             return
         if result.final:
             del self._flights[result.request_id]
-        study, config = flight.study, flight.config
-        study.gpu_s += gpu_seconds(result)
-        if result.kernel_error is not None and flight.request.mode != study.task.mode:
-            log.error(
-                "%s cannot be built in mode %s: %s", study.task.key.title, flight.request.mode, result.kernel_error
-            )
-            failed = f"{type(result.kernel_error).__name__}: {result.kernel_error}"
+        flight.study.gpu_s += gpu_seconds(result)
+        if result.kernel_error is not None:
+            self._hear_kernel_error(flight, result, result.kernel_error)
+        elif result.outcome.status is Status.CANCELLED and not result.blocklisted:
+            self._cancel(flight, final=result.final)
+        elif flight.kind == "trial":
+            self._hear_trial(flight, result)
+        elif result.final:
+            self._keep(flight, result)
+
+    def _hear_kernel_error(self, flight: _Flight, result: TrialResult, error: TileflowError) -> None:
+        """Leave out a mode that the kernel has no machine code for; else stop its study, or let it go last."""
+        study, mode = flight.study, flight.request.mode
+        if mode != study.task.mode:
+            log.error("%s cannot be built in mode %s: %s", study.task.key.title, mode, error)
+            failed = f"{type(error).__name__}: {error}"
             self._keep(flight, replace(result, outcome=replace(result.outcome, error_digest=failed)))
             return
-        if result.kernel_error is not None:
-            self._cancel(flight, final=True)
-            if isinstance(result.kernel_error, SlowProblem) and flight.request.others_wait:
-                self._postpone(study, result.kernel_error)
-                study.ask_again(config)
-            else:
-                self.give_up(study, result.kernel_error)
-            return
-        if result.outcome.status is Status.CANCELLED and not result.blocklisted:
-            self._cancel(flight, final=result.final)
-            return
-        if flight.kind != "trial":
-            if result.final:
-                self._keep(flight, result)
-            return
-        assert isinstance(flight.request, TrialRequest)
-        entry = self._record(flight, flight.request, result, "trial")
-        if entry.completed:
-            if entry.trial_id not in study.completed:
-                self._journal.add(entry)
-                if entry.time_us is None:
-                    self.failures[entry.status.value] += 1
-            elif study.source(config) == PORTFOLIO:  # a table looks for this config, and would not find another's line
-                self._journal.event("known", study=study.task.key.id, config=config.to_dict(), trial_id=entry.trial_id)
-            study.complete(config, entry)
+        self._cancel(flight, final=True)
+        if isinstance(error, SlowProblem) and flight.request.others_wait:
+            self._postpone(study, error)
+            study.ask_again(flight.config)
         else:
+            self.give_up(study, error)
+
+    def _hear_trial(self, flight: _Flight, result: TrialResult) -> None:
+        """Journal a trial's attempt, and tell its study where it is the last."""
+        assert isinstance(flight.request, TrialRequest)
+        study, config = flight.study, flight.config
+        entry = self._record(flight, flight.request, result, "trial")
+        if not entry.completed:
             self._journal.add(entry)
             if result.final:
                 self._lose(study, config, entry)
+            return
+        if entry.trial_id not in study.completed:
+            self._journal.add(entry)
+            if entry.time_us is None:
+                self.failures[entry.status.value] += 1
+        elif study.source(config) == PORTFOLIO:  # a table looks for this config, and would not find another's line
+            self._journal.event("known", study=study.task.key.id, config=config.to_dict(), trial_id=entry.trial_id)
+        study.complete(config, entry)
 
     def _record(self, flight: _Flight, request: TrialRequest, result: TrialResult, kind: RecordKind) -> TrialRecord:
         return TrialRecord(

@@ -26,9 +26,10 @@ from typing import Any
 from tileflow.errors import TileflowError
 
 from . import journal as journals
-from .driver import Driver, study_keys
+from .driver import Driver
 from .journal import JournalError, Lines
 from .journal_writer import Journal, JournalFull, Writer
+from .open_studies import study_keys
 from .records import StudyKey
 from .spec import SweepSpec
 from .status import merged, status_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 
+from tileflow_cluster.trial import TrialResult
 from tileflow_search.protocol import Result, Strategy
 
 from tileflow.config import Config
@@ -233,3 +234,8 @@ def _order(record: TrialRecord) -> tuple[bool, float, str]:
     """The less the better, of a good trial."""
     assert record.time_us is not None
     return not record.measured, record.time_us, record.trial_id
+
+
+def gpu_seconds(result: TrialResult) -> float:
+    """Return for how many seconds a GPU worked on the result; 0 for a modelled one."""
+    return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0

@@ -25,9 +25,10 @@ from tileflow.errors import SpecError, TileflowError
 
 from . import journal as journals
 from . import mlflow_log, spec, tables, warm_start
-from .driver import Built, Driver, study_keys
+from .driver import Built, Driver
 from .journal import JournalError
 from .journal_writer import Journal, JournalFull, require_free
+from .open_studies import study_keys
 from .outputs import OutputError, Outputs, report_log, require_writable, write_outputs, writing
 from .portable import BuiltRow, Failure, Order, homes
 from .portfolio import Portfolio, choose

@@ -20,8 +20,9 @@ from tileflow.measure.interpret import InterpreterProcess
 
 from . import journal as journals
 from . import tables
-from .driver import Built, Driver, open_studies, take_turns
+from .driver import Built, Driver
 from .journal_writer import Writer
+from .open_studies import open_studies, take_turns
 from .portable import BuiltRow, Failure, Order, build_rows
 from .progress import Progress
 from .records import StudyKey

@@ -46,9 +46,10 @@ from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
 from tileflow_cluster.trial_queue import Lease, Phase, TrialQueue
 from tileflow_cluster.worker_pool import MOST_DECLINED
 from tileflow_experiments import spec as specs
-from tileflow_experiments.driver import Driver, open_studies, study_keys
+from tileflow_experiments.driver import Driver
 from tileflow_experiments.journal import Lines
 from tileflow_experiments.journal_writer import Journal, Writer
+from tileflow_experiments.open_studies import open_studies, study_keys
 from tileflow_experiments.schedulers import Relay, SweepPart, parts
 from tileflow_experiments.tuning_task import TuningTask, prepare
 

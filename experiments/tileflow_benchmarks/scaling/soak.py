@@ -26,8 +26,9 @@ from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.local import local_ray  # before anything else that imports Ray, which it tells to stay local
 from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_experiments import spec as specs
-from tileflow_experiments.driver import Driver, open_studies, study_keys
+from tileflow_experiments.driver import Driver
 from tileflow_experiments.journal_writer import Journal
+from tileflow_experiments.open_studies import open_studies, study_keys
 from tileflow_experiments.outputs import Outputs, write_outputs
 from tileflow_experiments.tuning_task import TuningTask, prepare
 from tileflow_search.registry import warm_up

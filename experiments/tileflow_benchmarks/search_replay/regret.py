@@ -21,8 +21,8 @@ from tileflow_cluster.pipeline import TileflowStages
 from tileflow_cluster.protocol import RaceRequest, TrialRequest
 from tileflow_cluster.stages import Device
 from tileflow_experiments import journal, spec
-from tileflow_experiments.driver import study_keys
 from tileflow_experiments.journal import Folded
+from tileflow_experiments.open_studies import study_keys
 from tileflow_experiments.study import leaders
 from tileflow_experiments.tables import winner
 from tileflow_experiments.tuning_task import TuningTask, prepare

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tileflow_benchmarks.scaling.soak import AIMS, soak
 from tileflow_experiments import journal as journals
-from tileflow_experiments.driver import study_keys
+from tileflow_experiments.open_studies import study_keys
 from tileflow_experiments.records import TrialRecord
 from tileflow_experiments.report import rank_correlation
 from tileflow_experiments.spec import SweepSpec, parse

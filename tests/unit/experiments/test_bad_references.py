@@ -12,8 +12,8 @@ from tile_testing.fakes.experiments_fakes import GPU, KERNEL, prepare, sweep_spe
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
-from tileflow_experiments.driver import open_studies, study_keys
 from tileflow_experiments.journal_writer import Journal
+from tileflow_experiments.open_studies import open_studies, study_keys
 
 from tileflow.config import Config
 from tileflow.errors import SlowProblem, SpecError

@@ -11,8 +11,9 @@ from tile_testing.fakes import experiments_fakes as fakes
 from tile_testing.fakes.experiments_fakes import GPU, MODELLED, spec_data, sweep_spec
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
-from tileflow_experiments.driver import Driver, open_studies, study_keys
+from tileflow_experiments.driver import Driver
 from tileflow_experiments.journal_writer import Journal
+from tileflow_experiments.open_studies import open_studies, study_keys
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.study import Study
 

@@ -19,7 +19,7 @@ from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, schedulers, sweep
 from tileflow_experiments import journal as journals
-from tileflow_experiments.driver import study_keys
+from tileflow_experiments.open_studies import study_keys
 from tileflow_experiments.spec import SweepSpec
 from tileflow_experiments.status import merged
 from tileflow_experiments.work import Tools

@@ -18,8 +18,9 @@ from tileflow_cluster.protocol import KernelRef, TrialRequest
 from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
-from tileflow_experiments.driver import Driver, open_studies, study_keys
+from tileflow_experiments.driver import Driver
 from tileflow_experiments.journal_writer import Journal
+from tileflow_experiments.open_studies import open_studies, study_keys
 from tileflow_experiments.portable import Failure
 
 from tileflow.errors import SpecError

@@ -36,8 +36,8 @@ from tileflow_cluster.protocol import TrialRequest
 from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, outputs, sweep, work
-from tileflow_experiments.driver import study_keys
 from tileflow_experiments.journal_writer import Journal
+from tileflow_experiments.open_studies import study_keys
 
 from tileflow.errors import ClusterError, InternalError, SpecError
 from tileflow.measure.check import Verdict

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing import ROOT
-from tileflow_experiments.driver import study_keys
+from tileflow_experiments.open_studies import study_keys
 from tileflow_experiments.spec import read
 from tileflow_experiments.tuning_task import prepare
 
