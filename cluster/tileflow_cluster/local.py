@@ -13,8 +13,8 @@ import ray
 
 from tileflow.errors import ClusterError
 
-from .cluster_monitor import require_loopback, shut_down_ray
 from .placement import live_nodes
+from .ray_connection import require_loopback, shut_down_ray
 from .ray_errors import ray_must_start
 from .ray_evaluator import RayEvaluator
 from .stages import Stages

@@ -29,17 +29,17 @@ from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
+from .absences import Absences
 from .batches import BatchSizes, fair_size
 from .binary_cache import BinaryCache
 from .calls import Call, Calls
-from .cluster_monitor import ClusterMonitor, require_loopback, require_reachable, shut_down_ray
-from .devices import visible_gpus
+from .cluster_monitor import ClusterMonitor
 from .fair_share import SweepEntry
-from .labels import DEVICE_CLASS, labels_for
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
 from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
 from .queued_evaluator import QueuedEvaluator, no_worker
-from .ray_errors import ErrorAction, cluster_must_answer, error_action, ray_must_start, told
+from .ray_connection import connect, shut_down_ray
+from .ray_errors import ErrorAction, cluster_must_answer, error_action, told
 from .stages import Stages
 from .sweep_registry import RegistryClient
 from .trial import Build, DeviceIdentity, TrialResult
@@ -106,7 +106,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         if self._alone:  # no node can come back
             self._timeouts = replace(self._timeouts, away_s=0.0)
         if self._owns_ray:
-            _connect(address, compilers, quiet)
+            connect(address, compilers, quiet)
         nodes = live_nodes()
         try:
             self._whole = plan(nodes, device_classes, compilers=compilers, must_measure=must_measure)
@@ -121,7 +121,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         entry = SweepEntry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority, part=part)
         self._registry = RegistryClient(entry, self._timeouts.replan_s)
         self._status: Mapping[str, Any] = {}
-        self._gone_since: dict[str, float] = {}
+        self._absences = Absences(self._timeouts.away_s)
         self._queue: TrialQueue[Any] = TrialQueue()
         self._pool = WorkerPool(stages, recycling or Recycling())
         self._calls = Calls()
@@ -176,7 +176,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         for name in (device_class, ""):
             if not self._pool.placed(name):
                 what = name or "compiling"
-                return f"no node for {what}" if name in self._gone_since else f"waiting for a place for {what}"
+                return f"no node for {what}" if name in self._absences else f"waiting for a place for {what}"
         return ""
 
     def unused(self) -> list[str]:
@@ -488,7 +488,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._replan(nodes)
         now = time.monotonic()
         for served in self._whole.devices:
-            reason = self._why_unusable("", now) or self._why_unusable(served.name, now)
+            reason = self._why_unusable(served.name)
             if reason and self._queue.in_flight(served.name):
                 self._queue.fail_class(served.name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
         if self._draining:
@@ -506,35 +506,22 @@ class RayEvaluator(QueuedEvaluator[Any]):
             before = {served.name: served for served in self._whole.devices}
             self._whole = replan(self._whole, nodes, compilers=self._max_compilers)
             for served in self._whole.devices:
-                self._note_place(served.name, served.workers)
+                self._absences.note(served.name, served.workers)
                 if served.measured and not before[served.name].measured:
                     log.info("%s has come: it is measured from now on", served.name)
                     self._queue.forget_modelled(served.name)
                     self._registry.add_device_class(served.name)
-            self._note_place("", self._whole.compilers)
+            self._absences.note("", self._whole.compilers)
         self._start_workers()
 
-    def _note_place(self, device_class: str, workers: int) -> None:
-        """Record since when the class has had no node."""
-        what = device_class or "compiling"
-        if not workers and device_class not in self._gone_since:
-            self._gone_since[device_class] = time.monotonic()
-            log.warning("the last node for %s has gone; its work waits up to %g s for one", what, self._timeouts.away_s)
-        elif workers and self._gone_since.pop(device_class, None) is not None:
-            log.info("a node for %s is back", what)
-
-    def _why_unusable(self, device_class: str, now: float) -> str:
-        """Return why nothing of the class can be done any more; empty while it can, or may again."""
-        if now - self._gone_since.get(device_class, now) > self._timeouts.away_s:
-            label = f"{DEVICE_CLASS}={device_class}" if device_class else "CPUs"
-            return f"no node with {label} came back within {self._timeouts.away_s:g} s"
-        return self._pool.why_unusable(device_class)
+    def _why_unusable(self, device_class: str) -> str:
+        """Return why nothing of the class can be compiled or run any more; empty while it can, or may again."""
+        reasons = (self._absences.why_over(name) or self._pool.why_unusable(name) for name in ("", device_class))
+        return next(filter(None, reasons), "")
 
     def _require(self, device_class: str) -> None:
         self._pool.serves(device_class)
-        now = time.monotonic()
-        reason = self._why_unusable("", now) or self._why_unusable(device_class, now)
-        if reason:
+        if reason := self._why_unusable(device_class):
             raise no_worker(device_class, reason)
 
     def _catch_sigterm(self) -> None:
@@ -577,22 +564,3 @@ class RayEvaluator(QueuedEvaluator[Any]):
         if why is not None:
             raise ClusterError("a trial's binaries must compile again", got=request.config, hint=str(why)) from why
         return made[1]
-
-
-def _connect(address: str | None, compilers: int | None, quiet: bool) -> None:
-    """Connect this process to a cluster, or start one on loopback alone. Raises ClusterError in seconds."""
-    labels, cpus = None, None
-    if address == "local":
-        require_loopback()
-        labels, cpus = labels_for(visible_gpus()), compilers
-    elif address is not None:
-        require_reachable(address)
-    with ray_must_start(address):
-        ray.init(
-            address=address,
-            labels=labels,
-            num_cpus=cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=not quiet,
-        )

@@ -242,7 +242,7 @@ def _answered(answer: Any, ended: Any) -> Any:
 
 @contextmanager
 def _connected(address: str) -> Iterator[None]:
-    from .cluster_monitor import require_reachable
+    from .ray_connection import require_reachable
     from .ray_errors import ray_must_start
 
     with ray_must_start(address):

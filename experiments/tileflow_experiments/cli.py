@@ -475,7 +475,7 @@ def _require_cluster(wanted: SweepSpec) -> None:
             where="schedulers",
             hint="ray start --head, then set RAY_ADDRESS",
         )
-    from tileflow_cluster.cluster_monitor import require_reachable
+    from tileflow_cluster.ray_connection import require_reachable
 
     require_reachable(address)
 
@@ -499,7 +499,7 @@ def finish(stopped: str, out: Path) -> None:
         see = f"see {report}; " if report.exists() else ""  # a full disk took none
         typer.echo(f"stopped before its end ({stopped}): {see}`{again}` goes on", err=True)
         if "ray" in sys.modules:
-            from tileflow_cluster.cluster_monitor import exit_where_the_head_has_gone
+            from tileflow_cluster.ray_connection import exit_where_the_head_has_gone
 
             exit_where_the_head_has_gone(STOPPED)
         raise typer.Exit(STOPPED)

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import pytest
 from tileflow_cluster import cluster_monitor
-from tileflow_cluster.cluster_monitor import ClusterMonitor, probe_head, require_reachable
+from tileflow_cluster.cluster_monitor import ClusterMonitor
+from tileflow_cluster.ray_connection import probe_head, require_reachable
 
 from tileflow.errors import ClusterError
 
@@ -115,7 +116,7 @@ def test_ray_imported_first_is_refused_in_words() -> None:
     script = (
         "import os; os.environ.pop('RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER', None); import ray\n"
         "import tileflow_cluster.local\n"
-        "from tileflow_cluster.cluster_monitor import require_loopback\n"
+        "from tileflow_cluster.ray_connection import require_loopback\n"
         "require_loopback()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
