@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import Case, ints, rand
+from tile_testing.kernels.cases import Cases, ints, rand
 
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Callable[..., torch.Tensor], **config: Any) -> Callable[[Any], Any]:
-    def register(kernel: Any) -> Any:
-        CASES[kernel.__name__] = Case(kernel, args, wanted, tuple((f"block:{k}", v) for k, v in config.items()))
-        return kernel
-
-    return register
-
+CASES = Cases()
+case = CASES.case
 
 X = rand(13, 37)
 KEYS = ints(7, 37, seed=5)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import Case, rand
+from tile_testing.kernels.cases import Cases, rand
 
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Any, eager: str = "", **config: Any) -> Any:
-    def register(kernel: Any) -> Any:
-        CASES[kernel.__name__] = Case(kernel, args, wanted, tuple((f"block:{n}", b) for n, b in config.items()), eager)
-        return kernel
-
-    return register
-
+CASES = Cases()
+case = CASES.case
 
 X = rand(5, 6, 37)
 V = rand(37, seed=1)

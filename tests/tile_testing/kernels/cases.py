@@ -26,13 +26,18 @@ class Cases(dict[str, Case]):
     """The cases of one module, by the names of their kernels."""
 
     def case(
-        self, *args: Any, wanted: Callable[..., torch.Tensor], eager: str = "", **config: Any
+        self,
+        *args: Any,
+        wanted: Callable[..., torch.Tensor],
+        knobs: dict[str, Any] | None = None,
+        eager: str = "",
+        **blocks: Any,
     ) -> Callable[[Any], Any]:
-        """Decorates a kernel; ``config`` holds sizes of its blocks."""
+        """Decorates a kernel; ``blocks`` holds sizes of its blocks, ``knobs`` other choices."""
 
         def register(kernel: Any) -> Any:
-            blocks = tuple((f"block:{name}", size) for name, size in config.items())
-            self[kernel.__name__] = Case(kernel, args, wanted, blocks, eager)
+            config = {f"block:{name}": size for name, size in blocks.items()} | (knobs or {})
+            self[kernel.__name__] = Case(kernel, args, wanted, tuple(config.items()), eager)
             return kernel
 
         return register

@@ -12,35 +12,10 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
+from tile_testing.kernels.cases import Cases, rand
 
-
-@dataclass(frozen=True)
-class Case:
-    """``kernel(*args)`` must give ``wanted(*args)``. ``eager``: why the eager meaning is another, or empty."""
-
-    kernel: Any
-    args: tuple[Any, ...]
-    wanted: Callable[..., torch.Tensor]
-    config: tuple[tuple[str, Any], ...] = ()
-    eager: str = ""
-
-
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Callable[..., torch.Tensor], knobs: dict[str, Any] | None = None, eager: str = "",
-         **blocks: Any) -> Callable[[Any], Any]:  # fmt: skip
-    def register(kernel: Any) -> Any:
-        config = {f"block:{name}": size for name, size in blocks.items()} | (knobs or {})
-        CASES[kernel.__name__] = Case(kernel, args, wanted, tuple(config.items()), eager)
-        return kernel
-
-    return register
-
-
-def rand(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
+CASES = Cases()
+case = CASES.case
 
 X = rand(13, 37)
 V = rand(37, seed=1)

@@ -10,23 +10,14 @@ import triton.language as tl
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.control_kernels import Case
+from tile_testing.kernels.cases import Cases
 
-CASES: dict[str, Case] = {}
+CASES = Cases()
+case = CASES.case
 V = torch.randn(37, generator=torch.Generator().manual_seed(0))
 N = torch.arange(40, dtype=torch.int32) * 65537
 SLOPE = tl.constexpr(0.5)
 OFFSET = 3
-
-
-def case(*args: Any, wanted: Any, eager: str = "", **blocks: Any) -> Any:
-    def register(kernel: Any) -> Any:
-        config = tuple((f"block:{name}", size) for name, size in blocks.items())
-        CASES[kernel.__name__] = Case(kernel, args, wanted, config, eager)
-        return kernel
-
-    return register
-
 
 # ---- assembly -----------------------------------------------------------------------------------
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import Case, ints, rand
+from tile_testing.kernels.cases import Case, Cases, ints, rand
 
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Any, eager: str = "", **config: Any) -> Any:
-    def register(kernel: Any) -> Any:
-        CASES[kernel.__name__] = Case(kernel, args, wanted, tuple((f"block:{n}", b) for n, b in config.items()), eager)
-        return kernel
-
-    return register
-
+CASES = Cases()
+case = CASES.case
 
 X = rand(13, 37)
 V = rand(37, seed=1)

@@ -8,18 +8,10 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import Case, ints, rand
+from tile_testing.kernels.cases import Cases, ints, rand
 
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Any) -> Any:
-    def register(kernel: Any) -> Any:
-        CASES[kernel.__name__] = Case(kernel, args, wanted)
-        return kernel
-
-    return register
-
+CASES = Cases()
+case = CASES.case
 
 TOKENS, EXPERTS = rand(37, 16), rand(4, 16, 24, seed=2)
 EXPERT = torch.where((chosen := ints(4, 37)) == 2, 1, chosen)  # the third has none

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import SHORT_TILES, Case, ints, rand
+from tile_testing.kernels.cases import SHORT_TILES, Cases, ints, rand
 from tileflow.language.scaled import widened
 
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Callable[..., torch.Tensor], eager: str = "", **config: Any) -> Callable[[Any], Any]:
-    def register(kernel: Any) -> Any:
-        blocks = tuple((f"block:{name}", size) for name, size in config.items())
-        CASES[kernel.__name__] = Case(kernel, args, wanted, blocks, eager)
-        return kernel
-
-    return register
-
+CASES = Cases()
+case = CASES.case
 
 X, Y = rand(13, 16), rand(13, 16, seed=1)
 

@@ -9,18 +9,11 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import Case, ints, rand
+from tile_testing.kernels.cases import Cases, ints, rand
 
-CASES: dict[str, Case] = {}
+CASES = Cases()
+case = CASES.case
 NAN = float("nan")
-
-
-def case(*args: Any, wanted: Callable[..., torch.Tensor], **config: Any) -> Callable[[Any], Any]:
-    def register(kernel: Any) -> Any:
-        CASES[kernel.__name__] = Case(kernel, args, wanted, tuple((f"block:{k}", v) for k, v in config.items()))
-        return kernel
-
-    return register
 
 
 def folded(fn: Callable[..., Any], x: torch.Tensor, reverse: bool = False) -> torch.Tensor:

@@ -11,19 +11,12 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.control_kernels import Case, rand
+from tile_testing.kernels.cases import Cases, rand
 from tileflow.errors import VariantError
 
-CASES: dict[str, Case] = {}
+CASES = Cases()
+case = CASES.case
 X, Y = rand(21), rand(21, seed=1)
-
-
-def case(*args: Any, wanted: Any) -> Any:
-    def register(kernel: Any) -> Any:
-        CASES[kernel.__name__] = Case(kernel, args, wanted)
-        return kernel
-
-    return register
 
 
 @case(X, 3.0, Y, wanted=lambda x, scale, bias: x * scale + bias)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.cases import Case, rand
+from tile_testing.kernels.cases import Cases, rand
 
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Any) -> Any:
-    def register(kernel: Any) -> Any:
-        CASES[kernel.__name__] = Case(kernel, args, wanted)
-        return kernel
-
-    return register
+CASES = Cases()
+case = CASES.case
 
 
 @case(rand(7, 13), wanted=lambda x: x[:, 1:] * 2)

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
-from tile_testing.kernels.control_kernels import Case, rand
+from tile_testing.kernels.cases import Cases, rand
 
-CASES: dict[str, Case] = {}
-
-
-def case(*args: Any, wanted: Any, **blocks: Any) -> Any:
-    def register(kernel: Any) -> Any:
-        config = tuple((f"block:{name}", size) for name, size in blocks.items())
-        CASES[kernel.__name__] = Case(kernel, args, wanted, config)
-        return kernel
-
-    return register
+CASES = Cases()
+case = CASES.case
 
 
 def few(*shape: int, seed: int = 0) -> torch.Tensor:
