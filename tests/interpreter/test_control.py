@@ -1,4 +1,4 @@
-"""Loops, branches, functions and knobs, in all three executions: as Python, through Triton's interpreter, compiled."""
+"""Loops, branches, host code and knobs, in all three executions: as Python, through Triton's interpreter, compiled."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import pytest
 import torch
 from tile_testing.kernels import path_of
 from tile_testing.kernels.control_kernels import CASES
+from tile_testing.runs.compiled import compile_for_one
 from tile_testing.runs.interpreted import run_eagerly
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.build.compile import build
 from tileflow.errors import CallError, TraceError
 from tileflow.frontend.counted_turns import UNROLLED, counted_turns, exhaust
 from tileflow.target import target
 
-TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
 Interpreter = Callable[..., Any]
 KERNELS = path_of("control_kernels")
 
@@ -36,11 +35,7 @@ def test_construct_eagerly(name: str) -> None:
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
 def test_construct_compiles(number: int) -> None:
-    """Each for one device in turn, under its own config."""
-    case, device = list(CASES.values())[number], target(TARGETS[number % len(TARGETS)])
-    lowered = case.kernel.lower(case.args, device)
-    for source in lowered.emit(lowered.space.repair(lowered.default.with_(dict(case.config)))):
-        assert build(source, device).code
+    compile_for_one(list(CASES.values())[number], number)
 
 
 def test_a_branch_on_a_block_size_is_settled_in_the_text() -> None:

@@ -12,6 +12,7 @@ import triton
 from tile_testing.kernels import escape_kernels as kernels
 from tile_testing.kernels import path_of
 from tile_testing.kernels.escape_kernels import CASES, N, V
+from tile_testing.runs.compiled import TARGETS
 from tile_testing.runs.interpreted import Call, run_eagerly
 
 import tileflow
@@ -22,7 +23,6 @@ from tileflow.target import target
 
 Interpreter = Callable[..., Any]
 KERNELS = path_of("escape_kernels")
-TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
 ASSEMBLY = ("reverse_bytes", "two_results")
 H200 = target("nvidia-h200")
 OWN = print, breakpoint  # while this module is read: Ray puts its own there once another test has started it

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tile_testing.kernels import path_of
 from tile_testing.kernels import random_kernels as kernels
+from tile_testing.runs.compiled import TARGETS
 from tile_testing.runs.interpreted import Call
 
 from tileflow.build.compile import build
@@ -18,7 +19,6 @@ from tileflow.target import target
 
 Interpreter = Callable[..., Any]
 PATH = path_of("random_kernels")
-TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
 X, EVEN = kernels.X, kernels.EVEN
 SEEDS = (0, 1, 7, -3, 2**40 + 9)
 

@@ -16,7 +16,7 @@ from tileflow.config import Config
 from tileflow.lowered import Lowered
 
 # indices, atomics and scans have files of their own
-MODULES = ("language", "function", "control", "packing", "escape", "random", "workload")
+MODULES = ("language", "function", "control", "python", "packing", "escape", "random", "workload")
 
 
 def cases(module: str) -> dict[str, Any]:
