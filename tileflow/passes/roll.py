@@ -168,6 +168,9 @@ class InOnePiece:
     op: Op
     text: str
 
+    def __str__(self) -> str:
+        return f"this line {self.text} all of it{_INSTEAD.get(self.op.kind, '')}"
+
 
 def kept_whole(ir: KernelIR, dim: Dim) -> InOnePiece | None:
     """The first reason why a dimension is no loop in a region; None where there is none that can be named."""
@@ -213,6 +216,7 @@ _WHOLE = {
     OpKind.LOAD: "loads",
     OpKind.STORE: "stores, to places that were computed,",
 }
+_INSTEAD = {OpKind.GATHER: " (store it into a tensor in a tile loop before this one, and index that)"}
 
 
 def takes_blocks(ir: KernelIR, op: Op, dim: Dim) -> bool:

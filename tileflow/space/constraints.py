@@ -13,7 +13,7 @@ from ..ir.graph import KernelIR, Op
 from ..ir.kinds import LOOPS, OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
-from ..passes.roll import InOnePiece, apart, is_whole, kept_whole
+from ..passes.roll import OPERAND, InOnePiece, apart, is_whole, kept_whole
 from ..target import Target
 from .cluster_loops import boxes
 from .dtypes import unsupported
@@ -111,7 +111,7 @@ def _tile_fits(
     whole = next((its for lanes, its in kept.items() if e.quotient(Expr.of(lanes)) is not None), None)
     if whole is not None:
         where = whole.op.loc or where
-        reason += f"; its longest dimension is no loop, since this line {whole.text} all of it"
+        reason += f"; its longest dimension is no loop, since {whole}"
     return Constraint(f"tile {e} fits registers", fits, tuple(steps), reason, where)
 
 
@@ -130,8 +130,18 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
             *((name, "down") for name in boxes(ir, knobs).symbols()),
         ]
         name = f"products of {staging.site or 'no loop'} fit shared memory"
-        found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason, staging.where))
+        whole = _whole_of(ir, staging.largest)
+        why = f"; their longest dimension is no loop, since {whole}" if whole else ""
+        where = (whole and whole.op.loc) or staging.largest.loc
+        found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason + why, where))
     return found
+
+
+def _whole_of(ir: KernelIR, product: Op) -> InOnePiece | None:
+    """Why a product takes its longest dimension whole; None where it is a loop or short, or nothing can be named."""
+    dims = [dim for v in product.values[:2] for dim in v.dims if is_whole(dim) and ir.hint(dim.extent) > OPERAND]
+    longest = max(dims, key=lambda dim: ir.hint(dim.extent), default=None)
+    return None if longest is None else kept_whole(ir, longest)
 
 
 def _sums_fit(

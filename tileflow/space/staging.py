@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from math import prod
 
 from ..config import Direction, Knob
-from ..errors import Location
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
 from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
@@ -44,14 +43,14 @@ _PARTS = 2  # of an operand, as much memory each as the whole; three of half of 
 @dataclass(frozen=True, slots=True)
 class Staging:
     """One block of ops with products. ``site``: of its loop; empty outside of loops. ``size``: bytes of its operands
-    in shared memory, ``stored``: of a store beside them. ``steps``: towards smaller ones. ``where``: of a product with
+    in shared memory, ``stored``: of a store beside them. ``steps``: towards smaller ones. ``largest``: the product with
     the largest operands."""
 
     site: str
     size: Expr
     stored: Expr
     steps: tuple[tuple[str, Direction], ...]
-    where: Location | None = None
+    largest: Op
 
 
 def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
@@ -68,7 +67,7 @@ def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: 
     for block, site in blocks:
         if any(op.kind in PRODUCTS for op in block.ops):
             overlaps = stages_of(ir, site, knobs).ne(1) if site else FALSE
-            yield Staging(site, sizes[id(block)], stored * overlaps, tuple(halved), _largest_product(ir, block).loc)
+            yield Staging(site, sizes[id(block)], stored * overlaps, tuple(halved), _largest_product(ir, block))
 
 
 def _largest_product(ir: KernelIR, block: Block) -> Op:

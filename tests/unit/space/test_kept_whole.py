@@ -70,6 +70,38 @@ def test_the_line_that_needs_a_long_row_in_one_piece_is_named(
     assert reason in str(caught.value) and f"    {line}" in str(caught.value)
 
 
+def near(q, k, p, out):
+    for t in tfl.tile(q.size(0)):
+        by_place = (q[t, :] @ p[:, :].T).float()
+        offset = q.size(0) - 1 - t.index[:, None] + tfl.arange(k.size(0))[None, :]
+        scores = (q[t, :] @ k[:, :].T).float() + torch.gather(by_place, 1, offset)
+        out[t, :] = torch.softmax(scores, 1).to(k.dtype) @ k[:, :]
+
+
+def ordered(q, k, p, out):
+    for t in tfl.tile(q.size(0)):
+        out[t, :] = torch.sort((q[t, :] @ p[:, :].T).float(), 1)[0][:, :64].to(q.dtype) @ k[:64, :]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason", "line"),
+    [
+        (near, "gathers out of all of it (store it into a tensor in a tile loop before", "torch.gather(by_place"),
+        (ordered, "sorts all of it", "torch.sort((q[t, :]"),
+    ],
+)
+def test_the_line_that_needs_a_long_product_in_one_piece_is_named(
+    function: Callable[..., Any], reason: str, line: str
+) -> None:
+    """The error named the product, and advised a loop, which its author could not write for what is gathered out of."""
+    sizes = (1500, 64), (1500, 64), (2999, 64), (1500, 64)
+    args = [torch.empty(size, dtype=torch.bfloat16, device="meta") for size in sizes]
+    lowered = tileflow.kernel(function).lower(tuple(args), target("nvidia-h200"))
+    with pytest.raises(ConfigError, match="their longest dimension is no loop, since this line") as caught:
+        lowered.emit(lowered.default)
+    assert reason in str(caught.value) and line in str(caught.value)
+
+
 def test_a_row_that_loops_read_has_no_such_reason() -> None:
     def summed(x, out):
         for t in tfl.tile(x.size(0)):
