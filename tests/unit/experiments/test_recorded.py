@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing import ROOT
 from tileflow_experiments import sweep
 from tileflow_experiments.recorded import spec_of_calls
 from tileflow_experiments.spec import parse
@@ -27,7 +28,7 @@ from tileflow.errors import CallError, SpecError
 from tileflow.runtime import Problem, TensorSpec, miss_file, miss_record, recording
 from tileflow.runtime.describe import describe
 from tileflow.runtime.overlap import is_apart
-from tileflow.runtime.recorded import RECORDED, arguments, memory_of, text_of, values_of
+from tileflow.runtime.recorded import MOST_KEPT, RECORDED, arguments, memory_of, text_of, values_of
 
 MODULE = """
 import torch
@@ -98,6 +99,14 @@ def test_a_study_of_a_recorded_call_has_the_calls_own_key(program: Any, tmp_path
         program.rows(x, which, 2.0)
     (key,) = sweep.study_keys(spec_of_calls(tmp_path / "calls.jsonl", (GPU,)))
     assert prepare(key, "static").problem == program.rows.describe(x, which, 2.0)
+
+
+def test_the_page_on_security_says_what_is_kept() -> None:
+    """It said that recordings hold no values, while token ids were in them."""
+    assert values_of({"ids": torch.arange(MOST_KEPT)})["ids"] == {"data": [*range(MOST_KEPT)]}
+    text = (ROOT / "docs/guides/security.md").read_text()
+    (row,) = (line for line in text.splitlines() if line.startswith("| recordings |"))
+    assert "values of integers and booleans" in row and f"up to {MOST_KEPT} elements" in row
 
 
 @pytest.mark.parametrize(
