@@ -220,7 +220,8 @@ recorders: list[Recorder] = []  # those that count now; every call asks whether 
 @contextmanager
 def record(path: str | os.PathLike[str]) -> Iterator[Recorder]:
     """Inside, count the calls of kernels in all threads; at the end write them to ``path``, a ``.jsonl`` file or a
-    folder, which ``tileflow sweep run`` takes. Calls inside what torch.compile made are not seen.
+    folder, which ``tileflow sweep run`` takes. Values of integers and booleans are written with them, all of a tensor
+    of few; values of floats are not. Calls inside what torch.compile made are not seen.
 
     Workers that are forked inside write their own calls when they end. Raises SpecError, at the beginning where the
     path is known to take nothing. Of a block that raises, the calls are written as well, and what is wrong with them is
