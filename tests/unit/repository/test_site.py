@@ -34,7 +34,28 @@ def links_of(page: str) -> list[str]:
     return [posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) for target in targets]
 
 
-@pytest.mark.parametrize("page", [*PAGES, "README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def anchors_of(page: str) -> set[str]:
+    """The anchors of a page's headings, as Python-Markdown makes them."""
+    text = re.sub(r"^```.*?^```$", "", (TREE / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = (
+        re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    )
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_anchors_lead_to_headings(page: str) -> None:
+    """Also of pages that the site does not hold, whose build would see them."""
+    text = re.sub(r"^```.*?^```$", "", (TREE / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    lost = []
+    for target, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", text):
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) if target else page
+        if path.endswith(".md") and anchor not in anchors_of(path):
+            lost.append(f"{path}#{anchor}")
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
 def test_links_lead_to_files(page: str) -> None:
     links = links_of(page)
     assert [link for link in links if not (TREE / link).exists()] == []
