@@ -16,7 +16,7 @@ from tile_testing.browser import Theme, screenshot
 
 TREE = ROOT
 PAGES = sorted(path.relative_to(TREE).as_posix() for path in (TREE / "docs").rglob("*.md"))
-MENTION = re.compile(r"\bdocs/[\w/-]+\.md\b")
+MENTION = re.compile(r"\bdocs/[\w/-]+\.md\b(?:#[a-z][\w-]*)?")
 TEXT = (".py", ".md", ".yaml", ".ipynb")
 FOLDERS = ("tileflow", "search", "cluster", "experiments", "examples", "tests", "scripts", "configs", "docs")
 
@@ -71,7 +71,10 @@ def test_mentions_of_pages_are_of_pages_that_there_are() -> None:
                 mentions |= dict.fromkeys(MENTION.findall(path.read_text()), path)
     mentions |= dict.fromkeys(MENTION.findall((TREE / "CHANGELOG.md").read_text()), TREE / "CHANGELOG.md")
     assert len(mentions) > 5
-    assert {page: path for page, path in mentions.items() if page not in PAGES} == {}
+    split = {mention: mention.partition("#") for mention in mentions}
+    assert {mention: mentions[mention] for mention, (page, _, _) in split.items() if page not in PAGES} == {}
+    lost = [mention for mention, (page, _, anchor) in split.items() if anchor and anchor not in anchors_of(page)]
+    assert lost == []
 
 
 def test_the_diagram_is_what_its_script_draws() -> None:
