@@ -1,0 +1,19 @@
+"""Random kernels: what Triton's interpreter makes of them is what they mean as plain Python over tiles.
+
+More of them, by seeds: ``python -m tile_testing.random_kernels.hunt``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+EXAMPLES = 40
+
+
+@pytest.mark.parametrize("mode", ["static", pytest.param("dynamic", marks=pytest.mark.slow)])
+def test_random_kernels_mean_what_they_say(interpreter: Callable[..., Any], mode: str) -> None:
+    failure = interpreter("random_kernels.properties:smallest_failure", EXAMPLES, (1,), mode)
+    assert not failure, failure

@@ -1,0 +1,135 @@
+"""A program in each of its ways: as plain Python over tiles, which is the meaning; compiled and interpreted under the
+default config and random ones; assembled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from tile_testing.runs.cells import live_target
+from tile_testing.runs.interpreted import MOST_STEPS, cheap_sample, steps
+from tileflow.build.compile import build
+from tileflow.config import Config
+from tileflow.errors import InternalError, KernelError, Location, OutOfResources, TileflowError
+from tileflow.lowered import Lowered
+from tileflow.measure.check import Reference, check_call, make_reference
+from tileflow.target import target
+
+from .kernels import Program
+from .loading import load
+
+DEVICE = "nvidia-h200"
+MOST_STEPS_OF_DEFAULT = 20 * MOST_STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``kind``: ``wrong``, ``crash`` (an error that is not tileflow's own), ``internal``, ``refused`` (tileflow's own
+    words for what it does not take: a finding where the reference says that it is possible)."""
+
+    kind: str
+    way: str
+    text: str
+
+    @property
+    def alike(self) -> str:
+        """The same for findings that are so."""
+        error, _, words = self.text.partition(": ")
+        return f"{self.kind} {error} {words[:40]}" if error.isidentifier() else self.kind
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.way}): {self.text}"
+
+
+def check(program: Program, seeds: Sequence[int] = (1, 2), mode: str = "static", device: str = "cpu") -> list[Finding]:
+    """What is wrong with a program, interpreted on a CPU or run on a GPU."""
+    found = list[Finding]()
+    try:
+        kernel, args = load(program), program.make(device=device)
+    except Exception as error:
+        return [_said("decorated", error)]
+    try:
+        with torch.no_grad():
+            kernel.run_eagerly(*args)
+    except Exception as error:
+        found.append(_said("plain", error))
+    try:
+        lowered = kernel.lower(args, live_target(device), mode=mode)
+        configs = (_interpretable if device == "cpu" else _any)(lowered, seeds)
+    except Exception as error:
+        return [*found, _said("lowered", error)]
+    if found:  # refused as plain Python alone
+        return found
+    for config in configs:
+        meaning = partial(kernel.run_eagerly, config=config.to_dict())
+        try:
+            reference = make_reference(meaning, args, meaning=meaning, is_text=True)
+            if text := compared(meaning, args, reference, program.exact):
+                found.append(Finding("wrong", f"plain under {dict(config.items)}", text))
+                continue
+        except Exception as error:
+            found.append(_said(f"plain under {dict(config.items)}", error))
+            continue
+        try:
+            if text := compared(kernel.compile(lowered, config, device), args, reference, program.exact):
+                found.append(Finding("wrong", f"{mode}, {dict(config.items)}", text))
+        except OutOfResources:
+            pass  # a config that this device has no room for
+        except Exception as error:
+            found.append(_said(f"{mode}, {dict(config.items)}", error))
+    return found
+
+
+def _any(lowered: Lowered, seeds: Sequence[int]) -> list[Config]:
+    return [lowered.default, *(lowered.space.sample(random.Random(seed)) for seed in seeds)]
+
+
+def _interpretable(lowered: Lowered, seeds: Sequence[int]) -> list[Config]:
+    default = lowered.interpretable(lowered.default)
+    found = [default] if steps(lowered, default) <= MOST_STEPS_OF_DEFAULT else []
+    return [*found, *(cheap_sample(lowered, seed) for seed in seeds)]
+
+
+def compared(
+    call: Callable[..., Any], args: tuple[Any, ...], reference: Reference, exact: Sequence[bool], scale: float = 1.0
+) -> str:
+    """What differs beyond tileflow's own tolerances, or at all of what is exact; empty where nothing does."""
+    results: list[Any] = []
+
+    def kept(*copies: Any) -> Any:
+        results.append(call(*copies))
+        return results[-1]
+
+    verdict = check_call(kept, args, reference, scale=scale)
+    if not verdict.ok:
+        return verdict.reason
+    for n, (got, wanted, is_exact) in enumerate(zip(results[-1], reference.result, exact, strict=True)):
+        if is_exact and got.numel() and not torch.equal(got.double(), wanted.double()):
+            at = tuple(map(int, (got.double() != wanted.double()).nonzero()[0]))
+            return f"result[{n}] is exact, but {got[at].item()} not {wanted[at].item()} at {at}"
+    return ""
+
+
+def _said(way: str, error: Exception) -> Finding:
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, InternalError) or not isinstance(error, TileflowError):
+        return Finding("internal" if isinstance(error, InternalError) else "crash", way, text)
+    if isinstance(error, KernelError) and not (isinstance(error.where, Location) and error.hint):
+        return Finding("internal", way, f"a refusal without {'a place' if error.hint else 'a next step'}: {text}")
+    return Finding("refused", way, text)
+
+
+def check_builds(program: Program) -> list[Finding]:
+    """What is wrong with the default's assembly for sm_90a, without a GPU."""
+    try:
+        lowered = load(program).lower(program.make(), target(DEVICE))
+        for source in lowered.emit(lowered.default):
+            build(source, lowered.target)
+    except Exception as error:
+        return [_said("assembled", error)]
+    return []
