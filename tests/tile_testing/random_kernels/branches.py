@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -10,8 +11,14 @@ from .values import Value
 from .writer import Writer
 
 
-def branch(w: Writer) -> None:
-    """One of two values, both of one type, by a condition."""
+def branch(w: Writer, body: Callable[[Writer, int], None]) -> None:
+    """One of two values, both of one type, by a condition; statements that only one way has."""
+    if w.draws.chance(30) and (conditions := _conditions(w)):
+        w.partial += 1
+        with w.block(f"if {w.draws.of(conditions)}:"):
+            body(w, 3)
+        w.partial -= 1
+        return
     pairs = [
         (a, b) for a in w.values[-6:] for b in w.values[-6:] if a.dims == b.dims and a.dtype == b.dtype and a is not b
     ]

@@ -13,6 +13,7 @@ import torch
 
 from tile_testing.runs.cells import live_target
 from tile_testing.runs.interpreted import MOST_STEPS, cheap_sample, steps
+from tileflow.api import Kernel
 from tileflow.build.compile import build
 from tileflow.config import Config
 from tileflow.errors import InternalError, KernelError, Location, OutOfResources, TileflowError
@@ -29,7 +30,8 @@ MOST_STEPS_OF_DEFAULT = 20 * MOST_STEPS
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``kind``: ``wrong``, ``crash`` (an error that is not tileflow's own), ``internal``, ``refused`` (tileflow's own
+    """``kind``: ``wrong``, ``unsteady`` (plain Python in the given dtypes is not what it is in higher
+    precision, either), ``crash`` (an error that is not tileflow's own), ``internal``, ``refused`` (tileflow's own
     words for what it does not take: a finding where the reference says that it is possible)."""
 
     kind: str
@@ -66,23 +68,34 @@ def check(program: Program, seeds: Sequence[int] = (1, 2), mode: str = "static",
     if found:  # refused as plain Python alone
         return found
     for config in configs:
-        meaning = partial(kernel.run_eagerly, config=config.to_dict())
-        try:
-            reference = make_reference(meaning, args, meaning=meaning, is_text=True)
-            if text := compared(meaning, args, reference, program.exact):
-                found.append(Finding("wrong", f"plain under {dict(config.items)}", text))
-                continue
-        except Exception as error:
-            found.append(_said(f"plain under {dict(config.items)}", error))
-            continue
-        try:
-            if text := compared(kernel.compile(lowered, config, device), args, reference, program.exact):
-                found.append(Finding("wrong", f"{mode}, {dict(config.items)}", text))
-        except OutOfResources:
-            pass  # a config that this device has no room for
-        except Exception as error:
-            found.append(_said(f"{mode}, {dict(config.items)}", error))
+        found += _under(config, kernel, lowered, args, program.exact)
     return found
+
+
+def _under(
+    config: Config, kernel: Kernel, lowered: Lowered, args: tuple[Any, ...], exact: Sequence[bool]
+) -> list[Finding]:
+    way = f"{lowered.mode}, {dict(config.items)}"
+    meaning = partial(kernel.run_eagerly, config=config.to_dict())
+    try:
+        reference = make_reference(meaning, args, meaning=meaning, is_text=True)
+    except Exception as error:
+        return [_said(f"plain, {way}", error)]
+    try:
+        text = compared(kernel.compile(lowered, config, _device(args)), args, reference, exact)
+    except OutOfResources:
+        return []  # a config that this device has no room for
+    except Exception as error:
+        return [_said(way, error)]
+    if not text:
+        return []
+    as_given = compared(meaning, args, reference, exact)
+    return [Finding("unsteady" if as_given else "wrong", way, f"{text}; as plain Python: {as_given or 'right'}")]
+
+
+def _device(args: tuple[Any, ...]) -> torch.device:
+    (device,) = {a.device for a in args if isinstance(a, torch.Tensor)}
+    return device
 
 
 def _any(lowered: Lowered, seeds: Sequence[int]) -> list[Config]:

@@ -27,6 +27,21 @@ C0 = 0.5
 C1 = 2
 
 
+def twice(a, b=1):
+    return a + a * b
+
+
+def swapped(a, b):
+    return b, a
+
+
+def row_sums(x, t):
+    total = tfl.zeros([t])
+    for k in tfl.tile(x.size(1)):
+        total += x[t, k].float().sum(1)
+    return total
+
+
 """
 
 
@@ -57,11 +72,12 @@ def program(draws: Draws) -> Program:
     numbers = _numbers(w)
     views = _views(w)
     launches = [_launch(w, sizes) for _ in range(1 + draws.chance(20))]
+    arguments += w.changed
     names = ", ".join(a.name for a in (*arguments, *numbers))
     lines = [f"    {line}" for line in views]
     for host, device in launches:
         lines += [*(f"    {line}" for line in host), *device]
-    lines.append(f"    return {', '.join(out.name for out in w.outputs)},")
+    lines.append(f"    return ({''.join(f'{out.name}, ' for out in w.outputs)})")
     source = f"{HEADING}@tileflow.kernel\ndef kernel({names}):\n" + "\n".join(lines) + "\n"
     return Program(source, (*arguments, *numbers), tuple(out.range.step > 0 for out in w.outputs))
 
@@ -159,8 +175,8 @@ def _launch(w: Writer, sizes: list[int]) -> tuple[list[str], list[str]]:
     while math.prod(loop.size for loop in loops) > MOST_ITERATIONS:
         loops.pop()
     rank = len(loops)
-    w.host, w.lines, w.loops, w.launched, w.values = [], [], loops, rank, []
-    before = len(w.outputs)
+    w.host, w.lines, w.loops, w.launched, w.values, w.stored = [], [], loops, rank, [], []
+    before = len(w.outputs) + len(w.changed)
     variables = ", ".join(loop.variable for loop in loops)
     ends = [w.size(loop.size) for loop in loops]
     heading = f"for {variables} in tfl.tile({ends[0] if rank == 1 else '[' + ', '.join(ends) + ']'}):"
@@ -170,8 +186,8 @@ def _launch(w: Writer, sizes: list[int]) -> tuple[list[str], list[str]]:
     with w.block(heading):
         body(w, 10)
         _results(w)
-        if len(w.outputs) == before:  # a launch stores something
+        if len(w.outputs) + len(w.changed) == before:  # a launch stores something
             store(w, w.given("tfl.full([], 3.0)", Value(w.name("v"), torch.float32, (), Range(3, 3, 1))))
     w.loops = []
-    w.tensors += w.outputs[before:]
+    w.tensors += [out for out in w.outputs if out not in w.tensors]
     return w.host, w.lines

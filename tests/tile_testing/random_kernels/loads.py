@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -26,6 +26,9 @@ class Index:
 
 def load(w: Writer, tensor: Tensor | None = None) -> Value | None:
     """Writes a load; None where no index fits."""
+    if tensor is None and w.stored and w.draws.chance(15):
+        text, value = w.draws.of(w.stored)
+        return w.given(text, replace(value, text=w.name("v")))
     tensor = tensor or w.draws.of(w.tensors)
     chosen = list[Index]()
     for size in tensor.sizes:
@@ -66,8 +69,20 @@ def _text(w: Writer, tensor: Tensor, chosen: list[Index], made: Value) -> str:
 
 def indices(w: Writer, size: int) -> list[tuple[int, Index]]:
     found = [(12, Index(loop.variable, loop.dim)) for loop in w.loops if loop.is_tile and loop.size == size]
+    found += [(8, Index(loop.variable, Dim(1))) for loop in w.loops if loop.is_tile and size == 1 < loop.size]
+    found += [
+        (2, Index(f"{t}.begin:{t}.end", loop.dim))
+        for loop in w.loops
+        if loop.is_tile and loop.size == size
+        for t in [loop.variable]
+    ]
     if 0 < size <= MOST_WHOLE:
         found.append((6, Index(":", Dim(size))))
+    for loop in w.loops:
+        if not loop.is_tile and loop.size + 2 <= size:
+            found.append((6, Index(f"{loop.variable} : {loop.variable} + 3", Dim(3))))
+        if loop.is_tile and 0 < loop.size <= size:
+            found.append((1, Index(f"{loop.variable}.begin : {loop.variable}.begin + 2", Dim(2), leaves=True)))
     for loop in reversed(w.loops):
         found += _of_tile(w, loop, size) if loop.is_tile else [(14, Index(loop.variable))] * (loop.size <= size)
     if size > 0:

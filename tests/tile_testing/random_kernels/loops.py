@@ -19,32 +19,91 @@ def loop(w: Writer, body: Body) -> None:
     size = w.draws.of(sizes) if sizes else 3
     if w.turns * size > MOST_TURNS:
         return
-    kind = w.draws.weighted([(5, "tile"), (2, "range"), (2, "grid"), (1, "static")])
-    if kind == "static" and size > 8:
-        kind = "range"
-    one = Loop(w.name("k" if kind == "tile" else "i"), size, kind == "tile")
-    function = {"tile": "tfl.tile", "range": "range", "grid": "tfl.grid", "static": "tfl.static_range"}[kind]
-    heading = f"for {one.variable} in {function}({w.size(size)}):"
-    _carried(w, one, heading, body)
+    kind = w.draws.weighted([(5, _tiles), (2, _range), (2, _grid), (1, _static), (1, _while)])
+    one, starts, heading = kind(w, size)
+    _carried(w, one, starts, heading, body)
 
 
-def _carried(w: Writer, one: Loop, heading: str, body: Body) -> None:
+Heading = tuple[Loop, list[str], str]  # lines before the loop, and its own
+
+
+def _tiles(w: Writer, size: int) -> Heading:
+    """Over a whole axis, a part of it, as far as a tile around, up to a number that was loaded."""
+    one = Loop(w.name("k"), size, True)
+    ends = [(6, w.size(size)), (1, f"{w.draws.between(1, 3)}, {w.size(size)}")]
+    for other in w.loops:
+        if other.is_tile and other.size == size:
+            t = other.variable
+            ends += [(3, f"{t}.end"), (1, f"{t}.begin, {t}.end"), (1, f"{t}.begin, {w.size(size)}")]
+        elif not other.is_tile and other.size <= size:
+            ends += [(2, other.variable), (1, f"{other.variable}, {w.size(size)}")]
+    for value in w.values[-6:]:
+        if value.is_int and not value.dims and value.is_exact and value.range.low >= 0 and value.range.high <= size:
+            ends += [(6, value.text)]
+    end = w.draws.weighted(ends)
+    one.is_partial = end != ends[0][1]
+    block = w.draws.weighted([(8, ""), (1, ", block_size=4"), (1, ", block_size=1"), (1, ", block_size=16")])
+    return one, [], f"for {one.variable} in tfl.tile({end}{block}):"
+
+
+def _range(w: Writer, size: int) -> Heading:
+    one = Loop(w.name("i"), size, False)
+    n, step = w.size(size), w.draws.between(1, 3)
+    first = w.draws.between(0, 2)
+    over = w.draws.of(
+        [f"range({n})", f"range({first}, {n}, {step})", f"range({n} - 1, -1, -1)", f"reversed(range({n}))"]
+    )
+    one.is_partial = "," in over
+    return one, [], f"for {one.variable} in {over}:"
+
+
+def _grid(w: Writer, size: int) -> Heading:
+    one = Loop(w.name("i"), size, False)
+    over = w.draws.of([w.size(size), f"1, {w.size(size)}", f"0, {w.size(size)}, 2"])
+    one.is_partial = "," in over
+    return one, [], f"for {one.variable} in tfl.grid({over}):"
+
+
+def _static(w: Writer, size: int) -> Heading:
+    one = Loop(w.name("i"), min(size, 6), False)
+    return one, [], f"for {one.variable} in tfl.static_range({one.size}):"
+
+
+def _while(w: Writer, size: int) -> Heading:
+    """Up to a number that was loaded."""
+    bounds = [v for v in w.values if v.is_int and not v.dims and v.is_exact and v.number is None and v.range.high <= 12]
+    if not bounds:
+        return _range(w, size)
+    bound = w.draws.of(bounds)
+    one = Loop(w.name("j"), max(int(bound.range.high), 0), False, is_partial=True)
+    return one, [f"{one.variable} = 0"], f"while {one.variable} < {bound.text}:"
+
+
+def _carried(w: Writer, one: Loop, starts: list[str], heading: str, body: Body) -> None:
     """The body is written first, to know what there is to carry; what it starts from is put before the loop."""
     at, names = len(w.lines), [w.name("c") for _ in range(w.draws.between(1, 2))]
-    starts, made = list[str](), list[Value]()
+    made = list[Value]()
+    w.partial += one.is_partial
     with w.block(heading):
         w.loops.append(one)
-        try:
-            load(w)
-            body(w, 4)
-            for name in names:
-                update = w.draws.weighted([(5, _sum), (2, _extremum), (2, _previous), (1, _decayed), (1, _last)])
-                if (found := update(w, one, name)) is not None:
-                    start, value = found
-                    starts.append(start)
-                    made.append(value)
-        finally:
-            w.loops.pop()
+        if not one.is_tile and not heading.startswith("while") and w.draws.chance(10):
+            w.line(f"if {one.variable} {w.draws.of(('%', '>', '<='))} 2:")
+            w.line("    continue")
+            w.partial += 1
+            one.is_partial, before = True, one.is_partial
+            w.partial -= before
+        load(w)
+        body(w, 4)
+        for name in names:
+            update = w.draws.weighted([(5, _sum), (2, _extremum), (2, _previous), (1, _decayed), (1, _last)])
+            if (found := update(w, one, name)) is not None:
+                start, value = found
+                starts.append(start)
+                made.append(value)
+        if heading.startswith("while"):
+            w.line(f"{one.variable} = {one.variable} + 1")
+        w.loops.pop()
+    w.partial -= one.is_partial
     w.lines[at:at] = ["    " * w.depth + line for line in starts]
     w.values += made
 

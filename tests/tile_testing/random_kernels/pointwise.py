@@ -18,7 +18,8 @@ SMOOTH: tuple[tuple[str, float, float], ...] = (
     ("torch.log1p({}.abs())", 0, 2), ("torch.erf({})", -1, 1), ("torch.exp2({})", 0, 16), ("F.softplus({})", 0, 5),
     ("F.silu({})", -1, 4), ("F.gelu({})", -1, 4), ("torch.expm1({})", -1, 55), ("torch.log({}.abs() + 0.5)", -1, 2),
     ("torch.atan({})", -2, 2), ("F.elu({})", -1, 4), ("F.logsigmoid({})", -5, 0),
-    ("torch.reciprocal({}.abs() + 1)", 0, 1), ("torch.asinh({})", -3, 3), ("F.mish({})", -1, 4), ("F.softsign({})", -1, 1),
+    ("torch.reciprocal({}.abs() + 1)", 0, 1), ("torch.asinh({})", -3, 3), ("F.mish({})", -1, 4),
+    ("F.softsign({})", -1, 1),
 )  # fmt: skip
 
 

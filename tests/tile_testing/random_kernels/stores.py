@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from .tensors import Tensor
+from .tensors import RANGES, SAFE_LAYOUTS, Argument, Tensor
 from .values import FLOATS, Dim, Range, Value, aligned, held
 from .writer import Loop, Writer
 
@@ -38,7 +38,19 @@ def store(w: Writer, value: Value) -> bool:
     text = aligned(value, dims)
     index = ", ".join(_index(p, n) for p, n in zip(places, shifts, strict=True))
     _write(w, kind, out, index, text, value, dims)
+    if kind in ("plain", "shifted"):
+        _read_again(w, out, index, places, dims)
     return True
+
+
+def _read_again(w: Writer, out: Tensor, index: str, places: list[Loop | Dim], dims: tuple[Dim, ...]) -> None:
+    """What this iteration has stored, by the same name or by that of a view."""
+    values = replace(out.range, step=out.range.step)
+    w.stored.append((f"{out.name}[{index}]", Value("", out.dtype, dims, values)))
+    if len(places) == 2 and not any(a.name == out.name for a in w.changed) and w.draws.chance(40):
+        w.host.append(f"{out.name}_t = {out.name}.t()")
+        rows, columns = index.split(", ")
+        w.stored.append((f"{out.name}_t[{columns}, {rows}]", Value("", out.dtype, dims[::-1], values)))
 
 
 def _write(w: Writer, kind: str, out: Tensor, index: str, text: str, value: Value, dims: tuple[Dim, ...]) -> None:
@@ -62,6 +74,12 @@ def _write(w: Writer, kind: str, out: Tensor, index: str, text: str, value: Valu
 
 
 def _allocate(w: Writer, out: Tensor, start: str) -> None:
+    if start == "empty" and w.partial:
+        start = "zeros"
+    if w.draws.chance(15) and out.dtype in RANGES:
+        values = RANGES[out.dtype]
+        w.changed.append(Argument(out.name, out.dtype, out.sizes, values, w.draws.of(SAFE_LAYOUTS)))
+        return
     sizes = ", ".join(map(str, out.sizes)) + ("," if len(out.sizes) == 1 else "")
     w.host.append(f"{out.name} = torch.{start}(({sizes}), dtype={out.dtype}, device=x0.device)")
     w.outputs.append(out)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from functools import partial
+from math import isfinite
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -109,22 +111,37 @@ class Value:
         return torch.empty([primes.get(d, d.size) for d in self.dims], dtype=self.dtype, device="meta")
 
 
-_PRIMES = (101, 103, 107, 109, 113, 127, 131)
-NOWHERE = Range(-inf, inf)
+_PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039)  # stand for how long a loop's tiles are
 
 
-def typed(text: str, operands: tuple[Value, ...]) -> torch.Tensor:
-    """What torch makes of an expression of values: a tensor without data."""
-    tiles = sorted({d for v in operands for d in v.dims if d.tile}, key=lambda d: d.tile)
-    primes = dict(zip(tiles, _PRIMES, strict=False))
-    names: dict[str, Any] = {}
+def typed(text: str, operands: tuple[Value, ...], more: Mapping[str, Any] = MappingProxyType({})) -> torch.Tensor:
+    """What torch makes of an expression of values: a tensor without data. ``more``: names that it knows besides."""
+    primes = _primes(operands)
+    names: dict[str, Any] = {dim.tile: size for dim, size in primes.items()}
     for value in operands:
         name, _, item = value.text.partition("[")
         names[name] = value.meta(primes) if not item else (*names.get(name, ()), value.number, value.number)
-    for dim, size in primes.items():
-        names[dim.tile] = size
-    found = eval(text, {"torch": torch, "F": torch.nn.functional, **names})
+    found = eval(text, {"torch": _MetaTorch(), "F": torch.nn.functional, **more, **names})
     return found if isinstance(found, torch.Tensor) else torch.tensor(found, device="meta")
+
+
+class _MetaTorch:
+    """torch, whose tables have no data either."""
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(torch.tensor, device="meta") if name == "tensor" else getattr(torch, name)
+
+
+def _primes(operands: tuple[Value, ...]) -> dict[Dim, int]:
+    tiles = sorted({d for v in operands for d in v.dims if d.tile}, key=lambda d: d.tile)
+    return dict(zip(tiles, _PRIMES, strict=False))
+
+
+def named_dims(text: str, operand: Value, more: Mapping[str, Any]) -> tuple[Dim, ...] | None:
+    """The dimensions of an expression's result; None where a tile's own is lost in another, or one is there twice."""
+    known = {size: dim for dim, size in _primes((operand,)).items()}
+    dims = tuple(known.get(size, Dim(size)) for size in typed(text, (operand,), more).shape)
+    return dims if len(set(dims)) == len(dims) and all(d.tile or d.size < min(_PRIMES) for d in dims) else None
 
 
 def aligned(value: Value, dims: tuple[Dim, ...], short: bool = False) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from .draws import Draws
-from .tensors import Tensor
+from .tensors import Argument, Tensor
 from .values import Dim, Range, Value, held, typed
 
 MOST_ELEMENTS = 1 << 13  # of a register tile
@@ -16,11 +18,13 @@ INDENTATION = "    "
 
 @dataclass(slots=True)
 class Loop:
-    """A loop around: over tiles, whose dimension is ``dim``, or over ints, whose variable is ``variable``."""
+    """A loop around: over tiles, whose dimension is ``dim``, or over ints, whose variable is ``variable``.
+    ``is_partial``: whether it may leave numbers below ``size`` out."""
 
     variable: str
     size: int
     is_tile: bool
+    is_partial: bool = False
 
     @property
     def dim(self) -> Dim:
@@ -30,7 +34,8 @@ class Loop:
 @dataclass(slots=True)
 class Writer:
     """The lines so far. ``values``: that may be read here. ``loops``: around, those of the launch first, of which there
-    are ``launched``. ``turns``: how often a statement here runs, at most."""
+    are ``launched``. ``partial``: how many loops and branches around may leave elements of what is stored here as they
+    were. ``stored``: what may be read again here, by its index. ``turns``: how often a statement here runs, at most."""
 
     draws: Draws
     tensors: list[Tensor] = field(default_factory=list)
@@ -40,6 +45,9 @@ class Writer:
     numbers: list[Value] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     launched: int = 0
+    partial: int = 0
+    stored: list[tuple[str, Value]] = field(default_factory=list)
+    changed: list[Argument] = field(default_factory=list)  # arguments that the kernel stores into
     outputs: list[Tensor] = field(default_factory=list)
     host: list[str] = field(default_factory=list)  # lines before the launch that is being written
     read: set[str] = field(default_factory=set)  # names of values that others were made of
@@ -70,17 +78,24 @@ class Writer:
         """Statements under ``heading``; their names end with them."""
         self.line(heading)
         self.depth += 1
-        values = list(self.values)
+        values, stored = list(self.values), list(self.stored)
         before = len(self.lines)
         yield
         if len(self.lines) == before:
             self.line("pass")
-        self.values = values
+        self.values, self.stored = values, stored
         self.depth -= 1
 
-    def keep(self, text: str, operands: tuple[Value, ...], dims: tuple[Dim, ...], values: Range) -> Value | None:
+    def keep(
+        self,
+        text: str,
+        operands: tuple[Value, ...],
+        dims: tuple[Dim, ...],
+        values: Range,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Value | None:
         """A new name for an expression of ``operands``; None where its numbers may be too large, or its tile."""
-        dtype = typed(text, operands).dtype
+        dtype = typed(text, operands, more).dtype
         found = held(values, dtype)
         made = Value(self.name("v"), dtype, dims, found, None) if found is not None else None
         if made is None or made.numel > MOST_ELEMENTS:
