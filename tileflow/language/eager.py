@@ -105,7 +105,7 @@ class _EagerMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not current("tile").loops or _is_ours(sys._getframe(1)):
+        if not current("tile").loops or _is_ours(_asker(sys._getframe(1))):
             return _call(func, args, kwargs)
         if not current("tile").by_torch:
             its = current("tile")
@@ -337,6 +337,14 @@ def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
         return result
 
     return _followed(func, (tile, other), {}, compute)  # type: ignore[no-any-return]
+
+
+def _asker(frame: FrameType) -> FrameType:
+    """The frame that asked torch for what torch's own Python, in ``frame`` and around it, asks for: ``len(tensor)``
+    comes by way of ``torch.Tensor.__len__``, say."""
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch":
+        frame = frame.f_back
+    return frame
 
 
 def _is_ours(frame: FrameType) -> bool:

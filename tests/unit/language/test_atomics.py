@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import tileflow.language as tfl
 from tileflow.errors import ShapeError, TraceError
 from tileflow.ir.graph import KernelIR
 from tileflow.ir.kinds import OpKind
+from tileflow.language import eager
 from tileflow.language.atomics import DTYPES, SEMANTICS
 from tileflow.lowered import Lowered
 from tileflow.passes import specialise
@@ -246,3 +248,23 @@ def test_every_atomic_compiles(
     (source,) = lowered.emit(lowered.space.repair(lowered.default.with_({"block:tile": 128})))
     assert all(f"sem='{sem}'" in source.text for sem in SEMANTICS)
     assert build(source, device).code.startswith(b"\x7fELF")
+
+
+def test_plain_python_asks_of_the_authors_tensors_alone_where_they_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of those that an atomic makes itself and hands to torch's own Python, as ``len(tensor)`` does: the search
+    for them went through all of torch, some 30 ms each."""
+    asked = list[str]()
+
+    def asking(args: Any, what: str, frame: FrameType, *rest: Any) -> None:
+        asked.append(frame.f_globals["__name__"])
+
+    @tileflow.kernel
+    def counted(index: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(5, dtype=torch.int32)
+        for tile in tfl.tile(index.size(0)):
+            tfl.atomic_add(out, [index[tile]], 1)
+        return out
+
+    monkeypatch.setattr(eager, "check_reached", asking)
+    assert counted.run_eagerly(torch.arange(10) % 5).tolist() == [2] * 5
+    assert set(asked) == {__name__}
