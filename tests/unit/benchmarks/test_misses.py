@@ -15,7 +15,7 @@ from tileflow_benchmarks.suite.misses import fastest, misses
 from tileflow_benchmarks.suite.results import Ceilings, CellResult, SuiteRun, Timing, run_from
 
 PAGE = ROOT / "docs/measurements/performance.md"
-KEPT = ROOT / "docs/data/bench-defaults-h200.json"
+KEPT = ROOT / "docs/data/bench-h200.json"
 LIMITS = Ceilings(copy_gbps=1000.0, matmul_tflops=500.0)
 
 
