@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.overlap import by_memory, extent
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..runtime.paths import Step
 
 _ALIGNMENT = 256  # bytes: a copy lies to a multiple of it as its original does, so that launches' guards say the same
+_ALIGNED = 16  # bytes, of a tensor that the guards take as aligned
 
 
 def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -56,13 +58,19 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def clone(tensor: torch.Tensor, device: str | None = None) -> torch.Tensor:
-    """A copy with the same strides, so that layout-specialised code sees the same layout; a broadcast stays one. On
-    ``device``, else where the tensor is."""
+    """A copy with the same strides, and as far behind a multiple of 16 bytes, so that layout-specialised code sees the
+    same layout, also in views that host code takes of it; a broadcast stays one. On ``device``, else where the tensor
+    is."""
     import torch
 
     once = _once(tensor)
-    copy = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=device or tensor.device)
-    return (copy.copy_(once) if tensor.numel() else copy).expand(tensor.shape)
+    make = partial(torch.empty, dtype=tensor.dtype, device=device or tensor.device)
+    if not tensor.numel():
+        return make(0).as_strided(once.shape, once.stride()).expand(tensor.shape)
+    behind = tensor.data_ptr() % _ALIGNED // tensor.element_size()
+    span = 1 + sum((n - 1) * stride for n, stride in zip(once.shape, once.stride(), strict=True))
+    copy = make(behind + span)[behind:].as_strided(once.shape, once.stride())
+    return copy.copy_(once).expand(tensor.shape)
 
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:

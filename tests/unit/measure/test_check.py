@@ -196,6 +196,19 @@ def test_clones_keep_strides() -> None:
     assert torch.equal(copy, x) and copy.stride() == x.stride()
 
 
+def test_a_copy_is_as_aligned_as_its_original_and_so_are_views_of_it() -> None:
+    """What was lowered for a call is checked on copies of its arguments: a row that begins at a multiple of 16 bytes in
+    the original alone would be refused there."""
+    memory = torch.arange(40, dtype=torch.float16)
+    for behind in (0, 1, 7):
+        x = memory[behind + (-memory.data_ptr() % 16) // 2 :][:14].view(2, 7)
+        for given in (x, x.t(), x[:1].expand(3, 7), x[:, ::2]):
+            copy = clone(given)
+            assert torch.equal(copy, given) and copy.stride() == given.stride()
+            assert copy.data_ptr() % 16 == given.data_ptr() % 16 == 2 * behind
+        assert clone(x)[1].data_ptr() % 16 == x[1].data_ptr() % 16
+
+
 def test_the_restorer_keeps_only_what_changed() -> None:
     x, y, mask = torch.randn(10), torch.tensor([float("nan"), 1.0]), torch.ones(3, dtype=torch.bool)
     before: list[Any] = [t.clone() for t in (x, y, mask)]
