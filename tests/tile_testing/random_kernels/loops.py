@@ -30,7 +30,7 @@ Heading = tuple[Loop, list[str], str]  # lines before the loop, and its own
 def _tiles(w: Writer, size: int) -> Heading:
     """Over a whole axis, a part of it, as far as a tile around, up to a number that was loaded."""
     one = Loop(w.name("k"), size, True)
-    ends = [(6, w.size(size)), (1, f"{w.draws.between(1, 3)}, {w.size(size)}")]
+    ends = [(6, w.size(size)), (1, f"{w.draws.between(0, min(size, 3))}, {w.size(size)}")]
     for other in w.loops:
         if other.is_tile and other.size == size:
             t = other.variable
@@ -49,7 +49,7 @@ def _tiles(w: Writer, size: int) -> Heading:
 def _range(w: Writer, size: int) -> Heading:
     one = Loop(w.name("i"), size, False)
     n, step = w.size(size), w.draws.between(1, 3)
-    first = w.draws.between(0, 2)
+    first = w.draws.between(0, min(size, 2))
     over = w.draws.of(
         [f"range({n})", f"range({first}, {n}, {step})", f"range({n} - 1, -1, -1)", f"reversed(range({n}))"]
     )
@@ -59,7 +59,7 @@ def _range(w: Writer, size: int) -> Heading:
 
 def _grid(w: Writer, size: int) -> Heading:
     one = Loop(w.name("i"), size, False)
-    over = w.draws.of([w.size(size), f"1, {w.size(size)}", f"0, {w.size(size)}, 2"])
+    over = w.draws.of([w.size(size), f"{min(size, 1)}, {w.size(size)}", f"0, {w.size(size)}, 2"])
     one.is_partial = "," in over
     return one, [], f"for {one.variable} in tfl.grid({over}):"
 

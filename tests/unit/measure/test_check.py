@@ -202,10 +202,10 @@ def test_a_copy_is_as_aligned_as_its_original_and_so_are_views_of_it() -> None:
     memory = torch.arange(40, dtype=torch.float16)
     for behind in (0, 1, 7):
         x = memory[behind + (-memory.data_ptr() % 16) // 2 :][:14].view(2, 7)
-        for given in (x, x.t(), x[:1].expand(3, 7), x[:, ::2]):
-            copy = clone(given)
-            assert torch.equal(copy, given) and copy.stride() == given.stride()
-            assert copy.data_ptr() % 16 == given.data_ptr() % 16 == 2 * behind
+        for one in (x, x.t(), x[:1].expand(3, 7), x[:, ::2]):
+            copy = clone(one)
+            assert torch.equal(copy, one) and copy.stride() == one.stride()
+            assert copy.data_ptr() % 16 == one.data_ptr() % 16 == 2 * behind
         assert clone(x)[1].data_ptr() % 16 == x[1].data_ptr() % 16
 
 
