@@ -15,6 +15,7 @@ from ..ir.types import Dim, Value, itemsize
 from ..space.knobs import PRECISION
 from .context import Context
 from .dtypes import compute_dtype, triton_dtype
+from .kept_operands import kept
 from .module import INTERPRETED
 from .table import TRITON
 
@@ -30,7 +31,7 @@ def dot(e: Context, op: Op) -> None:
     held, out = DotAttrs.of(op).acc, op.output
     left, right, shape = _operands(e, a, b, out)
     left, right = _padded(e, a, b, left, right, shape)
-    operands = f"{left}, {right}"
+    operands = f"{kept(e, out, a, left)}, {right}"
     if acc:
         total = e.as_dtype(acc[0], held)
         operands += f", acc={total if shape is None else f'tl.reshape({total}, {_text(shape.result)})'}"

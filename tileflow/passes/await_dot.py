@@ -47,10 +47,10 @@ def _is_in_flight(total: Value, turn: Block, makers: Mapping[Value, Op]) -> bool
     if op is None or op.kind is not OpKind.DOT or not set(op.inputs[2:]) & set(turn.params):
         return False
     left = op.values[0]
-    return not _is_buffered(left, makers) and left not in _after_products(turn, op, set())
+    return not is_buffered(left, makers) and left not in _after_products(turn, op, set())
 
 
-def _is_buffered(operand: Value, makers: Mapping[Value, Op]) -> bool:
+def is_buffered(operand: Value, makers: Mapping[Value, Op]) -> bool:
     """Whether an operand is what a load brought, perhaps permuted: such a one may stay in shared memory."""
     while operand in makers and makers[operand].kind is OpKind.PERMUTE:
         (operand, *_) = makers[operand].values
