@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tile_testing.kernels.neighbour_kernels import CASES
+from tile_testing.regions import meta, region
 
 import tileflow
 import tileflow.language as tfl
@@ -24,15 +24,6 @@ from tileflow.target import target
 
 H200 = target("nvidia-h200")
 COUNTED = (OpKind.LOAD, OpKind.STORE, OpKind.SPLIT, OpKind.JOIN)
-
-
-def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.empty(shape, dtype=dtype, device="meta")
-
-
-def region(function: Callable[..., Any], *args: Any, mode: str = "static") -> KernelIR:
-    (ir,) = tileflow.kernel(function).lower(args, H200, mode=mode).regions
-    return ir
 
 
 def counts(ir: KernelIR) -> tuple[int, ...]:
