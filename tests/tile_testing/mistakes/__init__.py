@@ -6,14 +6,33 @@ from __future__ import annotations
 from tile_testing.mistakes import (
     basics,
     carried,
-    control,
+    conditions,
     exceptions,
     functions,
+    host_code,
+    jagged,
     loops,
     operations,
     places,
     products,
+    python_loops,
     shapes,
+    tile_loops,
 )
 
-MODULES = (basics, control, carried, functions, loops, operations, products, shapes, places, exceptions)
+MODULES = (
+    basics,
+    tile_loops,
+    python_loops,
+    jagged,
+    conditions,
+    carried,
+    functions,
+    loops,
+    operations,
+    products,
+    shapes,
+    places,
+    host_code,
+    exceptions,
+)

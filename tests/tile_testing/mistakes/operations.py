@@ -637,3 +637,20 @@ def remainder_by_what_wraps_to_0(x, y):
 def cut_quotient_by_0(x, y):
     for tile in tfl.tile(x.size(0)):
         x[tile] = torch.div(x[tile], 0, rounding_mode="trunc")  # <-
+
+
+@mistake(
+    TraceError,
+    ("a tile is sorted by keys of 32 bits", "float64", "with a loss"),
+    "torch.sort",
+    meta(64, 96, dtype=torch.float64),
+)
+def sort_of_doubles(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.sort(x[tile, :], 1).values  # <-
+
+
+@mistake(TraceError, ("keys of 32 bits", "int64", "wrap around"), "torch.sort", meta(64, 96, dtype=torch.int64))
+def sort_of_wide_ints(x):
+    for tile in tfl.tile(64):
+        x[tile, :] = torch.sort(x[tile, :], 1).values  # <-
