@@ -69,10 +69,6 @@ def _keeps_whole_numbers(op: Op) -> bool:
     return op.kind is not OpKind.POINTWISE or PointwiseAttrs.of(op).fn in _ARITHMETIC
 
 
-def _adds(op: Op) -> bool:
-    return op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _ADDS
-
-
 def _rounds(op: Op) -> bool:
     if op.kind is OpKind.CAST:
         return not is_float(op.output.type.dtype) and is_float(op.values[0].type.dtype)
