@@ -33,7 +33,7 @@ from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.arguments import require
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import MISS, MOST_STATES, CallCache, Direct
-from .runtime.describe import check_memory, describe, device_class
+from .runtime.describe import check_memory, describe, device_class, device_of
 from .runtime.dispatch import Shapes, bind
 from .runtime.environment import INTERPRET, switch, triton_interprets
 from .runtime.handles import importable_name, register
@@ -241,7 +241,7 @@ class Kernel:
         """The device of a call. Raises CallError for none and for several, first for what no kernel takes: tensors may
         be in there, and not be found."""
         try:
-            return _device_of(args, kwargs)
+            return device_of((*args, *kwargs.values()))
         except CallError:
             self.describe(*args, **kwargs)
             raise
@@ -323,7 +323,7 @@ class Kernel:
         regions = {region.loop.lineno: region.index for region in self.host.regions}
         lines = tuple(range(r.loop.lineno, (r.loop.end_lineno or r.loop.lineno) + 1) for r in self.host.regions)
         text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites, lines)
-        device = _device_of(args, kwargs)
+        device = device_of((*args, *kwargs.values()))
         self._refuse_overlap(args, kwargs)
         # a generated kernel knows nothing of autocast
         try:
@@ -544,20 +544,6 @@ def _chosen(lowered: Lowered, config: Mapping[str, Choice] | Config | None) -> C
         return lowered.default
     choices = choices_of(config)
     return config if isinstance(config, Config) else lowered.space.normalise(lowered.space.complete(choices))
-
-
-def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
-    """The device of the call's tensors, of a call without any the one that it names. Raises CallError for several."""
-    values = (*args, *kwargs.values())
-    devices = {v.device for v in tensors(values)} or {v for v in values if isinstance(v, torch.device)}
-    if len(devices) != 1:
-        raise CallError(
-            "a kernel's tensors are on one device",
-            got=", ".join(map(str, devices)) or "no tensor",
-            hint="pass at least one tensor, and move all to one device: x.to(device)",
-        )
-    (device,) = devices
-    return device
 
 
 record_as_the_environment_says()

@@ -28,6 +28,7 @@ from .argtree import (
     is_traced,
     open_shell,
     path_text,
+    tensors,
     walk,
 )
 from .keys import is_dual
@@ -271,6 +272,19 @@ def _without_memory(name: str, path: str, why: object) -> CallError:
 
 
 # ---- devices ------------------------------------------------------------------------------------------------------
+
+
+def device_of(values: Sequence[Any]) -> torch.device:
+    """The device of a call's tensors, of a call without any the one that it names. Raises CallError for several."""
+    devices = {v.device for v in tensors(values)} or {v for v in values if isinstance(v, torch.device)}
+    if len(devices) != 1:
+        raise CallError(
+            "a kernel's tensors are on one device",
+            got=", ".join(map(str, devices)) or "no tensor",
+            hint="pass at least one tensor, and move all to one device: x.to(device)",
+        )
+    (device,) = devices
+    return device
 
 
 def device_class(device: torch.device | str | int) -> str:

@@ -520,3 +520,14 @@ def test_several_configs_are_timed_on_a_gpu_alone() -> None:
     kernel = helion.kernel(doubled, configs=[helion.Config(block_sizes=[size]) for size in (4, 8)])
     with pytest.raises(errors.CallError, match="timed on a GPU"):
         kernel.autotune((torch.randn(5),), device_class="nvidia-h200")
+
+
+def test_tensors_on_two_devices_are_refused_with_what_to_do() -> None:
+    def added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in hl.tile(x.size(0)):
+            out[tile] = x[tile] + y[tile]
+        return out
+
+    with pytest.raises(errors.CallError, match=r"on one device, but got (.|\n)*x\.to\(device\)"):
+        helion.kernel(added).bind((torch.randn(5), torch.empty(5, device="meta")))

@@ -19,7 +19,7 @@ from ...interpreting import interpreting
 from ...runtime.argtree import tensors
 from ...runtime.bounded import BoundedCache
 from ...runtime.call_cache import MOST_KEYS
-from ...runtime.describe import device_class
+from ...runtime.describe import device_class, device_of
 from ...runtime.keys import call_key
 from ...runtime.recording import recorders
 from ...target import Target, target
@@ -208,7 +208,7 @@ class BoundKernel:
     def __init__(self, kernel: Kernel, args: tuple[Any, ...]) -> None:
         self.kernel = kernel
         self.settings = kernel.settings
-        self.device = _device_of(args)
+        self.device = device_of(args)
         self._args = args
         self._traced = kernel.__tileflow_kernel__
         self._made: dict[str, Any] = {}  # of what the kernel reads besides its arguments, which has this number
@@ -369,13 +369,6 @@ def _named(ref: str) -> Any:
     """The dialect's kernel at ``module:qualname``."""
     module, _, qualname = ref.partition(":")
     return operator.attrgetter(qualname)(importlib.import_module(module))
-
-
-def _device_of(args: Sequence[Any]) -> torch.device:
-    devices = {a.device for a in tensors(args)} or {a for a in args if isinstance(a, torch.device)}
-    if len(devices) != 1:
-        raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor")
-    return devices.pop()
 
 
 def _config(config: Config | Mapping[str, Any]) -> Config:
