@@ -11,7 +11,8 @@ import pytest
 from tile_testing.fakes.experiments_fakes import sweep_spec, tools
 from tile_testing.fakes.mlflow_runs import SPEC
 from tileflow_cluster.protocol import TrialRequest
-from tileflow_experiments import mlflow_log, sweep
+from tileflow_experiments import journal, mlflow_log, sweep
+from tileflow_experiments.journal import Folded
 from tileflow_experiments.tracking import database, replay
 
 from tileflow.measure.types import Outcome, Status
@@ -62,3 +63,19 @@ def unlogged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("unlogged")
     sweep.run(sweep_spec(**SPEC), out, replace(tools(), to_mlflow=False))
     return out
+
+
+@pytest.fixture(scope="session")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep that has tried everything, which no test writes to."""
+    folder = tmp_path_factory.mktemp("searched")
+    sweep.run(
+        sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), folder, replace(tools(), to_mlflow=False)
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def folded(searched: Path) -> Folded:
+    """The journal of that sweep."""
+    return journal.fold(journal.read(searched / "journal.jsonl"))

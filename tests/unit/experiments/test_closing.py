@@ -6,9 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from tile_testing.fakes.experiments_fakes import GPU, MODELLED, quick_tools, sweep_spec, tools
-from tileflow_experiments import closing, journal, mlflow_log, sweep
+from tile_testing.fakes.experiments_fakes import GPU, MODELLED, quick_tools, sweep_spec
+from tileflow_experiments import closing, sweep
 from tileflow_experiments.journal import Folded
 from tileflow_experiments.records import how_they_ended
 
@@ -17,26 +16,11 @@ from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.bundle import load_tables
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sweep")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
-        patch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
-        sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), folder, tools())
-    return folder
-
-
-@pytest.fixture(scope="module")
-def folded(out: Path) -> Folded:
-    return journal.fold(journal.read(out / "journal.jsonl"))
-
-
-def test_a_line_a_search_and_where_the_rows_are(out: Path, folded: Folded) -> None:
-    heading, *lines, place = closing.of_sweep(out / "journal.jsonl", out / "tables").lines
+def test_a_line_a_search_and_where_the_rows_are(searched: Path, folded: Folded) -> None:
+    heading, *lines, place = closing.of_sweep(searched / "journal.jsonl", searched / "tables").lines
     assert heading.split() == ["kernel", "call", "default", "best", "speed-up", "roofline", "checks"]
-    assert len(lines) == len(folded.trials) > 1 and place == f"rows in {out / 'tables'}"
-    rows = {row.trial_id: row for one in load_tables(out / "tables")[0] for row in one.entries}
+    assert len(lines) == len(folded.trials) > 1 and place == f"rows in {searched / 'tables'}"
+    rows = {row.trial_id: row for one in load_tables(searched / "tables")[0] for row in one.entries}
     for key, line in zip(folded.trials, lines, strict=True):
         row = next(rows[r.trial_id] for r in folded.trials[key] if r.trial_id in rows)
         assert row.best_us is not None and row.default_us is not None
@@ -47,14 +31,16 @@ def test_a_line_a_search_and_where_the_rows_are(out: Path, folded: Folded) -> No
         assert ("modelled for" in line) == (row.origin == "modelled") == (key.device_class != GPU)
 
 
-def test_columns_stand_below_each_other(out: Path) -> None:
-    heading, *lines, _ = closing.of_sweep(out / "journal.jsonl", out / "tables").lines
+def test_columns_stand_below_each_other(searched: Path) -> None:
+    heading, *lines, _ = closing.of_sweep(searched / "journal.jsonl", searched / "tables").lines
     for name in ("default", "best", "checks"):
         assert {line[heading.index(name) - 1] for line in lines} == {" "}, name
 
 
-def test_a_row_that_nothing_checked_does_not_say_that_it_passed(out: Path, folded: Folded) -> None:
-    modelled = next(row for one in load_tables(out / "tables")[0] for row in one.entries if row.origin == "modelled")
+def test_a_row_that_nothing_checked_does_not_say_that_it_passed(searched: Path, folded: Folded) -> None:
+    modelled = next(
+        row for one in load_tables(searched / "tables")[0] for row in one.entries if row.origin == "modelled"
+    )
     untold = replace(folded, events=tuple(e for e in folded.events if e["event"] != "interpreted"))
     outcome = closing.Outcome("kernel", "call", modelled)
     assert "passed, interpreted" in closing.table([outcome], folded)[1]
@@ -101,11 +87,11 @@ def test_a_search_that_tried_nothing_has_a_line(tmp_path: Path) -> None:
     assert any(line.endswith("no config works: none was tried") for line in ending.lines)
 
 
-def test_a_default_without_a_time_says_how_it_ended(out: Path, folded: Folded) -> None:
+def test_a_default_without_a_time_says_how_it_ended(searched: Path, folded: Folded) -> None:
     """It said "fails", whatever had happened."""
     key = next(key for key in folded.trials if key.device_class == GPU)
     ids = {r.trial_id for r in folded.trials[key]}
-    row = next(r for one in load_tables(out / "tables")[0] for r in one.entries if r.trial_id in ids)
+    row = next(r for one in load_tables(searched / "tables")[0] for r in one.entries if r.trial_id in ids)
     (default,) = (r for r in folded.trials[key] if r.seed_source == "default")
     late = replace(default, result=replace(default.result, outcome=Outcome(Status.BENCH_TIMEOUT)))
     records = tuple(late if r is default else r for r in folded.trials[key])

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from tile_testing.browser import Theme, page_text, screenshot
-from tile_testing.fakes.experiments_fakes import BAD, GPU, prepare, sweep_spec, tools
-from tileflow_experiments import charts, html_report, journal, mlflow_log, sweep
+from tile_testing.fakes.experiments_fakes import BAD, GPU, prepare
+from tileflow_experiments import charts, html_report, sweep
 from tileflow_experiments.journal import Folded
 from tileflow_experiments.records import StudyKey, TrialRecord
 from tileflow_experiments.tables import winner, winners
@@ -21,21 +21,6 @@ from tileflow_experiments.tables import winner, winners
 from tileflow.config import Config
 
 CHART = re.compile(r'<script type="application/json">(.*?)</script>', re.S)
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sweep")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
-        patch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
-        sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), folder, tools())
-    return folder
-
-
-@pytest.fixture(scope="module")
-def folded(out: Path) -> Folded:
-    return journal.fold(journal.read(out / "journal.jsonl"))
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +66,8 @@ def test_the_knob_that_decides_explains_the_most(folded: Folded, key: StudyKey) 
     assert charts.explained(folded.trials[key][:3]) == {}
 
 
-def test_the_page_says_what_the_report_says(out: Path, folded: Folded) -> None:
-    text = (out / "report.html").read_text()
+def test_the_page_says_what_the_report_says(searched: Path, folded: Folded) -> None:
+    text = (searched / "report.html").read_text()
     body = text.partition("</style>")[2]
     assert len(folded.trials) == 4
     for key in folded.trials:
@@ -93,8 +78,8 @@ def test_the_page_says_what_the_report_says(out: Path, folded: Folded) -> None:
     assert all(figure["data"] for figure in figures)
 
 
-def test_nothing_is_fetched(out: Path) -> None:
-    text = (out / "report.html").read_text()
+def test_nothing_is_fetched(searched: Path) -> None:
+    text = (searched / "report.html").read_text()
     assert not re.search(r"<script[^>]*\ssrc=|<link\b|<img\b|@import", text)
 
 
@@ -113,8 +98,8 @@ def test_what_a_trial_said_is_text_and_never_markup(folded: Folded, key: StudyKe
 
 
 @pytest.mark.slow
-def test_a_browser_draws_it(out: Path) -> None:
-    page = page_text((out / "report.html").as_uri(), 420, 900)
+def test_a_browser_draws_it(searched: Path) -> None:
+    page = page_text((searched / "report.html").as_uri(), 420, 900)
     drawn = page.count('class="chart js-plotly-plot"')
     assert drawn == 4, "the first search's charts and the phases"
     assert page.count("main-svg") >= drawn and ">best so far<" in page
@@ -124,23 +109,23 @@ def test_a_browser_draws_it(out: Path) -> None:
 @pytest.mark.parametrize(("size", "width", "height"), [("desktop", 1200, 1500), ("phone", 500, 1500)])
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_screenshots_of_it(
-    out: Path, request: pytest.FixtureRequest, size: str, width: int, height: int, theme: Theme
+    searched: Path, request: pytest.FixtureRequest, size: str, width: int, height: int, theme: Theme
 ) -> None:
     """Chromium draws the page for a phone and a desktop, light and dark, into build/report. No path of this
     machine is on it, and each picture is small enough to be committed."""
-    assert str(out) not in (out / "report.html").read_text()
+    assert str(searched) not in (searched / "report.html").read_text()
     shown = request.config.rootpath / "build" / "report" / f"report-{size}-{theme}.png"
-    is_dark = screenshot((out / "report.html").as_uri(), shown, width, height, theme)
+    is_dark = screenshot((searched / "report.html").as_uri(), shown, width, height, theme)
     assert is_dark is (theme == "dark"), "the page follows the reader's scheme"
     assert 4_000 < shown.stat().st_size < 200_000
 
 
 def test_tables_are_written_where_nothing_draws(
-    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    searched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A machine without plotly lost a whole search at its export."""
     folder = tmp_path / "sweep"
-    shutil.copytree(out, folder)
+    shutil.copytree(searched, folder)
     (folder / "report.html").unlink()
     shutil.rmtree(folder / "tables")
     for name in ("plotly", "plotly.offline"):
