@@ -22,6 +22,7 @@ from tileflow.target import target
 
 from .protocol import AnyRequest, Counters, RaceRequest, SchedulingPolicy, TrialRequest, config_trial_id
 from .trial import Build, DeviceIdentity, Phases, TrialResult
+from .waiting_requests import WaitingRequests
 
 Payload = TypeVar("Payload")
 Phase = Literal["compile", "device"]
@@ -52,38 +53,6 @@ class Lease(Generic[Payload]):
         """The request of a lease that is for no race."""
         assert isinstance(self.request, TrialRequest)
         return self.request
-
-
-@dataclass(slots=True)
-class _WorkerQueue:
-    """The requests that wait for one kind of worker.
-
-    ``order``: all of them, oldest first. ``first``: those that go before all others. ``selectable``: by search, those
-    that the policy selects among. Adding and removing take constant time.
-    """
-
-    order: dict[str, None] = field(default_factory=dict)
-    first: dict[str, None] = field(default_factory=dict)
-    selectable: dict[object, dict[str, TrialRequest]] = field(default_factory=dict)
-
-    def add(self, request: AnyRequest, whose: object, *, selectable: bool) -> None:
-        self.order[request.request_id] = None
-        if selectable and isinstance(request, TrialRequest):
-            self.selectable.setdefault(whose, {})[request.request_id] = request
-        else:
-            self.first[request.request_id] = None
-
-    def remove(self, request_id: str, whose: object) -> None:
-        if request_id not in self.order:
-            return
-        del self.order[request_id]
-        if request_id in self.first:
-            del self.first[request_id]
-            return
-        group = self.selectable[whose]
-        del group[request_id]
-        if not group:
-            del self.selectable[whose]
 
 
 @dataclass(slots=True)
@@ -126,7 +95,7 @@ class TrialQueue(Generic[Payload]):
         self._clock = clock
         self._started = clock()
         self._trials: dict[str, _PendingTrial[Payload]] = {}
-        self._waiting: dict[str, _WorkerQueue] = {}
+        self._waiting: dict[str, WaitingRequests] = {}
         self._in_flight: Counter[str] = Counter()
         self._results: list[TrialResult] = []
         self._known: dict[str, TrialResult] = {}
@@ -243,7 +212,7 @@ class TrialQueue(Generic[Payload]):
         coming = next(iter(queue.order if phase == "compile" else queue.first), None)
         return None if coming is None else self._trials[coming]
 
-    def _select(self, queue: _WorkerQueue, worker: str) -> str | None:
+    def _select(self, queue: WaitingRequests, worker: str) -> str | None:
         """Return the request that the policy selects, and end those that it drops.
 
         Requests that were tried before, or are remeasured, go before all others and are not selectable.
@@ -424,7 +393,7 @@ class TrialQueue(Generic[Payload]):
         trial.since = self._clock()
         name = _queue_name(trial.phase, trial.request.device_class)
         selectable = trial.phase == "device" and self._is_selectable(trial)
-        self._waiting.setdefault(name, _WorkerQueue()).add(trial.request, trial.whose, selectable=selectable)
+        self._waiting.setdefault(name, WaitingRequests()).add(trial.request, trial.whose, selectable=selectable)
 
     def _await_device(self, trial: _PendingTrial[Payload]) -> None:
         assert trial.compiled is not None
