@@ -19,6 +19,7 @@ from tile_testing.fakes.experiments_fakes import sweep_spec, tools
 from tile_testing.fakes.mlflow_runs import SPEC, call, children
 from tileflow_experiments import cli, mlflow_log, sweep
 from tileflow_experiments import journal as journals
+from tileflow_experiments.journal_writer import Journal
 from tileflow_experiments.tracking import state
 from tileflow_experiments.tracking.store import MlflowAway
 
@@ -107,7 +108,7 @@ def test_a_sweep_that_is_done_but_not_logged_ends_with_a_code_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Issue 17, finding 3: it was given up with exit code 0."""
-    journals.Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s", "spec": {}}).close()
+    Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s", "spec": {}}).close()
     for complete, code in ((False, cli.UNLOGGED), (True, 0)):
         state.LogState("sqlite:///x", complete, "because").write(tmp_path)
         try:

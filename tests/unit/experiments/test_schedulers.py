@@ -19,6 +19,7 @@ from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, schedulers, sweep
 from tileflow_experiments import journal as journals
+from tileflow_experiments.journal_writer import Journal
 from tileflow_experiments.open_studies import study_keys
 from tileflow_experiments.spec import SweepSpec
 from tileflow_experiments.status import merged
@@ -140,7 +141,7 @@ def test_a_scheduler_that_dies_while_it_waits_for_its_mark_is_only_lost(
 
     monkeypatch.setattr(schedulers.Schedulers, "_start", start)
     spec, tools = spec_of(2), Tools(functools.partial(evaluator, None), fakes.prepare, to_mlflow=False)
-    journal = journals.Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
     assert schedulers.Schedulers(spec, schedulers.dealt(spec), journal, tools).run().stopping == ""
     journal.close()
     lost = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "scheduler_lost"))
@@ -151,7 +152,7 @@ def test_a_scheduler_that_dies_while_it_waits_for_its_mark_is_only_lost(
 def test_a_stop_reaches_every_scheduler(tmp_path: Path) -> None:
     tools = Tools(functools.partial(evaluator, None), fakes.prepare, fakes.checked_ok, fakes.fake_rows, to_mlflow=False)
     spec = sweep_spec(kernels=KERNELS, device_classes=[GPU], schedulers=2, modes=["static"], budget={"seconds": 600.0})
-    journal = journals.Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
     runner = schedulers.Schedulers(spec, schedulers.dealt(spec), journal, tools, lambda status: runner.stop("enough"))
     found = runner.run()
     assert found.stopping == "enough" and set(found.rates) == {"search", "all"}
