@@ -9,12 +9,13 @@ import torch
 
 from ..errors import TraceError
 from ..ir.attributes import AccessAttrs, LoadAttrs, PointwiseAttrs, StoreAttrs
-from ..ir.graph import IndexItem, Op, Operand, ValueIndex
+from ..ir.graph import IndexItem, Op, Operand, SliceIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value, is_float
 from .held_numbers import check_number
 from .promotion import promote
 from .resolve import Resolved, check_once, resolve, written
+from .side_by_side import parts_of
 from .syntax_registry import register_syntax
 from .trace import Tracer
 from .values import TensorRef, TileValue
@@ -84,8 +85,27 @@ def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: An
     if kept is not None:
         value, extra_mask = kept
         place = destination(tracer, ref, index, (value,), extra_mask, is_inside=False)
-    attrs = StoreAttrs(ref.path, place.items, tracer.names.numbered(f"store:{ref.path}"), extra_mask is not None)
-    tracer.builder.append(Op(OpKind.STORE, place.inputs, (), attrs, (), tracer.location()))
+    places = [place] if extra_mask is not None else _apart(tracer, place)
+    for place in places:
+        attrs = StoreAttrs(ref.path, place.items, tracer.names.numbered(f"store:{ref.path}"), extra_mask is not None)
+        tracer.builder.append(Op(OpKind.STORE, place.inputs, (), attrs, (), tracer.location()))
+
+
+def _apart(tracer: Tracer, place: Destination) -> list[Destination]:
+    """The places of the parts of a long tile that was put together, where a slice says where they lie."""
+    value, *rest = place.inputs
+    for item in place.items:
+        if not isinstance(item, SliceIndex) or not isinstance(value, Value):
+            continue
+        parts, found, start = parts_of(tracer, value, item.axis), [], item.start
+        for part in parts:
+            own = part.dims[item.axis]
+            items = tuple(SliceIndex(start, own, item.axis) if i is item else i for i in place.items)
+            found.append(Destination((part, *rest), items, part.dims))
+            start = start + own.extent
+        if found:
+            return found
+    return [place]
 
 
 def _kept(tracer: Tracer, ref: TensorRef, place: Destination, value: Any) -> tuple[TileValue, TileValue] | None:

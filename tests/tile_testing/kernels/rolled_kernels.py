@@ -478,3 +478,34 @@ def multiplied_side_by_side(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor, v
         other[t, :] = torch.addmm(y[t, :40], both, v[:, :].T)
         third[:, t] = v[:, :] @ torch.cat([x[t, :].T, y[t, :].T], 0)
     return one, other, third
+
+
+@tileflow.kernel
+def normed_side_by_side(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor, gain: torch.Tensor) -> object:
+    """Two rows as one: normed and projected, their largest and least element, and all of them as they are used."""
+    n = w.size(1)
+    out = torch.empty(x.size(0), w.size(0), dtype=x.dtype, device=x.device)
+    ends, kept = torch.empty(2, x.size(0), device=x.device), torch.empty(x.size(0), n, device=x.device)
+    for t in tfl.tile(x.size(0)):
+        both = torch.cat([x[t, :], y[t, :]], 1).float()
+        both = torch.where(tfl.arange(n)[None, :] % 3 > 0, both, 0.5 * both)
+        scaled = both * torch.rsqrt(both.square().mean(1, keepdim=True) + 1e-6) * gain[:].float()
+        out[t, :] = scaled.to(x.dtype) @ w[:, :].T
+        ends[0, t], ends[1, t] = both.amax(1), both.amin(1)
+        kept[t, :] = torch.softmax(scaled, 1)
+    return out, ends, kept
+
+
+@tileflow.kernel
+def columns_apart(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> object:
+    """Parts of a product's columns: halves of which one gates the other, three unequal ones, and a slice."""
+    m, n = x.size(0), w.size(1)
+    gated, out = torch.empty(m, n // 2, dtype=x.dtype, device=x.device), torch.empty(m, n, device=x.device)
+    for t in tfl.tile(m):
+        both = torch.addmm(bias[:], x[t, :], w[:, :]).float()
+        gate, up = both.chunk(2, 1)
+        gated[t, :] = torch.sigmoid(gate) * up
+        first, second, third = torch.split(both, [100, n - 150, 50], 1)
+        out[t, :100], out[t, 100 : n - 50] = first, second.sin()
+        out[t, n - 50 :] = third + both[:, 7:57]
+    return gated, out

@@ -16,13 +16,13 @@ from ...ir.types import Dim, TileType, Value, is_float
 from ...runtime import ambient
 from ..language_registry import register_language
 from ..promotion import dtype_name, promote
+from ..side_by_side import summed_apart
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
 from .pointwise import check_factor, is_number
 from .reductions import reduce
 from .reshape import value_of
-from .side_by_side import summed_apart
 from .views import transpose, unsqueeze
 
 

@@ -17,13 +17,13 @@ from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, Value, fills_registers
 from ..language_registry import register_language
 from ..promotion import promote
+from ..side_by_side import columns_apart, remember
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
 from .along import first, narrow, run, taken
 from .extents import known
 from .reshape import axis_of, part_of_block, to_dims, value_of
-from .side_by_side import remember
 from .tile_index import nearest, pick
 from .views import movedim, unsqueeze
 
@@ -189,6 +189,9 @@ def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]
     size = known(t, d.extent).constant if d.tile is None else None
     if size == 0:
         return (t.wrap(value),) * chunks
+    apart = columns_apart(t, value, axis, _in_steps(size, -(-size // chunks))) if size else []
+    if apart:
+        return tuple(map(t.wrap, apart))
     part = known(t, d.extent).quotient(chunks) or part_of_block(known(t, d.extent), Expr.of(chunks))
     if part is not None and fills_registers(chunks) and (size is None or fills_registers(size)):
         cut = to_dims(t, value, (*value.dims[:axis], Dim(Expr.of(chunks)), Dim(part), *value.dims[axis + 1 :]))
@@ -225,7 +228,9 @@ def torch_split(t: Tracer, x: Any, split_size_or_sections: Any, dim: int = 0) ->
             got=f"{whole} by {split_size_or_sections!r}",
             hint="load the parts from the tensor by slices",
         )
-    return _parts(t, value, axis, [size.constant or 0 for size in found])
+    lengths = [size.constant or 0 for size in found]
+    apart = columns_apart(t, value, axis, lengths)
+    return tuple(map(t.wrap, apart)) if apart else _parts(t, value, axis, lengths)
 
 
 @register_torch("tensor_split")

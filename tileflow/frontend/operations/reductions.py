@@ -16,10 +16,13 @@ from ...ir.attributes import ArangeAttrs, ReduceAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, TileType, Value, is_float
 from ..promotion import dtype_name
+from ..side_by_side import parts_of
 from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .views import squeeze, unsqueeze
+
+_COMBINED = {"sum": "add", "max": "maximum", "min": "minimum"}  # what makes one of the results of parts
 
 
 def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str | None = None) -> TileValue:
@@ -42,14 +45,22 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
         return t.full((), 0, result_dtype) if fn in ("argmax", "argmin") else t.cast(x, result_dtype)
     axes = sorted({a % rank for a in axes})
     for axis in reversed(axes):
-        dims = value.dims[:axis] + value.dims[axis + 1 :]
-        attrs = ReduceAttrs(axis, fn, t.names.numbered(f"reduce:{fn}"))
-        value = t.emit(OpKind.REDUCE, (value,), TileType(result_dtype, dims), attrs).value
+        parts = parts_of(t, value, axis) if fn in _COMBINED else []
+        found = _reduced(t, fn, parts[0] if parts else value, axis, result_dtype)
+        for part in parts[1:]:
+            found = t.cast(t.pointwise(_COMBINED[fn], found, _reduced(t, fn, part, axis, result_dtype)), result_dtype)
+        value = found.value
     result = t.wrap(value)
     if keepdim:
         for axis in axes:
             result = unsqueeze(t, result, axis)
     return result
+
+
+def _reduced(t: Tracer, fn: str, value: Value, axis: int, dtype: str) -> TileValue:
+    dims = value.dims[:axis] + value.dims[axis + 1 :]
+    attrs = ReduceAttrs(axis, fn, t.names.numbered(f"reduce:{fn}"))
+    return t.emit(OpKind.REDUCE, (value,), TileType(dtype, dims), attrs)
 
 
 def accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:

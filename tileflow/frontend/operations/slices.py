@@ -16,6 +16,7 @@ from ...expr import Expr
 from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, fills_registers
+from ..side_by_side import some_columns
 from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
@@ -69,6 +70,9 @@ def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
         )
     if (start, step, length) == (0, 1, size):
         return x
+    apart = some_columns(t, x.value, axis, start, length) if step == 1 else None
+    if apart is not None:
+        return t.wrap(apart)
     cut = first(t, x, axis, length) if (start, step) == (0, 1) else None
     cut = _halves(t, x, axis, start, step, length, size) if cut is None else cut
     return taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
