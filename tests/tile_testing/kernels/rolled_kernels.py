@@ -509,3 +509,14 @@ def columns_apart(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> objec
         out[t, :100], out[t, 100 : n - 50] = first, second.sin()
         out[t, n - 50 :] = third + both[:, 7:57]
     return gated, out
+
+
+@tileflow.kernel
+def projected_in_three(x: torch.Tensor, wide: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> object:
+    """Three products of the same rows, of which the first has columns of another number."""
+    out = [torch.empty(x.size(0), w.size(1), dtype=x.dtype, device=x.device) for w in (wide, one, other)]
+    for t in tfl.tile(x.size(0)):
+        out[0][t, :] = x[t, :] @ wide[:, :]
+        out[1][t, :] = x[t, :] @ one[:, :]
+        out[2][t, :] = x[t, :] @ other[:, :]
+    return out

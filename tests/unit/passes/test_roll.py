@@ -132,6 +132,24 @@ def test_what_is_not_rolled() -> None:
         assert rollable(region(function)) == {}
 
 
+def test_a_dimension_is_a_loop_beside_one_that_has_it_too() -> None:
+    """Beside a loop over a product's columns, in which what it sums over was a loop, another product took all of that:
+    a config that was valid, and that Triton refused."""
+
+    def two(x, wide, narrow, out):
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :300] = x[tile, :] @ wide[:, :]
+            out[tile, 300:] = x[tile, :] @ narrow[:, :]
+
+    sizes = (100, 4096), (4096, 300), (4096, 200), (100, 500)
+    ir = region(two, *(meta(*size, dtype=torch.bfloat16) for size in sizes))
+    columns, inner = (next(site for site, dim in rollable(ir).items() if dim.extent == Expr.of(n)) for n in (300, 4096))
+    rolled = specialise(ir, StructuralChoice(rolled_reductions=(columns, inner)))
+    products = ops(rolled, "dot")
+    assert len(products) == 2
+    assert all(dim.extent.constant != 4096 for op in products for v in op.values for dim in v.dims)
+
+
 def test_slices_that_start_later_are_loops_by_numbers() -> None:
     """A slice from an element on was in one piece, and beside it all that met it."""
 
