@@ -129,3 +129,19 @@ def test_the_first_place_of_an_extremum_is_found_by_a_loop(interpreter: Callable
     """Of equals and of several NaN; of a row that is all infinite, or the least int."""
     found = interpreter("runs.rolled_runs:check_places", dtype)
     assert set(found) == {(0,), (128,)} and set(found.values()) == {""}
+
+
+@pytest.mark.parametrize("mode", ["dynamic", "generic"])
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("gated_halves", [(20, 600), (600, 40)]),
+        ("multiplied_side_by_side", [(20, 200), (20, 100), (300, 40), (40, 300)]),
+        ("normed_side_by_side", [(20, 300), (20, 300), (40, 600), (600,)]),
+        ("columns_apart", [(20, 32), (32, 600), (600,)]),
+    ],
+)
+def test_parts_of_sizes_that_a_launch_gives_are_right(
+    interpreter: Callable[..., Any], mode: str, name: str, shapes: Any
+) -> None:
+    assert interpreter("runs.rolled_runs:check_mode", mode, name, shapes, "float32") == ""

@@ -34,7 +34,7 @@ def summed_apart(t: Tracer, left: Value, right: Value) -> list[tuple[Value, Valu
     """The products that add up to the one of two tiles, of which one is long and was put together along what is summed
     over; none where it was not, or where the other has no such parts."""
     axis, other = len(left.dims) - 1, len(right.dims) - 2
-    if not _is_long(left.dims[axis], _LEAST):
+    if not _is_long(t, left.dims[axis], _LEAST):
         return []
     sizes = _sizes(t, left, axis) or _sizes(t, right, other)
     pairs = zip(pieces(t, left, axis, sizes), pieces(t, right, other, sizes), strict=False)
@@ -43,7 +43,7 @@ def summed_apart(t: Tracer, left: Value, right: Value) -> list[tuple[Value, Valu
 
 def parts_of(t: Tracer, value: Value, axis: int) -> list[Value]:
     """The parts of a long tile that was put together along an axis; none where it was not."""
-    return pieces(t, value, axis, _sizes(t, value, axis)) if _is_long(value.dims[axis], _LEAST) else []
+    return pieces(t, value, axis, _sizes(t, value, axis)) if _is_long(t, value.dims[axis], _LEAST) else []
 
 
 def columns_apart(t: Tracer, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
@@ -59,7 +59,7 @@ def some_columns(t: Tracer, value: Value, axis: int, begin: int, size: int) -> V
 def pieces(t: Tracer, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
     """The parts of a tile along an axis, one after the other; none where any of them would be cut out of registers."""
     begins = [0, *accumulate(sizes)]
-    if not sizes or value.dims[axis].extent.constant != begins[-1]:
+    if not sizes or not t.same_size(value.dims[axis].extent, Expr.of(begins[-1])):
         return []
     made = _Pieces(t)
     found = []
@@ -71,20 +71,25 @@ def pieces(t: Tracer, value: Value, axis: int, sizes: Sequence[int]) -> list[Val
     return found
 
 
-def _is_long(dim: Dim, least: int) -> bool:
-    size = dim.extent.constant
-    return dim.tile is None and size is not None and size > least
+def _is_long(t: Tracer, dim: Dim, least: int) -> bool:
+    is_size = dim.tile is None and dim.extent.symbols() <= t.hints.keys()
+    return is_size and dim.extent.evaluate(t.hints) > least
+
+
+def _size(t: Tracer, dim: Dim) -> int:
+    """How long a part is, which is a constant of the kernel since it lies beside others."""
+    return t.specialize(dim.extent)
 
 
 def _has_columns(t: Tracer, value: Value, axis: int) -> bool:
-    return _is_long(value.dims[axis], _COLUMNS) and _is_multiplied(t, value, axis)
+    return _is_long(t, value.dims[axis], _COLUMNS) and _is_multiplied(t, value, axis)
 
 
 def _sizes(t: Tracer, value: Value, axis: int) -> list[int]:
     """Of what parts a tile was put together along an axis, seen through what is done with each element."""
     own_axis, parts = t.side_by_side.get(value, (-1, ()))
     if own_axis == axis:
-        return [part.dims[axis].extent.constant or 0 for part in parts]
+        return [_size(t, part.dims[axis]) for part in parts]
     sources = _sources(t, value, axis)
     return next(filter(None, (_sizes(t, source, own) for source, own in sources)), [])
 
@@ -134,9 +139,9 @@ class _Pieces:
     def _new(self, value: Value, axis: int, begin: int, size: int) -> Value | None:
         own_axis, parts = self._t.side_by_side.get(value, (-1, ()))
         if own_axis == axis:
-            begins = accumulate((part.dims[axis].extent.constant or 0 for part in parts), initial=0)
-            same = (p for at, p in zip(begins, parts, strict=False) if at == begin)
-            return next((p for p in same if p.dims[axis].extent.constant == size), None)
+            sizes = [_size(self._t, part.dims[axis]) for part in parts]
+            places = zip(accumulate(sizes, initial=0), sizes, parts, strict=False)
+            return next((part for at, long, part in places if (at, long) == (begin, size)), None)
         op = self._t.builder.definitions.get(value)
         make = None if op is None else _MAKERS.get(op.kind)
         return None if op is None or make is None else make(self, op, axis, begin, size)

@@ -94,3 +94,12 @@ def _under_each(kernel: Any, args: tuple[Any, ...]) -> dict[tuple[int, ...], str
         if chosen not in found:
             found[chosen] = check_call(kernel.compile(lowered, config, "cpu"), args, reference).reason
     return found
+
+
+def check_mode(mode: str, name: str, shapes: Sequence[tuple[int, ...]], dtype: str) -> str:
+    """What is wrong under the default of a variant whose sizes a launch gives; empty where nothing is."""
+    kernel = getattr(rolled_kernels, name)
+    args = tuple(_argument(n, shape, dtype) for n, shape in enumerate(shapes))
+    lowered = kernel.lower(args, target("nvidia-h200"), mode=mode)
+    config = lowered.interpretable(lowered.default)
+    return check_call(kernel.compile(lowered, config, "cpu"), args, make_reference(kernel, args)).reason
