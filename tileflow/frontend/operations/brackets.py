@@ -68,7 +68,8 @@ def _with_ellipsis(items: list[Any], rank: int) -> list[Any]:
 
 
 def _holds_places(item: Any) -> bool:
-    return isinstance(item, TileValue) and item.ndim > 0 and item.value.type.dtype != "bool"
+    is_mask = isinstance(item, TileValue) and item.ndim > 1 and item.value.type.dtype == "bool"
+    return isinstance(item, TileValue) and item.ndim > 0 and not is_mask
 
 
 def _is_scalar(item: Any) -> bool:
