@@ -10,6 +10,7 @@ import torch
 from tile_testing.regions import kinds, largest, lower, masked, meta, ops, region, total, total_and_largest
 
 import tileflow.language as tfl
+from tileflow.build.compile import build
 from tileflow.expr import Expr
 from tileflow.ir.attributes import AccessAttrs, ReduceAttrs
 from tileflow.ir.graph import KernelIR, Op, ValueIndex
@@ -288,7 +289,30 @@ def test_a_box_that_is_only_stored_is_two_loops() -> None:
 
 
 def test_a_dimension_that_meets_another_one_of_its_size_stays_whole() -> None:
-    """Only a guard says that the halves are equal: a block of one met all of the other, which did not compile."""
+    """Only a guard says that they are equal, of which neither has another name: a block of one met all of the other,
+    which did not compile."""
+
+    def products_multiplied(x, a, b):
+        out = torch.empty_like(x[:, 0])
+        for tile in tfl.tile(x.size(0)):
+            one, other = a.size(0) * a.size(1), b.size(0) * b.size(1)
+            out[tile] = (x[tile, :one] * x[tile, :other]).sum(1)
+        return out
+
+    def products_stored(x, a, b):
+        out = torch.empty_like(x[:, : a.numel()])
+        for tile in tfl.tile(x.size(0)):
+            one, other = a.size(0) * a.size(1), b.size(0) * b.size(1)
+            out[tile, :] = x[tile, :one] * x[tile, :other]
+        return out
+
+    sizes = meta(100, 3000), meta(20, 100), meta(40, 50)
+    for function in (products_multiplied, products_stored):
+        assert rollable(region(function, *sizes, mode="dynamic")) == {}
+
+
+def test_halves_are_one_dimension_whatever_their_names() -> None:
+    """Of one half a guard says that the other is as long, which leaves one name for both."""
 
     def halves_multiplied(x):
         out = torch.empty_like(x[:, 0])
@@ -305,7 +329,10 @@ def test_a_dimension_that_meets_another_one_of_its_size_stays_whole() -> None:
         return out
 
     for function in (halves_multiplied, halves_stored):
-        assert rollable(region(function, mode="dynamic")) == {}
+        lowered = lower(function, mode="dynamic")
+        (site,) = rollable(region(function, mode="dynamic"))
+        looped = lowered.space.adapt(lowered.default.to_dict() | {site: 128})
+        assert looped[site] == 128 and [build(source, lowered.target) for source in lowered.emit(looped)]
 
 
 def test_rolling_leaves_the_rest_of_the_space() -> None:
