@@ -140,10 +140,12 @@ def roll(ir: KernelIR, site: str, later: Collection[str] = (), naming: Naming | 
     is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
 
     def visit(block: Block) -> Block:
+        is_alone = _can_roll(ir, block, dim)
         # inner blocks first: beside a loop that has the dimension whole, what is around it could not be one
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
         block = Block(block.params, ops, block.results)
-        if any(its == dim for _, its in _rolled_by(block.ops)) and _can_roll(ir, block, dim):
+        may_be = is_alone or (ir.hint(dim.extent) > LEAST and _can_roll(ir, block, dim))  # registers have short ones
+        if may_be and any(its == dim for _, its in _rolled_by(block.ops)):
             return _Roller(Phases(ir, block, dim), inner, naming, tiles, fresh, is_wide).run()
         return block
 
