@@ -214,9 +214,9 @@ class _FormWriter:
         if is_traced(value):
             raise _Unreadable
         self._refuse_complex(value)
-        # a kernel's tensors are on GPUs, whose ordinals are hashed faster than torch's devices
-        reads = ("{}.shape", "{}.stride()", "{}.dtype", "{}.get_device()", "not {}.data_ptr() & 15", "{}.is_neg()")
-        self.parts += [read.format(name) for read in reads]
+        # a kernel's tensors are on GPUs, whose ordinals are hashed faster than torch's devices; CPU and meta have one
+        reads = ("shape", "stride()", "dtype", "get_device()", "is_meta", "data_ptr() & 15 == 0", "is_neg()")
+        self.parts += [f"{name}.{read}" for read in reads]
         self.learned.append(name)
 
     def _refuse_complex(self, value: torch.Tensor) -> None:

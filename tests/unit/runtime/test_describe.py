@@ -195,6 +195,16 @@ def form_of(request: pytest.FixtureRequest) -> FormOf:
     return partial(form_by, reader=reader)
 
 
+def test_forms_tell_a_tensor_without_memory_from_one_on_a_cpu(form_of: FormOf) -> None:
+    """torch has one ordinal for both: a call on the meta device ran the code of the one before it."""
+    x = torch.zeros(3)
+    form = form_of((x,), {}, run)
+    assert form is not None
+    form.held.replace(form.key((x,), {}), Context("on a CPU"))
+    assert form.call((torch.ones(3),), {}) == ("on a CPU", 1)
+    assert form.call((x.to("meta"),), {}) is MISS
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(values, min_size=1, max_size=2), st.lists(values, min_size=1, max_size=2), st.booleans(), st.booleans())
 def test_forms_are_as_telling_as_keys_of_any_call(
