@@ -54,17 +54,17 @@ def check(program: Program, seeds: Sequence[int] = (1, 2), mode: str = "static",
     try:
         kernel, args = load(program), program.make(device=device)
     except Exception as error:
-        return [_said("decorated", error)]
+        return [said("decorated", error)]
     try:
         with torch.no_grad():
             kernel.run_eagerly(*args)
     except Exception as error:
-        found.append(_said("plain", error))
+        found.append(said("plain", error))
     try:
         lowered = kernel.lower(args, live_target(device), mode=mode)
         configs = (_interpretable if device == "cpu" else _any)(lowered, seeds)
     except Exception as error:
-        return [*found, _said("lowered", error)]
+        return [*found, said("lowered", error)]
     if found:  # refused as plain Python alone
         return found
     for config in configs:
@@ -80,13 +80,13 @@ def _under(
     try:
         reference = make_reference(meaning, args, meaning=meaning, is_text=True)
     except Exception as error:
-        return [_said(f"plain, {way}", error)]
+        return [said(f"plain, {way}", error)]
     try:
         text = compared(kernel.compile(lowered, config, _device(args)), args, reference, exact)
     except OutOfResources:
         return []  # a config that this device has no room for
     except Exception as error:
-        return [_said(way, error)]
+        return [said(way, error)]
     if not text:
         return []
     as_given = compared(meaning, args, reference, exact)
@@ -128,7 +128,7 @@ def compared(
     return ""
 
 
-def _said(way: str, error: Exception) -> Finding:
+def said(way: str, error: Exception) -> Finding:
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, InternalError) or not isinstance(error, TileflowError):
         return Finding("internal" if isinstance(error, InternalError) else "crash", way, text)
@@ -144,5 +144,5 @@ def check_builds(program: Program) -> list[Finding]:
         for source in lowered.emit(lowered.default):
             build(source, lowered.target)
     except Exception as error:
-        return [_said("assembled", error)]
+        return [said("assembled", error)]
     return []

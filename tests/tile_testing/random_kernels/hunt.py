@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 
+from .calls import check_calls
 from .checks import Finding, check, check_builds
 from .draws import Draws, by_seed
 from .kernels import Program, program
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument(
         "--build", action="store_true", help="assemble for sm_90a instead, in a process without TRITON_INTERPRET"
     )
+    parser.add_argument("--calls", action="store_true", help="several calls of each, one unlike the other")
     parser.add_argument("--refused", action="store_true", help="show what was refused in tileflow's own words, too")
     parser.add_argument("--shrink", type=int, default=0, help="tries to make each failing program smaller")
     parser.add_argument("--seconds", type=float, default=float("inf"))
@@ -60,6 +62,8 @@ def _smallest(seed: int, finding: Finding, asked: argparse.Namespace) -> Program
 def _check(one: Program, seed: int, asked: argparse.Namespace) -> list[Finding]:
     if asked.build:
         return check_builds(one)
+    if asked.calls:
+        return check_calls(one, by_seed(seed))
     return check(one, range(seed, seed + asked.configs), ("static", "dynamic")[seed % 2])
 
 
