@@ -247,6 +247,15 @@ class Context(ABC):
 
     # ---- lines ----------------------------------------------------------------------------------
 
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """The lines of a loop's body or of a branch's side, with what it hands on: conversions that are written there
+        are no names behind it, where it may not have run."""
+        self._converted.append({})
+        with self.writer.indented():
+            yield
+        self._converted.pop()
+
     def block(self, block: Block) -> None:
         """The lines of a block, each operation by the family's rule."""
         self._converted.append({})

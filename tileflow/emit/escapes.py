@@ -23,7 +23,7 @@ def inline_asm(e: Context, op: Op) -> None:
     names = [e.fresh("asm") for _ in op.outputs]
     if op.regions:
         e.writer.line(f"if {interpreted}:")
-        with e.writer.indented():
+        with e.inner():
             e.block(op.regions[0])
             for name, result, out in zip(names, op.regions[0].results, op.outputs, strict=True):
                 e.writer.line(f"{name} = {e.as_dtype(result, out.type.dtype)}")

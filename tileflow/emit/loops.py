@@ -32,7 +32,7 @@ def emit_for(e: Context, op: Op) -> None:
     name = e.tile(tile.name)
     counter = f"{name}_at" if tile.wide else f"{name}_begin"
     e.writer.line(f"for {counter} in {_range(e, tile, body)}:")
-    with e.writer.indented():
+    with e.inner():
         if tile.wide:
             e.writer.line(f"{name}_begin = tl.cast({counter}, tl.int64)")
         e.tile_header(tile)
@@ -50,7 +50,7 @@ def emit_while(e: Context, op: Op) -> None:
     (body,) = op.regions
     _carry(e, op, op.inputs)
     e.writer.line(f"while {e.name(body.params[0])}:")
-    with e.writer.indented():
+    with e.inner():
         e.block(body)
         _assign(e, body.params, body.results)
 
@@ -141,7 +141,7 @@ def emit_if(e: Context, op: Op) -> None:
         if keyword == "else:" and not side.ops and not side.results:
             continue
         e.writer.line(keyword)
-        with e.writer.indented():
+        with e.inner():
             e.begin_side(op, side)
             e.block(side)
             for (name, held), result in zip(names, side.results, strict=True):
