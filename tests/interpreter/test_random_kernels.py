@@ -9,9 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tile_testing.random_kernels.checks import check_builds
+from tile_testing.random_kernels.draws import by_seed
+from tile_testing.random_kernels.kernels import program
 from tile_testing.random_kernels.planted import FAULTS
 
-EXAMPLES = 40
+EXAMPLES = 25
+CALLED = 6  # programs that are each called several times
+BUILT = 6  # programs that are assembled for sm_90a
 MOST_UNTIL_FOUND = 40  # programs, of a planted fault
 
 
@@ -25,3 +30,15 @@ def test_random_kernels_mean_what_they_say(interpreter: Callable[..., Any], mode
 def test_planted_faults_are_found(interpreter: Callable[..., Any], fault: str) -> None:
     needed = interpreter("random_kernels.planted:programs_until_found", fault, MOST_UNTIL_FOUND)
     assert needed <= MOST_UNTIL_FOUND
+
+
+def test_calls_of_one_kernel_get_code_for_their_own_arguments(interpreter: Callable[..., Any]) -> None:
+    assert interpreter("random_kernels.calls:failures", range(CALLED)) == []
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(BUILT), pytest.param(range(BUILT, 20 * BUILT), marks=pytest.mark.slow)], ids=len
+)
+def test_their_defaults_build(seeds: range) -> None:
+    found = {seed: check_builds(program(by_seed(seed))) for seed in seeds}
+    assert not any(found.values()), "\n".join(str(f) for each in found.values() for f in each)

@@ -6,25 +6,28 @@ on the meta device. What a call gives must be what plain Python gives for the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from tile_testing.runs.interpreted import MOST_STEPS, steps
 from tileflow.api import Kernel
+from tileflow.lowered import Lowered
 from tileflow.measure.check import make_reference
 from tileflow.measure.inputs import copied
 from tileflow.target import target
 
-from .checks import Finding, compared, said
-from .draws import Draws
-from .kernels import Program
+from .checks import DEVICE, Finding, compared, said
+from .draws import Draws, by_seed
+from .kernels import Program, program
 from .loading import load
 from .tensors import LAYOUTS, SAFE_LAYOUTS, Argument, Number
 
 Arguments = tuple[Argument | Number, ...]
 CALLS = 4
+SMALL = 8  # elements, of a block
 LIKE = {
     torch.float32: (torch.float16, torch.bfloat16), torch.float16: (torch.float32, torch.bfloat16),
     torch.bfloat16: (torch.float32, torch.float16), torch.int32: (torch.int64,), torch.int64: (torch.int32,),
@@ -56,6 +59,16 @@ def other_number(draws: Draws, one: Argument | Number, is_changed: bool) -> Argu
 CHANGES: tuple[Callable[[Draws, Argument | Number, bool], Argument | Number], ...] = (
     other_layout, other_dtype, other_number,
 )  # fmt: skip
+
+
+def failures(seeds: Sequence[int]) -> list[str]:
+    """What is wrong with calls of the programs of seeds, each with a script that can be pasted."""
+    wrong = []
+    for seed in seeds:
+        one = program(by_seed(seed))
+        found = check_calls(one, by_seed(seed))
+        wrong += ["\n".join((f"seed {seed}", *map(str, found), one.script()))] if found else []
+    return wrong
 
 
 def check_calls(program: Program, draws: Draws, device: str = "cpu") -> list[Finding]:
@@ -92,7 +105,10 @@ def _lower_elsewhere(kernel: Kernel, args: tuple[Any, ...]) -> None:
 
 def _call(kernel: Kernel, args: tuple[Any, ...], way: str, program: Program) -> list[Finding]:
     try:
-        first, second = (kernel.run_eagerly(*copied(args), config=blocks) for blocks in ({}, _small(kernel, args)))
+        lowered = kernel.lower(args, target(DEVICE))
+        if steps(lowered, lowered.interpretable(lowered.default)) > MOST_STEPS:
+            return []
+        first, second = (kernel.run_eagerly(*copied(args), config=blocks) for blocks in ({}, _small(lowered)))
         reference = make_reference(kernel.run_eagerly, args, meaning=kernel.run_eagerly, is_text=True)
     except Exception:  # plain Python has no such operation of these dtypes, or the text names another one
         return []
@@ -112,6 +128,7 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.allclose(a.double(), b.double(), rtol=1e-2, atol=1e-2)
 
 
-def _small(kernel: Kernel, args: tuple[Any, ...]) -> dict[str, int]:
-    space = kernel.lower(args, target("nvidia-h200")).space
-    return {k.name: int(min(k.choices)) for k in space.knobs if k.role == "block" and min(k.choices) < 32}
+def _small(lowered: Lowered) -> dict[str, int]:
+    """Blocks unlike those of plain Python's own choice."""
+    blocks = [k for k in lowered.space.knobs if k.role == "block"]
+    return {k.name: int(min(k.choices, key=lambda size: abs(int(size) - SMALL))) for k in blocks}
