@@ -14,7 +14,6 @@ import torch
 
 from tile_testing.runs.interpreted import MOST_STEPS, steps
 from tileflow.api import Kernel
-from tileflow.lowered import Lowered
 from tileflow.measure.check import make_reference
 from tileflow.measure.inputs import copied
 from tileflow.target import target
@@ -27,7 +26,6 @@ from .tensors import LAYOUTS, SAFE_LAYOUTS, Argument, Number
 
 Arguments = tuple[Argument | Number, ...]
 CALLS = 4
-SMALL = 8  # elements, of a block
 LIKE = {
     torch.float32: (torch.float16, torch.bfloat16), torch.float16: (torch.float32, torch.bfloat16),
     torch.bfloat16: (torch.float32, torch.float16), torch.int32: (torch.int64,), torch.int64: (torch.int32,),
@@ -106,9 +104,10 @@ def _lower_elsewhere(kernel: Kernel, args: tuple[Any, ...]) -> None:
 def _call(kernel: Kernel, args: tuple[Any, ...], way: str, program: Program) -> list[Finding]:
     try:
         lowered = kernel.lower(args, target(DEVICE))
-        if steps(lowered, lowered.interpretable(lowered.default)) > MOST_STEPS:
+        default = lowered.interpretable(lowered.default)
+        if steps(lowered, default) > MOST_STEPS:
             return []
-        first, second = (kernel.run_eagerly(*copied(args), config=blocks) for blocks in ({}, _small(lowered)))
+        first, second = (kernel.run_eagerly(*copied(args), config=config) for config in ({}, default.to_dict()))
         reference = make_reference(kernel.run_eagerly, args, meaning=kernel.run_eagerly, is_text=True)
     except Exception:  # plain Python has no such operation of these dtypes, or the text names another one
         return []
@@ -126,9 +125,3 @@ def _call(kernel: Kernel, args: tuple[Any, ...], way: str, program: Program) -> 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.allclose(a.double(), b.double(), rtol=1e-2, atol=1e-2)
-
-
-def _small(lowered: Lowered) -> dict[str, int]:
-    """Blocks unlike those of plain Python's own choice."""
-    blocks = [k for k in lowered.space.knobs if k.role == "block"]
-    return {k.name: int(min(k.choices, key=lambda size: abs(int(size) - SMALL))) for k in blocks}

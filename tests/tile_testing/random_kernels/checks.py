@@ -4,6 +4,7 @@ default config and random ones; assembled."""
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,15 @@ from tile_testing.runs.interpreted import MOST_STEPS, cheap_sample, steps
 from tileflow.api import Kernel
 from tileflow.build.compile import build
 from tileflow.config import Config
-from tileflow.errors import InternalError, KernelError, Location, OutOfResources, TileflowError, VariantError
+from tileflow.errors import (
+    ConfigError,
+    InternalError,
+    KernelError,
+    Location,
+    OutOfResources,
+    TileflowError,
+    VariantError,
+)
 from tileflow.lowered import Lowered
 from tileflow.measure.check import Reference, check_call, make_reference
 from tileflow.target import target
@@ -67,9 +76,23 @@ def check(program: Program, seeds: Sequence[int] = (1, 2), mode: str = "static",
         return [*found, said("lowered", error)]
     if found:  # refused as plain Python alone
         return found
-    for config in configs:
+    for config in filter(None, (_one_block_a_place(lowered, c) for c in configs)):
         found += _under(config, kernel, lowered, args, program.exact)
     return found
+
+
+def _one_block_a_place(lowered: Lowered, config: Config) -> Config | None:
+    """The config with one block size for all copies of a loop that is written out, or stands in a function: plain
+    Python has one for each place in the text. None where the space has no such config."""
+    base = {k.name: re.sub(r"#\d+", "", k.name) for k in lowered.space.knobs if k.role == "block" and "#" in k.name}
+    if not base:
+        return config
+    wanted = {name: config[of] for name, of in base.items() if of in config.to_dict()}
+    try:
+        found = lowered.space.repair(config.with_(wanted))
+    except ConfigError:
+        return None
+    return found if all(found[name] == choice for name, choice in wanted.items()) else None
 
 
 def _under(

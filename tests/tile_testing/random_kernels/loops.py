@@ -121,8 +121,6 @@ def _term(w: Writer, one: Loop) -> tuple[Value, str, tuple[Dim, ...]] | None:
 
 
 def _start(w: Writer, name: str, dims: tuple[Dim, ...], number: str, dtype: torch.dtype) -> str:
-    if not dims:
-        return f"{name} = {number if dtype.is_floating_point else int(float(number))}"
     shape = ", ".join(d.text for d in dims)
     more = "" if dtype == torch.float32 else f", dtype={dtype}"
     if number == "0.0":

@@ -82,7 +82,7 @@ class Writer:
         before = len(self.lines)
         yield
         if len(self.lines) == before:
-            self.line("pass")
+            self.line(f"{self.name('v')} = 0")  # an empty loop is refused
         self.values, self.stored = values, stored
         self.depth -= 1
 
