@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1200)]
 
-PROGRAMS, IN_ONE_CALL, CONFIGS = 108, 6, 1
+PROGRAMS, IN_ONE_CALL, CONFIGS = 108, 3, 1
 GROUPS = [tuple(range(first, first + IN_ONE_CALL)) for first in range(0, PROGRAMS, IN_ONE_CALL)]
 
 

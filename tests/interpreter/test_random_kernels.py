@@ -14,14 +14,23 @@ from tile_testing.random_kernels.draws import by_seed
 from tile_testing.random_kernels.kernels import program
 from tile_testing.random_kernels.planted import FAULTS
 
-EXAMPLES = 25
+SEEDS = 30
+EXAMPLES = 100  # of Hypothesis, which begins with small ones
 CALLED = 6  # programs that are each called several times
 BUILT = 6  # programs that are assembled for sm_90a
 MOST_UNTIL_FOUND = 40  # programs, of a planted fault
 
 
-@pytest.mark.parametrize("mode", ["static", pytest.param("dynamic", marks=pytest.mark.slow)])
-def test_random_kernels_mean_what_they_say(interpreter: Callable[..., Any], mode: str) -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(SEEDS), pytest.param(range(SEEDS, 8 * SEEDS), marks=pytest.mark.slow)], ids=len
+)
+def test_random_kernels_mean_what_they_say(interpreter: Callable[..., Any], seeds: range) -> None:
+    assert interpreter("random_kernels.on_device:failures", seeds, 1, "cpu") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_no_program_that_hypothesis_finds_means_anything_else(interpreter: Callable[..., Any], mode: str) -> None:
     failure = interpreter("random_kernels.properties:smallest_failure", EXAMPLES, (1,), mode)
     assert not failure, failure
 

@@ -6,7 +6,7 @@ on the meta device. What a call gives must be what plain Python gives for the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,9 @@ import torch
 
 from tile_testing.runs.interpreted import MOST_STEPS, steps
 from tileflow.api import Kernel
+from tileflow.config import Choice
 from tileflow.measure.check import make_reference
-from tileflow.measure.inputs import copied
+from tileflow.measure.inputs import copied, tensors
 from tileflow.target import target
 
 from .checks import DEVICE, Finding, compared, said
@@ -107,7 +108,7 @@ def _call(kernel: Kernel, args: tuple[Any, ...], way: str, program: Program) -> 
         default = lowered.interpretable(lowered.default)
         if steps(lowered, default) > MOST_STEPS:
             return []
-        first, second = (kernel.run_eagerly(*copied(args), config=config) for config in ({}, default.to_dict()))
+        first, second = (_all_written(kernel, args, config) for config in ({}, default.to_dict()))
         reference = make_reference(kernel.run_eagerly, args, meaning=kernel.run_eagerly, is_text=True)
     except Exception:  # plain Python has no such operation of these dtypes, or the text names another one
         return []
@@ -121,6 +122,11 @@ def _call(kernel: Kernel, args: tuple[Any, ...], way: str, program: Program) -> 
     if not text or compared(kernel.run_eagerly, args, reference, exact):
         return []
     return [Finding("wrong", way, text)]
+
+
+def _all_written(kernel: Kernel, args: tuple[Any, ...], config: Mapping[str, Choice]) -> list[torch.Tensor]:
+    copies = copied(args)
+    return [*kernel.run_eagerly(*copies, config=config), *tensors(copies)]
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

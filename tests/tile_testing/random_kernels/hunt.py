@@ -13,9 +13,9 @@ from collections import Counter
 
 from .calls import check_calls
 from .checks import Finding, check, check_builds
-from .draws import Draws, by_seed
+from .draws import by_seed
 from .kernels import Program, program
-from .shrink import recorded, replayed, shrunk
+from .shrink import smallest
 
 
 def main() -> None:
@@ -44,19 +44,12 @@ def main() -> None:
             print(dict(kinds), f"up to seed {seed}", file=sys.stderr, flush=True)
         shown = [f for f in found if f.kind != "refused" or asked.refused]
         if shown:
-            print(f"==== seed {seed}", *shown, _smallest(seed, shown[0], asked).script(), sep="\n", flush=True)
+            print(f"==== seed {seed}", *shown, _smallest_of(seed, shown[0], asked).script(), sep="\n", flush=True)
     print(dict(kinds), f"of seeds {asked.first} to {seed}")
 
 
-def _smallest(seed: int, finding: Finding, asked: argparse.Namespace) -> Program:
-    """A small program that fails alike: by the same kind of error."""
-    draws, noted = recorded(seed)
-    made = program(draws)
-
-    def fails(draws: Draws) -> bool:
-        return any(f.alike == finding.alike for f in _check(program(draws), seed, asked))
-
-    return program(replayed(shrunk(noted, fails, asked.shrink))) if asked.shrink else made
+def _smallest_of(seed: int, found: Finding, asked: argparse.Namespace) -> Program:
+    return smallest(seed, found, lambda one: _check(one, seed, asked), asked.shrink)
 
 
 def _check(one: Program, seed: int, asked: argparse.Namespace) -> list[Finding]:

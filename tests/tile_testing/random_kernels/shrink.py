@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .checks import Finding
 from .draws import Draws, by_seed
+from .kernels import Program, program
 
 Fails = Callable[[Draws], bool]
 
@@ -25,6 +27,17 @@ def replayed(choices: Sequence[int]) -> Draws:
     """Those choices, the simplest ones behind them; what is too large is the largest."""
     left = iter(choices)
     return Draws(lambda n: min(next(left, 0), n - 1))
+
+
+def smallest(seed: int, found: Finding, run: Callable[[Program], list[Finding]], most: int) -> Program:
+    """The smallest program found in so many tries that fails as that of the seed does: by the same kind of error."""
+    draws, noted = recorded(seed)
+    program(draws)
+
+    def fails(draws: Draws) -> bool:
+        return any(other.alike == found.alike for other in run(program(draws)))
+
+    return program(replayed(shrunk(noted, fails, most)))
 
 
 def shrunk(choices: Sequence[int], fails: Fails, most: int = 400) -> list[int]:
