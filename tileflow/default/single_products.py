@@ -135,20 +135,25 @@ def _has_stages_beside_stores(ir: KernelIR, wanted: Mapping[str, Choice], target
 def _several_fit(ir: KernelIR, op: Op, wanted: Mapping[str, Choice], target: Target) -> bool:
     """Whether a multiprocessor holds two programs or more, of products whose author has the inner dimension whole:
     while one of them loads, another multiplies. Walking, four kernels of others took 1.1 to 1.9 times as long, as
-    hashes by 32 planes (183 us and 95; H100, 2026-11-28; docs/measurements/default-rules.md)."""
+    hashes by 32 planes (183 us and 95; H100, 2026-11-28; docs/measurements/default-rules.md). Behind a loop, what is
+    stored lies where the stages were (27 neighbours of 200003 voxels: 295 us walking, 180 so; H200, 2026-11-30)."""
     if (inner := symbol(operands_of(op)[0].dims[-1])) and not inner.startswith(CUT):
         return False
     sizes = chosen_sizes(ir, wanted)
     warps = wanted[NUM_WARPS.name(ir)]
     assert isinstance(warps, int)
-    sums = sum(register_elements(one.output, sizes) for one in ir.walk() if one.kind is OpKind.DOT)
-    has_loop = any(one.kind is OpKind.FOR for one in ir.walk())
-    shared = _shared_bytes(ir, wanted, LEAST_STAGES if has_loop else 1)
+    loops = [one for one in ir.walk() if one.kind is OpKind.FOR]
+    handed_on = {value for loop in loops for turn in loop.regions for value in turn.results}
+    held = [one.output for one in ir.walk() if one.kind is OpKind.DOT and one.output not in handed_on]
+    sums = sum(register_elements(v, sizes) for v in (*held, *(out for loop in loops for out in loop.outputs)))
+    has_loop = bool(loops)
+    shared = _shared_bytes(ir, wanted, LEAST_STAGES if has_loop else 1, stores_apart=not has_loop)
     return sums <= SUMS_OF_SEVERAL * warps * target.warp_size and SEVERAL * shared <= target.smem_per_block
 
 
-def _shared_bytes(ir: KernelIR, wanted: Mapping[str, Choice], stages: int) -> int:
-    """Bytes of shared memory of so many stages of operands, of what is loaded beside them, and of what is stored."""
+def _shared_bytes(ir: KernelIR, wanted: Mapping[str, Choice], stages: int, *, stores_apart: bool = True) -> int:
+    """Bytes of shared memory of so many stages of operands, of what is loaded beside them, and of what is stored,
+    beside the stages or in their place."""
     sizes = chosen_sizes(ir, wanted)
     halved = subtilable(ir)
     stored = sum(
@@ -162,7 +167,7 @@ def _shared_bytes(ir: KernelIR, wanted: Mapping[str, Choice], stages: int) -> in
     loaded = [op.output for op in ir.body.ops if op.kind is OpKind.LOAD and op.output not in operands]
     beside = max((register_elements(v, sizes) * itemsize(v.type.dtype) for v in loaded), default=0)
     staged = sum(register_elements(v, sizes) * itemsize(v.type.dtype) for v in operands)
-    return stages * staged + stored + beside
+    return (stages * staged + stored if stores_apart else max(stages * staged, stored)) + beside
 
 
 def _halves(ir: KernelIR) -> dict[str, Choice]:
