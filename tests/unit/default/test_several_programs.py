@@ -26,6 +26,8 @@ def lowered(name: str) -> Lowered:
         ("softmax_regression", "persistent", 0),
         ("monarch_product", "persistent", 0),
         ("outer_product_mean", "persistent@1", 0),  # a loop over slices that are whole along the inner dimension
+        ("submanifold_convolution", "persistent", 0),  # what it stores lies where the loop's stages were
+        ("edge_conv", "persistent", 1),  # two tiles are carried beside the product's
         ("merge_hadamard", "persistent", 1),  # two products of 128 x 128: one program a multiprocessor
         ("dora_linear", "persistent@1", 1),  # the author's own loop over the inner dimension
     ],
