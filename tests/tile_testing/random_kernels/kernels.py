@@ -189,5 +189,5 @@ def _launch(w: Writer, sizes: list[int]) -> tuple[list[str], list[str]]:
         if len(w.outputs) + len(w.changed) == before:  # a launch stores something
             store(w, w.given("tfl.full([], 3.0)", Value(w.name("v"), torch.float32, (), Range(3, 3, 1))))
     w.loops = []
-    w.tensors += [out for out in w.outputs if out not in w.tensors]
+    w.tensors += [out for out in w.outputs if out not in w.tensors and out.may_be_read]
     return w.host, w.lines

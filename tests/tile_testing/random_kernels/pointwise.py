@@ -138,7 +138,7 @@ def _where(w: Writer, a: Value, pick: Callable[[], Value | None]) -> Value | Non
 
 def _cast(w: Writer, a: Value, pick: Callable[[], Value | None]) -> Value | None:
     dtype = w.draws.of([d for d in DTYPES if d != a.dtype])
-    if not a.is_exact and not dtype.is_floating_point:
+    if not a.is_exact and dtype != torch.float32:
         return None
     if dtype == torch.bool:
         return w.keep(f"{a.text}.bool()", (a,), a.dims, UNIT)

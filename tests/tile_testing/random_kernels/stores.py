@@ -38,7 +38,7 @@ def store(w: Writer, value: Value) -> bool:
     text = aligned(value, dims)
     index = ", ".join(_index(p, n) for p, n in zip(places, shifts, strict=True))
     _write(w, kind, out, index, text, value, dims)
-    if kind in ("plain", "shifted"):
+    if kind in ("plain", "shifted") and out.may_be_read:
         _read_again(w, out, index, places, dims)
     return True
 

@@ -18,6 +18,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "padded": lambda x: torch.cat([x, x[..., :1]], -1)[..., : x.size(-1)],
     "broadcast": lambda x: x[:1].expand(x.shape),
 }
+HALVES = (torch.float16, torch.bfloat16)
 SAFE_LAYOUTS = (
     "contiguous",
     "transposed",
@@ -40,6 +41,12 @@ class Tensor:
     dtype: torch.dtype
     sizes: tuple[int, ...]
     range: Range
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether what is computed of it later is held to its own rounding: a number that is not exact may be the next
+        one in 16 bits, which a result in float32 is not excused for."""
+        return self.range.step > 0 or self.dtype not in HALVES
 
 
 @dataclass(frozen=True, slots=True)
