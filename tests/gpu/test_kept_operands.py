@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize(("kernel", "count"), [(shifted_queries, 5), (all_keys, 4)], ids=["masked", "all keys"])
 def test_they_do(kernel: Kernel, count: int, warps: int, full: bool) -> None:
     args = arguments(2, 700, 4, 64, "cuda")[:count]
-    lowered = kernel.lower(args, target(identity(0).device_class))
+    lowered = kernel.lower(args, target(identity().device_class))
     rows = next(knob.name for knob in lowered.space.knobs if knob.name.startswith("block:"))
     changes = {"num_warps": warps, rows: 16 * warps}
     changes |= {knob.name: full for knob in lowered.space.knobs if knob.name.endswith(".full_blocks")}

@@ -13,7 +13,7 @@ from ..passes.roll import roll_all, rollable
 from .sizes import pow2
 
 INNER = 128  # elements up to which the inner dimension of products stays whole
-HEAD = 256  # the same where another product follows: what each turn takes again is read once
+HEAD = 256  # the same where another product follows, or in an author's loop: what each turn takes again is read once
 COLUMNS = 256  # elements of a whole dimension of results up to which one has all
 LEAST_BLOCK = 16
 
@@ -38,6 +38,7 @@ def _sites(ir: KernelIR) -> Iterator[str]:
     dots = [op for op in ir.walk() if op.kind is OpKind.DOT]
     inner = {op.values[0].dims[-1] for op in dots}
     given = {dim for op in dots for dim in op.output.dims[-2:]}
-    most: dict[Dim, int] = dict.fromkeys(given, COLUMNS) | dict.fromkeys(inner, INNER if len(dots) == 1 else HEAD)
+    is_alone = len(dots) == 1 and dots[0] in ir.body.ops
+    most: dict[Dim, int] = dict.fromkeys(given, COLUMNS) | dict.fromkeys(inner, INNER if is_alone else HEAD)
     sites = {dim: site for site, dim in rollable(ir).items() if dim in most and ir.hint(dim.extent) > most[dim]}
     return (site for dim, site in sorted(sites.items(), key=lambda item: item[0] not in inner))
