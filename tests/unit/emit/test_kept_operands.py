@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from examples.attention import attention
 from tile_testing.kernels.kept_kernels import all_keys, arguments, shifted_queries
 
+from examples.attention import attention
 from tileflow.api import Kernel
 from tileflow.lowered import Lowered
 from tileflow.target import target
