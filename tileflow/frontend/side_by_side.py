@@ -25,8 +25,8 @@ _BY_ELEMENT = frozenset({OpKind.CAST, OpKind.POINTWISE, OpKind.EXPAND})
 
 
 def remember(t: Tracer, made: TileValue, axis: int, parts: Sequence[Value]) -> TileValue:
-    """``made``, whose parts along ``axis`` are known from here on."""
-    t.side_by_side[made.value] = axis, tuple(parts)
+    """``made``, whose parts along ``axis`` are known from here on, in the dtype that they have in common."""
+    t.side_by_side[made.value] = axis, tuple(t.cast(t.wrap(part), made.value.type.dtype).value for part in parts)
     return made
 
 

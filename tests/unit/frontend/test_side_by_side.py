@@ -103,3 +103,18 @@ def test_what_stays_one_product(kernel: Callable[..., Any], sizes: tuple[int, in
     """Short rows, a weight that was written since it was loaded, and one of which a mask says what was."""
     one, other = sizes
     assert len(products(kernel, bf16(64, one), bf16(64, other), bf16(one + other, 96), bf16(64, 96))) == 1
+
+
+def promoted(x, y, w, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = torch.cat([x[t, :], y[t, :]], 1) @ w[:, :]
+    return out
+
+
+def test_parts_have_the_dtype_that_they_have_side_by_side() -> None:
+    """Part of a row in bfloat16 beside one in float32 was multiplied as it was: Triton refused two dtypes."""
+    wide = torch.empty(400, 96, device="meta")
+    args = torch.empty(64, 300, device="meta"), bf16(64, 100), wide, torch.empty(64, 96, device="meta")
+    found = products(promoted, *args)
+    assert len(found) == 2
+    assert {v.type.dtype for op in found for v in op.values[:2]} == {"float32"}
