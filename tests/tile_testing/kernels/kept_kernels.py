@@ -26,7 +26,7 @@ def shifted_queries(q, shift, k, v, length):
 
 @tileflow.kernel
 def all_keys(q, shift, k, v):
-    """The same without a mask: no turn has a branch, but where the config has one for full blocks."""
+    """The same without a mask: a turn has a branch only where the config has one for full blocks."""
     b, t, heads, d = q.shape
     out = torch.empty_like(q)
     for tb, th, tq in tfl.tile([b, heads, t], block_size=[1, 1, None]):

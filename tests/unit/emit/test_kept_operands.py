@@ -1,4 +1,4 @@
-"""Left operands that all turns of a loop have in common are made anew in each, where ptxas would lose them."""
+"""Left operands that all turns of a loop have in common are made anew in each, since ptxas may lose them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import pytest
 import torch
 from tile_testing.kernels.kept_kernels import all_keys, arguments, shifted_queries
 
+import tileflow
+import tileflow.language as tfl
 from examples.attention import attention
 from tileflow.api import Kernel
+from tileflow.build.compile import build
 from tileflow.lowered import Lowered
 from tileflow.target import target
 
@@ -24,20 +27,34 @@ def lowered(kernel: Kernel, device: str = "nvidia-h200", count: int = 5) -> Lowe
     return kernel.lower(CALL[:count], target(device))
 
 
-def test_a_loop_with_a_branch_makes_its_operand_anew() -> None:
-    text = text_of(lowered(shifted_queries))
+@pytest.mark.parametrize(("kernel", "count"), [(shifted_queries, 5), (all_keys, 4)], ids=["masked", "all keys"])
+def test_a_loop_makes_its_operand_anew(kernel: Kernel, count: int) -> None:
+    text = text_of(lowered(kernel, count=count))
     assert text.count("tl.dot(_kept_2_4(") == 1, "the weights are computed in each turn as it is"
     assert "shr.s32" in text and "or.b32" in text
 
 
-def test_a_loop_without_a_branch_does_not() -> None:
-    assert "_kept" not in text_of(lowered(all_keys, count=4))
+@pytest.mark.parametrize("changes", [{"block:tq": 32}, {"num_warps": 2}], ids=["few rows", "few warps"])
+def test_products_without_warp_groups_do_not(changes: dict[str, int]) -> None:
+    assert "_kept" not in text_of(lowered(shifted_queries), **changes)
 
 
-def test_a_branch_around_full_blocks_counts_as_one() -> None:
-    found = lowered(all_keys, count=4)
-    (knob,) = [knob.name for knob in found.space.knobs if knob.name.endswith(".full_blocks")]
-    assert "tl.dot(_kept_2_4(" in text_of(found, **{knob: True})
+def until_small(x, shift, y, out):
+    for t in tfl.tile(x.size(0)):
+        moved = x[t, :] + shift[:]
+        left, turns = out[t, :], 0
+        while left.sum() > 1.0:
+            left = left * 0.5 + (moved @ y[turns, :, :]).float()
+            turns += 1
+        out[t, :] = left
+
+
+def test_a_loop_without_a_counter_takes_the_clock() -> None:
+    x, y = (torch.empty(*size, dtype=torch.bfloat16, device="meta") for size in ((512, 64), (9, 64, 64)))
+    it = tileflow.kernel(until_small).lower((x, x[0], y, torch.empty(512, 64, device="meta")), target("nvidia-h200"))
+    config = it.space.normalise(it.default.with_({"block:t": 64, "num_warps": 4}))
+    (source,) = it.emit(config)
+    assert "tl.dot(_kept_2_8(" in source.text and "%clock64" in source.text and build(source, it.target)
 
 
 @pytest.mark.parametrize("device", ["nvidia-a100", "nvidia-b200", "amd-mi300x"])
