@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tile_testing.kernels.cluster_kernels import dropped_sums, extremes
+from tile_testing.kernels.cluster_kernels import dropped_sums, extremes, in_a_loop, in_place, norm_gradient
 from tileflow_benchmarks.clusters.soft_labels import inputs, reference, soft_cross_entropy
 
 from examples.layer_norm import layer_norm
@@ -66,6 +66,41 @@ def test_random_numbers_are_those_of_their_places(card: Target, n: int) -> None:
     lowered = dropped_sums.lower((x, seed), card)
     got = [dropped_sums.compile(lowered, clustered(lowered, ctas, 8), "cuda")(x, seed) for ctas in (1, 4)]
     torch.testing.assert_close(*got)
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize(("n", "ctas"), [(8192, 2), (15872, 2), (16384, 8), (30000, 4)])
+def test_rows_of_a_loop(card: Target, n: int, ctas: int, stages: int) -> None:
+    """Turns exchange two numbers at once, add up rows that are handed on, and load ahead; 8 rows, and a rest of 4."""
+    grad, x = (torch.randn(ROWS, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    lowered = norm_gradient.lower((grad, x), card)
+    chosen = {"block:block": 8, "block:tile": 1, "ctas": ctas, "num_warps": 8, "num_stages": stages}
+    config = lowered.space.complete(chosen)
+    assert lowered.space.is_valid(config)
+    call = norm_gradient.compile(lowered, config, "cuda")
+    out, sums = call(grad, x)
+    g, row = grad.float(), x.float()
+    product = g * row
+    wanted = g - g.mean(1, keepdim=True) - row * product.mean(1, keepdim=True)
+    torch.testing.assert_close(out.float(), wanted, rtol=1e-2, atol=1e-2)
+    parts = torch.stack([part.sum(0) for part in product.split(8)])
+    torch.testing.assert_close(sums, parts, rtol=1e-4, atol=1e-3)
+    assert all(torch.equal(a, b) for _ in range(10) for a, b in zip(call(grad, x), (out, sums), strict=True))
+
+
+def test_a_vocabularys_rows_in_place(card: Target) -> None:
+    x = torch.randn(ROWS, 128256, device="cuda")
+    wanted = torch.softmax(x, 1)
+    assert in_place.lower((x,), card).default["ctas"] > 1
+    in_place(x)
+    torch.testing.assert_close(x, wanted)
+
+
+def test_rows_of_loops_in_one_another(card: Target) -> None:
+    x = torch.randn(40, 7, 20000, device="cuda")
+    lowered = in_a_loop.lower((x,), card)
+    out = in_a_loop.compile(lowered, clustered(lowered, 4, 8), "cuda")(x)
+    torch.testing.assert_close(out, torch.softmax(x, 2))
 
 
 def test_a_loss_and_its_gradient(card: Target) -> None:

@@ -18,7 +18,7 @@ from ..space.knobs import NUM_STAGES, SCHEDULE
 from ..target import Target
 from .cached_order import cached_order_config
 from .cluster_loops import cluster_loop_config
-from .clusters import cluster_config
+from .clusters import cluster_config, held_row_config
 from .free_blocks import free_block_config
 from .full_blocks import full_blocks_config
 from .products import product_config, warps_of_products
@@ -40,6 +40,7 @@ def default_config(
             wanted |= product_config(ir, target, pipelined or SCHEDULE.name(ir) not in names, unaligned)
         else:
             wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
+            wanted |= {} if pipelined else held_row_config(ir, wanted, target)
         if not unaligned:  # whose pointers take the registers
             wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}

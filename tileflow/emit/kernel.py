@@ -11,6 +11,7 @@ from ..target import Target
 from . import atomics as _atomics
 from . import cluster_loops as _cluster_loops
 from . import escapes as _escapes
+from . import exchanges as _exchanges
 from . import full_blocks as _full_blocks
 from . import grid
 from . import loops as _loops
@@ -44,6 +45,7 @@ _FAMILIES = (
     _reductions,
     _scans,
     _cluster_loops,
+    _exchanges,
     _tiles,
     _views,
 )  # imported for their rules

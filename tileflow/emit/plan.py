@@ -18,11 +18,9 @@ from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam, Tile
 from ..ir.signs import is_nonnegative
 from ..ir.types import INT32_MAX, Dim, Value, fills_registers
-from ..passes.clusters import Whole, clustered_row
 from ..runtime.paths import Symbol
 from ..space.knob import C, LaunchKnob, SiteKnob
-from ..space.knobs import CTAS, REDUCTION, definition
-from ..space.names import region_of
+from ..space.knobs import definition
 from .divisors import Divisors
 
 # Python's own text would be wrong here: Triton divides towards zero
@@ -94,7 +92,8 @@ class KernelPlan:
         self._grids = dict.fromkeys(ir.grid)
         self._divisors = Divisors(ir, self.number)
         self._full: frozenset[str] = frozenset()  # tiles whose block is full in a branch of the text
-        self.cluster, self._divided = _divided(ir, config)
+        self.cluster = _blocks_of_clusters(ir)
+        self._divided = None if ir.divided is None else ir.divided.extent
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -308,24 +307,11 @@ class KernelPlan:
         return self.numbers
 
 
-def _divided(ir: KernelIR, config: Config) -> tuple[int, Expr | None]:
-    """The blocks of a cluster, and the extent that they divide: none where they share a loop's turns, one block where
-    the row is read in a loop. Raises ConfigError where no cluster divides the rows of ``ir``."""
-    if ir.cluster:
-        counts = [ir.tiles[name].end for name in ir.cluster]
-        return prod(n.constant or 1 for n in counts if isinstance(n, Expr)), None
-    ctas = CTAS.chosen(config, ir)
-    is_looped = any(REDUCTION.matches(n) and region_of(n) == ir.region and c != 0 for n, c in config.items)
-    if ctas == 1 or is_looped:
-        return 1, None
-    row = clustered_row(ir)
-    if isinstance(row, Whole):
-        raise ConfigError(
-            f"blocks of a cluster hold a row together where they can exchange what they reduce: {row.reason}",
-            got=f"{CTAS.name(ir)}={ctas}",
-            hint="choose 1",
-        )
-    return ctas, row.dim.extent
+def _blocks_of_clusters(ir: KernelIR) -> int:
+    """How many blocks a program is: those that share a loop's turns, or hold a row together."""
+    counts = [ir.tiles[name].end for name in ir.cluster]
+    sharing = prod(n.constant or 1 for n in counts if isinstance(n, Expr))
+    return sharing if ir.divided is None else ir.divided.blocks
 
 
 def sizes_of(config: Config) -> dict[str, int]:

@@ -10,7 +10,6 @@ from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
-from .clusters import exchanged
 from .context import Context
 from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
 from .table import TRITON
@@ -63,11 +62,11 @@ def reduce(e: Context, op: Op) -> None:
         text = f"tl.reduce(({operand}, {indices}), {axis}, {e.module.helper(*_ARG_EXTREMES[fn])})[1]"
     elif fn in EXTREMES and is_float(dtype):
         helper = e.module.helper(*EXTREMES[fn])
-        text = exchanged(e, op, f"tl.reduce({operand}, {axis}, {helper})", dtype, helper)
+        text = f"tl.reduce({operand}, {axis}, {helper})"
     elif fn == "prod":
-        text = exchanged(e, op, f"tl.reduce({operand}, {axis}, {e.module.helper(*_MULTIPLY)})", dtype, "")
+        text = f"tl.reduce({operand}, {axis}, {e.module.helper(*_MULTIPLY)})"
     else:
-        text = exchanged(e, op, narrowed(_REDUCE[fn].format(operand, axis), fn, dtype), dtype, "")
+        text = narrowed(_REDUCE[fn].format(operand, axis), fn, dtype)
     if fn in _ARG_EXTREMES:
         e.define(op.output, f"{text}.to(tl.int64)", "int64")
     else:

@@ -169,6 +169,13 @@ class ClusterReduceAttrs(Attrs):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterExchangeAttrs(Attrs):
+    """``fns``: for each input, the row of ``NEUTRAL`` by which the blocks' numbers are put together."""
+
+    fns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ScanAttrs(FoldAttrs):
     """``reverse``: the scan starts at the last element of the dimension."""
 

@@ -208,12 +208,21 @@ class BlockSymbol:
         return self.name.startswith(CUT)
 
 
+@dataclass(frozen=True, slots=True)
+class DividedRow:
+    """That so many blocks of a cluster have a part each of every whole dimension of this extent."""
+
+    extent: Expr
+    blocks: int
+
+
 @dataclass(frozen=True)
 class KernelIR:
     """One region. ``grid``: the tiles of the outermost loop, in the user's order.
 
     ``guards``: what was assumed of launch symbols while tracing. ``hints``: the launch symbols' values in the example
     that was traced; they may steer choices, never meaning. ``value_names``: what the author calls values, by their ids.
+    ``divided``: the rows of which the blocks of a cluster have a part each; None where each program is a block.
 
     A region never changes, so that what is asked of it often is found once and kept: its ops, where values are defined
     and used, its hash, and what :func:`once` marks.
@@ -231,6 +240,7 @@ class KernelIR:
     guards: tuple[Expr, ...]
     hints: dict[str, int]
     value_names: dict[int, str] = field(default_factory=dict)
+    divided: DividedRow | None = None
 
     @cached_property
     def hash(self) -> str:

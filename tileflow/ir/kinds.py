@@ -42,6 +42,7 @@ class OpKind(StrEnum):
     DOT = "dot"
     AWAIT_DOT = "await_dot"
     CLUSTER_REDUCE = "cluster_reduce"
+    CLUSTER_EXCHANGE = "cluster_exchange"
     DOT_SCALED = "dot_scaled"
     WHERE_MASK = "where_mask"
     INLINE_ASM = "inline_asm"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .graph import Block, KernelIR, Op, once, walk
 from .kinds import OpKind
-from .types import Value
+from .types import Dim, Value
 
 
 @once
@@ -53,6 +53,24 @@ def live_tiles(ir: KernelIR) -> int:
     lanes = _lanes(ir) | on_the_way(ir)
     carried = (len(_lanes(ir) & {*region.params}) for op in walk(ir.body) for region in op.regions)
     return max(_most(ir.body, rank, set(), lanes), max(carried, default=0)) if rank else 0
+
+
+def live_rows(ir: KernelIR, dim: Dim) -> int:
+    """The most values that have the dimension, whatever others they have, that are alive at once."""
+    return _rows(ir.body, dim, set())
+
+
+def _rows(block: Block, dim: Dim, outer: set[Value]) -> int:
+    last = {v: n for n, op in enumerate(block.ops) for v in _reads(op)}
+    last |= {v: len(block.ops) for v in block.results if isinstance(v, Value)}
+    alive = outer | {p for p in block.params if dim in p.dims}
+    most = len(alive)
+    for n, op in enumerate(block.ops):
+        most = max(most, *(_rows(region, dim, alive) for region in op.regions), 0)
+        alive = alive | {v for v in op.outputs if dim in v.dims and v in last}
+        most = max(most, len(alive))
+        alive = {v for v in alive if v in outer or last.get(v, -1) > n}
+    return most
 
 
 def _lanes(ir: KernelIR) -> set[Value]:

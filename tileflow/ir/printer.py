@@ -23,6 +23,8 @@ def render(ir: KernelIR) -> str:
     for name in ir.grid:
         tile = ir.tiles[name]
         lines.append(f"  grid {name} of {tile.block}: [{_bound(tile.begin, names)}, {_bound(tile.end, names)})")
+    if ir.divided is not None:
+        lines.append(f"  {ir.divided.extent} divided among {ir.divided.blocks} blocks of a cluster")
     lines += [f"  guard {g}" for g in ir.guards]
     _block(ir, ir.body, names, lines, "  ")
     return "\n".join(lines)

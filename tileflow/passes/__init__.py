@@ -15,6 +15,7 @@ from .await_dot import await_dots
 from .cut_columns import cut_columns
 from .cut_products import cut_products
 from .dead_code import remove_dead_code
+from .divide_row import divide_row
 from .exponents import fuse_exponents, sink_scales
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
@@ -87,6 +88,8 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
         ir = _run(spread, ir, tile, programs)
     for tile, blocks in choice.cluster_loops:
         ir = _run(share_in_cluster, ir, tile, blocks)
+    if choice.row_blocks > 1:
+        ir = _run(divide_row, ir, choice.row_blocks)
     for step in (agree, round_before_rests):
         ir = _run(step, ir)
     for step in (place_masks, remove_dead_code) if choice.in_consumers else (place_masks, remove_dead_code, await_dots):

@@ -13,7 +13,8 @@ class StructuralChoice:
     halves, with what leads to them. ``transposed_products``: these are computed as the transposed product of the
     swapped operands. ``unit_blocks``: the block symbols that are 1, so that products over such batches are of matrices.
     ``spread_loops``: tiles whose loops' turns are dealt out, and to how many programs. ``cluster_loops``: tiles of
-    loops whose turns the blocks of a cluster share, and how many blocks. ``in_consumers``: a product's left operand is
+    loops whose turns the blocks of a cluster share, and how many blocks. ``row_blocks``: how many of these hold a row
+    together. ``in_consumers``: a product's left operand is
     computed by warps that await it themselves, so that transposed products leave transposed results.
     """
 
@@ -23,4 +24,5 @@ class StructuralChoice:
     unit_blocks: tuple[str, ...] = ()
     spread_loops: tuple[tuple[str, int], ...] = ()
     cluster_loops: tuple[tuple[str, int], ...] = ()
+    row_blocks: int = 1
     in_consumers: bool = False

@@ -8,12 +8,18 @@ from dataclasses import replace
 from ..config import Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
 from ..ir.types import Dim
+from ..passes.cluster_loops import shared_loops
 from ..passes.clusters import Row, Whole, clustered_row
 from ..target import Target
+from .cluster_loops import has_shared_loops
 from .knobs import CTAS, LOOP_CTAS, NUM_WARPS, PERSISTENT
+from .names import loop_site
 
 LEAST_ROW = 1 << 14  # of shorter ones a block holds all
+# Lanes of rows in a loop, which may hand other rows on from turn to turn beside those that a turn loads.
+LEAST_IN_LOOP = 1 << 13
 _DOWN: Direction = "down"
 _LANES = 4  # a thread's least: what one instruction loads of float32
 
@@ -27,21 +33,33 @@ def cluster_refusal(ir: KernelIR, target: Target) -> str:
     row = clustered_row(ir)
     if isinstance(row, Whole):
         return row.reason
-    if ir.hint(row.dim.extent) < LEAST_ROW:
+    has_loops = any(op.kind is OpKind.FOR for op in ir.body.ops)
+    lanes = 1 << max(ir.hint(row.dim.extent) - 1, 0).bit_length()
+    if has_loops and lanes < LEAST_IN_LOOP:
+        return f"a block holds the whole of rows of fewer than {LEAST_IN_LOOP} lanes, in a loop too"
+    if not has_loops and ir.hint(row.dim.extent) < LEAST_ROW:
         return f"a block holds the whole of rows shorter than {LEAST_ROW}"
-    if _one_row(ir).constant == 0:
+    if _one_row(row).constant == 0:
         return "a program has several rows, and the number that blocks of a cluster exchange is one row's"
     return ""
 
 
 def with_cluster_knob(ir: KernelIR, target: Target, knobs: list[Knob]) -> list[Knob]:
-    """``knobs`` of a region's grid, and how many blocks hold a row together, where it is held in one piece. A program
-    of several is not persistent."""
+    """``knobs`` of a region's grid, and how many blocks hold a row together, where it is held in one piece and blocks
+    share no loop's turns. A program of several is not persistent."""
     if cluster_refusal(ir, target):
         return knobs
-    alone, name = CTAS.symbol(ir).eq(1), PERSISTENT.name(ir)
+    alone, name, site = CTAS.symbol(ir).eq(1), PERSISTENT.name(ir), _row(ir).site
     knobs = [replace(k, active=k.active.and_(alone)) if k.name == name else k for k in knobs]
-    return [*knobs, CTAS.of(ir, Expr.sym(_row(ir).site).eq(0))]
+    whole = [Expr.sym(site).eq(0)] if site else []
+    return [*knobs, CTAS.of(ir, all_of([*whole, *_shares_no_turns(ir, target)]))]
+
+
+def _shares_no_turns(ir: KernelIR, target: Target) -> Iterator[Expr]:
+    """That blocks do not share the turns of a region's loops, if they may."""
+    found = shared_loops(ir)
+    if found is not None and not found.rolled and has_shared_loops(ir, target):
+        yield LOOP_CTAS.symbol(loop_site(ir, found.tile)).eq(1)
 
 
 def cluster_parts(ir: KernelIR, target: Target) -> Mapping[Dim, Expr]:
@@ -58,7 +76,7 @@ def cluster_constraints(ir: KernelIR, target: Target) -> Iterator[Constraint]:
     alone = ctas.eq(1)
     yield Constraint(
         f"one row a program of {CTAS.name(ir)}",
-        alone.or_(_one_row(ir)),
+        alone.or_(_one_row(_row(ir))),
         back,
         "the number that blocks of a cluster exchange is one row's: with several blocks a program has one row",
     )
@@ -66,8 +84,7 @@ def cluster_constraints(ir: KernelIR, target: Target) -> Iterator[Constraint]:
         f"one tile a program of {CTAS.name(ir)}",
         alone.or_(PERSISTENT.symbol(ir).eq(0)),
         back,
-        "each exchange has a place of its own in shared memory, which is used once: with several blocks a program is "
-        "not persistent",
+        "with several blocks a program is not persistent",
     )
     yield Constraint(
         f"lanes for the threads of {CTAS.name(ir)}",
@@ -92,5 +109,5 @@ def _row(ir: KernelIR) -> Row:
     return found
 
 
-def _one_row(ir: KernelIR) -> Expr:
-    return all_of(ir.tiles[name].block.eq(1) for name in ir.grid)
+def _one_row(row: Row) -> Expr:
+    return all_of(dim.extent.eq(1) for dim in row.rows)

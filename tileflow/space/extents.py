@@ -38,11 +38,11 @@ class Extents:
         if all(map(is_knob, extent.symbols())) and extent.symbols():
             return extent
         whole = 1 << max(self._ir.hint(extent) - 1, 0).bit_length()
-        site = self.sites.get(dim)
+        part, site = Expr.of(whole) // self._parts.get(dim, Expr.of(1)), self.sites.get(dim)
         if site is None:
-            return Expr.of(whole)
+            return part
         knob = Expr.sym(site)
-        return knob + knob.eq(0) * (Expr.of(whole) // self._parts.get(dim, Expr.of(1)))
+        return knob + knob.eq(0) * part
 
     def elements(self, dims: tuple[Dim, ...]) -> Expr:
         """Elements of a register tile."""

@@ -120,8 +120,8 @@ CTAS = LaunchKnob(
     (1, 2, 4, 8),
     default=1,
     role="grid",
-    where="Hopper; rows of at least 16384, one a program, reduced in one piece (sums, products, extremes); no loops, "
-    "not persistent",
+    where="Hopper; rows of at least 16384, in a loop 8192, one at a time, reduced in one piece (sums, products, "
+    "extremes); no branches and no products, not persistent",
     why="blocks of a cluster, each of which holds a part of a row; they exchange what they reduce by shared memory "
     "([rows over clusters](../explanations/clusters.md#rows-over-clusters))",
 )

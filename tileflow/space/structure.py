@@ -16,7 +16,7 @@ from ..passes.transpose import transposable
 from ..passes.unit_batches import as_matrices, batch_blocks
 from ..schedule.computed import Computed
 from ..schedule.structure import find_structure
-from .knobs import LOOP_CTAS, SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
+from .knobs import CTAS, LOOP_CTAS, REDUCTION, SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
 from .names import loop_site
 
 
@@ -33,8 +33,9 @@ def structural_choice(ir: KernelIR, config: Config) -> StructuralChoice:
 
 
 def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
+    rolled = tuple(site for site in rollable(ir) if config[site] != 0)
     return StructuralChoice(
-        rolled_reductions=tuple(site for site in rollable(ir) if config[site] != 0),
+        rolled_reductions=rolled,
         subtiled_stores=tuple(site for site in subtilable(ir) if SUBTILE.chosen(config, site) == 2),
         transposed_products=tuple(site for site in transposable(ir) if TRANSPOSED.chosen(config, site)),
         unit_blocks=tuple(symbol for symbol in batch_blocks(ir) if config.get(symbol, 0) == 1),
@@ -46,4 +47,5 @@ def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
             for found in (shared_loops(ir),)
             if found is not None and (n := LOOP_CTAS.chosen(config, loop_site(ir, found.tile))) > 1
         ),
+        row_blocks=1 if any(map(REDUCTION.matches, rolled)) else CTAS.chosen(config, ir),  # a looped row has none
     )

@@ -20,7 +20,7 @@ _BEGIN = tl.constexpr("""
 
 _EXCHANGE_FLOAT32 = tl.constexpr("""{
     .reg .pred is_peer;
-    .reg .b32 rank, own, at, there, thread;
+    .reg .b32 rank, own, at, there4, thread;
     mov.u32 rank, %cluster_ctarank;
     mov.u32 thread, %tid.x;
     setp.lt.u32 is_peer, thread, 4;
@@ -28,8 +28,8 @@ _EXCHANGE_FLOAT32 = tl.constexpr("""{
     add.u32 own, own, cluster_box;
     sub.u32 cluster_box, 1024, cluster_box;
     mad.lo.u32 at, rank, 4, own;
-    @is_peer mapa.shared::cluster.u32 there, at, thread;
-    @is_peer st.shared::cluster.f32 [there], $4;
+    @is_peer mapa.shared::cluster.u32 there4, at, thread;
+    @is_peer st.shared::cluster.f32 [there4+0], $4;
     barrier.cluster.arrive.release;
     barrier.cluster.wait.acquire;
     ld.shared.f32 $0, [own+0];
@@ -81,11 +81,14 @@ def softmax_0(
     tl.static_assert(64 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
     # out[tile_m, :] = torch.softmax(x[tile_m, :], dim=1)
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 20000 + (cta * 8192 + tl.arange(0, 8192))[None, :], mask=((cta * 8192 + tl.arange(0, 8192)) < 20000)[None, :], other=float('-inf'))
-    v1 = _max_of_cluster(tl.reduce(v0, 1, _maximum))
-    v2 = v1[:, None]
-    v3 = v0 - v2
-    v4 = tl.exp2(v3 * 1.4426950408889634)
-    v5 = _sum_of_cluster(tl.sum(v4, axis=1))
-    v6 = v5[:, None]
-    v7 = v4 / v6
-    tl.store(out_ptr + tile_m_idx[:, None] * 20000 + (cta * 8192 + tl.arange(0, 8192))[None, :], v7, mask=((cta * 8192 + tl.arange(0, 8192)) < 20000)[None, :])
+    v1 = tl.reduce(v0, 1, _maximum)
+    v2 = _max_of_cluster(v1)
+    v3 = v2[:, None]
+    v4 = v0 - v3
+    v5 = tl.exp2(v4 * 1.4426950408889634)
+    v6 = tl.where(((cta * 8192 + tl.arange(0, 8192)) < 20000)[None, :], v5, 0.0)
+    v7 = tl.sum(v6, axis=1)
+    v8 = _sum_of_cluster(v7)
+    v9 = v8[:, None]
+    v10 = v5 / v9
+    tl.store(out_ptr + tile_m_idx[:, None] * 20000 + (cta * 8192 + tl.arange(0, 8192))[None, :], v10, mask=((cta * 8192 + tl.arange(0, 8192)) < 20000)[None, :])

@@ -77,10 +77,10 @@ class _Cluster:
     def __init__(self, parts: int) -> None:
         self.parts = parts
         self.barrier = threading.Barrier(parts, timeout=WAIT_S)
-        self.boxes: dict[int, list[Any]] = {}
+        self.boxes: dict[tuple[int, int], list[Any]] = {}
 
-    def exchanged(self, number: int, rank: int, value: torch.Tensor) -> list[torch.Tensor]:
-        """The values of all blocks, once each has stored its own in box ``number``."""
+    def exchanged(self, number: tuple[int, int], rank: int, value: torch.Tensor) -> list[torch.Tensor]:
+        """The values of all blocks, once each has stored its own at the places ``number``."""
         self.boxes.setdefault(number, [None] * self.parts)[rank] = value
         self.barrier.wait()
         return [v.clone() for v in self.boxes[number]]
@@ -109,14 +109,15 @@ def _block(source: TritonSource, arguments: dict[str, Any], program: int, rank: 
         if not isinstance(args[0], torch.Tensor):
             assert "barrier.cluster" in text and len(waited) == 1
             return cluster.barrier.wait()
-        found = cluster.exchanged(len(waited), rank, args[0])
+        numbers = [cluster.exchanged((len(waited), i), rank, own) for i, own in enumerate(args)]
         if "there0" in text:  # put together in pairs; only blocks that take may look at that
             is_taker = rank == 0 or "gives0" not in text
-            return _put_together(found, text) if is_taker else torch.full_like(args[0], -(2**20))
-        assert args[0].numel() == 1
+            return _put_together(numbers[0], text) if is_taker else torch.full_like(args[0], -(2**20))
+        assert all(own.numel() == 1 for own in args)
         (room,) = (int(size) for size in re.findall(r"cluster_boxes\[(\d+)\]", waited[0]))
-        assert cluster.parts * args[0].element_size() <= room // 2 and len(dtype) == constraints.count("=")
-        return found
+        assert cluster.parts * sum(own.element_size() for own in args) <= room // 2
+        assert len(dtype) == constraints.count("=")
+        return [number for own in numbers for number in own]
 
     names = {**vars(_language(program * source.cluster + rank)), "inline_asm_elementwise": inline_asm_elementwise}
     text = source.code.replace("import triton.language as tl\n", "").replace("import triton\n", "")
@@ -171,8 +172,8 @@ def _language(block: int) -> SimpleNamespace:
         sum=lambda value, axis: value.sum(axis),
         max=lambda value, axis: value.amax(axis),
         min=lambda value, axis: value.amin(axis),
-        maximum=lambda a, b, propagate_nan=None: torch.maximum(a, b),
-        minimum=lambda a, b, propagate_nan=None: torch.minimum(a, b),
+        maximum=lambda a, b, propagate_nan=None: torch.maximum(*map(torch.as_tensor, (a, b))),
+        minimum=lambda a, b, propagate_nan=None: torch.minimum(*map(torch.as_tensor, (a, b))),
         PropagateNan=SimpleNamespace(ALL=None),
         abs=torch.abs,
         exp2=torch.exp2,

@@ -1,6 +1,6 @@
 """The PTX of exchanges in a cluster, run on a CPU: the threads of all blocks, between barriers in any order.
 
-It knows the instructions of :mod:`tileflow.emit.cluster_loops` and :mod:`tileflow.emit.clusters` and no others. A word
+It knows the instructions of :mod:`tileflow.emit.cluster_loops` and :mod:`tileflow.emit.exchanges` and no others. A word
 of shared memory that one thread writes and another one reads or writes, with no barrier of the cluster between, is a
 race, which raises.
 """

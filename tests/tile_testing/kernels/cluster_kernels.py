@@ -98,3 +98,86 @@ def dropped_sums(x: Tensor, seed: int) -> Tensor:
         row = x[tile, :]
         out[tile] = torch.sum(row * tfl.rand([tile, x.size(1)], seed), 1)
     return out
+
+
+@tileflow.kernel
+def norm_gradient(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two numbers of each row, neither of which needs the other, and a row that turns add up."""
+    m, n = x.shape
+    block = tfl.register_block_size(m)
+    out = torch.empty_like(x)
+    sums = torch.empty((m + block - 1) // block, n, dtype=torch.float32, device=x.device)
+    for rows in tfl.tile(m, block_size=block):
+        total = tfl.zeros([n])
+        for tile in tfl.tile(rows.begin, rows.end):
+            g, row = grad[tile, :].float(), x[tile, :].float()
+            total += (g * row).sum(0)
+            out[tile, :] = g - g.mean(1, keepdim=True) - row * (g * row).mean(1, keepdim=True)
+        sums[rows.id, :] = total
+    return out, sums
+
+
+@tileflow.kernel
+def in_a_branch(x: Tensor, chosen: Tensor) -> Tensor:
+    """A row's sum, in a branch."""
+    out = torch.zeros(x.size(0), dtype=x.dtype, device=x.device)
+    for i in tfl.grid(x.size(0)):
+        if chosen[i] > 0:
+            out[i] = torch.sum(x[i, :], 0)
+    return out
+
+
+@tileflow.kernel
+def of_jagged_rows(x: Tensor, offsets: Tensor) -> Tensor:
+    """Each group's largest number, row by row: groups have rows of their own number."""
+    out = torch.empty(offsets.size(0) - 1, dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(offsets.size(0) - 1, block_size=1):
+        begin, end = offsets[tile], offsets[tile.index + 1]
+        most = tfl.full([tile], float("-inf"), dtype=x.dtype)
+        for row in tfl.jagged_tile(end - begin):
+            most = torch.maximum(most, x[begin[:, None] + row.index[None, :], :].amax(2).amax(1))
+        out[tile] = most
+    return out
+
+
+@tileflow.kernel
+def running(x: Tensor) -> None:
+    """Each row less the row's mean before it, which the turn before has stored."""
+    for _ in tfl.grid(1):
+        for i in tfl.grid(1, x.size(0)):
+            x[i, :] = x[i, :] - torch.mean(x[i - 1, :], 0)
+
+
+@tileflow.kernel
+def running_number(x: Tensor, total: Tensor) -> None:
+    """A sum of all rows, which turns load and store."""
+    for _ in tfl.grid(1):
+        for i in tfl.grid(x.size(0)):
+            total[0] = total[0] + torch.sum(x[i, :], 0)
+
+
+@tileflow.kernel
+def overlapping(x: Tensor, out: Tensor) -> None:
+    """A row is stored, and again one element further."""
+    n = x.size(1)
+    for tile in tfl.tile(x.size(0), block_size=1):
+        row = torch.softmax(x[tile, :], 1)
+        out[tile, :n] = row
+        out[tile, 1:] = row
+
+
+@tileflow.kernel
+def of_squares(x: Tensor) -> Tensor:
+    """Each row beside each of its own numbers."""
+    out = torch.empty(x.size(0), dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(x.size(0), block_size=1):
+        row = x[tile, :]
+        out[tile] = (row[:, :, None] * row[:, None, :]).amax(2).amax(1)
+    return out
+
+
+@tileflow.kernel
+def in_place(x: Tensor) -> None:
+    """Rows that are changed where they are, so that no loop may read them again."""
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.softmax(x[tile, :], -1)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 from tile_testing.kernels import cluster_kernels
+from tile_testing.kernels.cluster_kernels import norm_gradient
 
 from examples.layer_norm import layer_norm
 from examples.long_sum import long_sum
 from examples.matmul import matmul
-from examples.rms_norm import rms_norm
+from examples.rms_norm import rms_norm, rms_norm_bwd
 from examples.softmax import softmax, softmax_bwd, softmax_online
 from tileflow.api import Kernel
 from tileflow.config import Choice, Config
@@ -111,13 +112,21 @@ REFUSED: list[Any] = [
     pytest.param(cluster_kernels.given_sums, (*X, NUMBERS, meta(64)), "before another loads it", id="maybe in place"),
     pytest.param(cluster_kernels.given_sums, (*X, NUMBERS, NUMBERS), "before another loads it", id="in place"),
     pytest.param(cluster_kernels.given_places, (*X, NUMBERS.long(), NUMBERS), "another loads it", id="by places"),
-    pytest.param(cluster_kernels.in_a_loop, (meta(8, 8, LONG),), "neither loops nor branches", id="loops"),
+    pytest.param(cluster_kernels.in_a_loop, (meta(8, 8, LONG),), "", id="loops have it"),
+    pytest.param(cluster_kernels.in_a_loop, (meta(8, 8, 4096),), "fewer than 8192", id="short rows in a loop"),
+    pytest.param(cluster_kernels.norm_gradient, (meta(64, 8192), meta(64, 8192)), "", id="rows that a loop carries"),
+    pytest.param(cluster_kernels.in_a_branch, (*X, meta(64, dtype=torch.int32)), "in a branch", id="branches"),
+    pytest.param(cluster_kernels.of_jagged_rows, (*X, meta(9, dtype=torch.int64)), "jagged", id="jagged loops"),
+    pytest.param(cluster_kernels.running, (meta(64, LONG),), "before another loads it", id="what a turn stored"),
+    pytest.param(cluster_kernels.running_number, (*X, meta(1)), "before another loads it", id="a number of all turns"),
+    pytest.param(cluster_kernels.overlapping, (*X, meta(64, LONG + 1)), "another stores it", id="lanes of two blocks"),
+    pytest.param(cluster_kernels.of_squares, (meta(8, LONG),), "one for each lane", id="the dimension twice"),
     pytest.param(cluster_kernels.of_columns, (meta(64, LONG, 4),), "one for each lane", id="other lanes"),
-    pytest.param(softmax_online, X, "neither loops", id="the author's loop"),
+    pytest.param(softmax_online, X, "not 0", id="the author's loop"),
     pytest.param(softmax, (meta(64, 8192),), "shorter than 16384", id="short rows"),
     pytest.param(softmax, (meta(64, LONG, dtype=torch.bfloat16),), "", id="half types have it"),
     pytest.param(cluster_kernels.extremes, X, "", id="numbers alone have it"),
-    pytest.param(matmul, (meta(64, 64), meta(64, 64)), "neither loops", id="products"),
+    pytest.param(matmul, (meta(64, 64), meta(64, 64)), "a product once more", id="products"),
 ]  # fmt: skip
 
 
@@ -158,3 +167,26 @@ def test_the_default_has_none_where_the_row_is_read_once() -> None:
         args = long_sum.inputs(device="meta", m=4096, n=n, dtype=dtype)
         assert long_sum.lower(args, H200).default["ctas"] == 1
     assert softmax.lower((meta(4096, 32768),), H200).default["ctas"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n", "ctas"),
+    [(rms_norm_bwd, 16384, 1), (rms_norm_bwd, 32768, 2), (rms_norm_bwd, 65536, 4), (norm_gradient, 16384, 1),
+     (norm_gradient, 65536, 4)],
+)  # fmt: skip
+def test_the_default_has_the_fewest_blocks_that_hold_what_a_loop_hands_on(kernel: Kernel, n: int, ctas: int) -> None:
+    row = meta(2048, n, dtype=torch.bfloat16)
+    args = (row, row) if kernel is norm_gradient else (row, row, meta(n, dtype=torch.bfloat16), meta(2048))
+    lowered = kernel.lower(args, H200)
+    default = lowered.default
+    assert default["ctas"] == ctas
+    without = default_config(lowered.regions, lowered.space, H200, pipelined=True)
+    assert without["ctas"] == 1 and (without == default) is (ctas == 1)
+    if ctas > 1:
+        (source,) = lowered.emit(default)
+        programs = source.grid[0].evaluate(lowered.regions[0].hints)
+        assert 0.9 * H200.sm_count <= programs * ctas <= 2 * H200.sm_count
+
+
+def test_a_loop_that_hands_no_row_on_keeps_its_default() -> None:
+    assert cluster_kernels.in_a_loop.lower((meta(8, 8, LONG),), H200).default["ctas"] == 1

@@ -61,13 +61,24 @@ def carried(x, out, index):
 def test_the_line_that_needs_a_long_row_in_one_piece_is_named(
     function: Callable[..., Any], reason: str, line: str
 ) -> None:
-    """The error named the row's load, from which nobody could tell what kept it out of a loop."""
+    """The error named the row's load, from which nobody could tell what kept it out of a loop. (Of Hopper the blocks of
+    a cluster hold some of these rows.)"""
     args = [torch.empty(64, n, device="meta") for n in (VOCABULARY, 8)]
     index = torch.empty(64, 8, dtype=torch.int64, device="meta")
-    lowered = tileflow.kernel(function).lower((*args, index), target("nvidia-h200"))
+    lowered = tileflow.kernel(function).lower((*args, index), target("nvidia-b200"))
     with pytest.raises(ConfigError, match="its longest dimension is no loop, since this line") as caught:
         lowered.emit(lowered.default)
     assert reason in str(caught.value) and f"    {line}" in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [in_place, carried], ids=lambda f: f.__name__)
+def test_blocks_of_a_cluster_hold_a_row_that_is_no_loop(function: Callable[..., Any]) -> None:
+    """There was no config: a vocabulary's row that is changed in place, or handed on from turn to turn."""
+    args = [torch.empty(64, n, device="meta") for n in (VOCABULARY, 8)]
+    index = torch.empty(64, 8, dtype=torch.int64, device="meta")
+    lowered = tileflow.kernel(function).lower((*args, index), target("nvidia-h200"))
+    (source,) = lowered.emit(lowered.default)
+    assert source.cluster == lowered.default["ctas"] > 1
 
 
 def near(q, k, p, out):

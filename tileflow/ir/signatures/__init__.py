@@ -23,7 +23,7 @@ from .elementwise import (
 from .memory import atomic, load, store
 from .operands import same_dims, same_type
 from .products import dot, dot_scaled
-from .reductions import combine, combine_scan, reduce, scan
+from .reductions import combine, combine_scan, exchange, reduce, scan
 
 __all__ = [
     "anything",
@@ -36,6 +36,7 @@ __all__ = [
     "combine_scan",
     "dot",
     "dot_scaled",
+    "exchange",
     "expand",
     "foreign",
     "full",

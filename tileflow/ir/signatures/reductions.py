@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..attributes import CombineAttrs, CombineScanAttrs, FoldAttrs, ScanAttrs
+from ..attributes import ClusterExchangeAttrs, CombineAttrs, CombineScanAttrs, FoldAttrs, ScanAttrs
 from ..checking import Checker
 from ..graph import Op
 from ..ops import NEUTRAL
@@ -55,6 +55,14 @@ def combine_scan(c: Checker, op: Op) -> None:
         c.require(c.same_sizes(dims, output.dims), op, "a scan keeps the dimensions", dims, output.dims)
         axis_of(c, op, dims)
     c.require(isinstance(CombineScanAttrs.of(op).reverse, bool), op, "a scan goes one way or the other", op.attrs)
+
+
+def exchange(c: Checker, op: Op) -> None:
+    """There is a function and an output for each number, which keeps its type."""
+    fns = ClusterExchangeAttrs.of(op).fns
+    given, wanted = [v.type for v in op.values], [v.type for v in op.outputs]
+    c.require(given == wanted, op, "the outputs have the inputs' types", wanted, given)
+    c.require(len(fns) == len(op.inputs) and all(fn in NEUTRAL for fn in fns), op, "a function for each number", fns)
 
 
 def _combining(c: Checker, op: Op) -> None:
