@@ -14,7 +14,7 @@ from typing import Any
 
 from . import language
 from .compat.helion import language as helion
-from .compat.helion.names import ADAPTED, SAME
+from .compat.helion.names import ADAPTED, RENAMED, SAME
 from .emit.dtypes import compute_dtype
 from .frontend.language_registry import PYTHON
 from .frontend.operations import FAMILIES
@@ -140,7 +140,7 @@ def _helion() -> Iterator[str]:
     yield "The same functions as above, for kernels in that dialect ([its guide](../guides/helion.md)):"
     yield _names(name for name in SAME if name not in helion.missing())
     yield "With other arguments:"
-    adapted = [(name, getattr(helion, name)) for name in ADAPTED]
+    adapted = [(name, getattr(helion, name)) for name in sorted((*RENAMED, *ADAPTED))]
     yield _names(f"{name}{'' if isinstance(found, type) else _signature(found)}" for name, found in adapted)
     yield "Refused:"
     yield _table(("name", "write"), _hints(helion.REFUSED))

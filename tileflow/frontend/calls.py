@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
@@ -15,7 +16,7 @@ from ..python_functions import python_own
 from ..runtime.libraries import is_library
 from ..runtime.numpy_numbers import plain_number
 from .captured_objects import is_captured, is_torch_method, method_of
-from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, replaceable_builtin
+from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, Meaning, replaceable_builtin
 from .rewrite import rewrite_function
 from .split import HOST_MARK
 from .torch_registry import FACTORIES, TABLE
@@ -24,6 +25,7 @@ from .values import SymInt, TensorRef, TileProxy, TileValue
 
 if TYPE_CHECKING:
     from .control import Control
+    from .trace import Tracer
 
 
 def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: C901
@@ -36,7 +38,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     if name is not None:
         if name not in DEVICE:
             raise TraceError("a language function must have a traced meaning", got=name, where=t.location())
-        return t.run(DEVICE[name], f"tfl.{name}", args, kwargs)
+        return t.run(functools.partial(_by_its_own_names, function, DEVICE[name]), f"tfl.{name}", args, kwargs)
     if getattr(function, HOST_MARK, False) is True:
         raise TraceError(
             "the config is asked in host code",
@@ -94,6 +96,16 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
             hint="tfl.triton_kernel(function, args, output_like)",
         )
     return plain_number(function(*args, **kwargs))  # of numpy's functions too
+
+
+def _by_its_own_names(function: Any, meaning: Meaning, t: Tracer, /, *args: Any, **kwargs: Any) -> Any:
+    """``meaning`` of a call of ``function``: their parameters stand in one order, and may have other names, as those of
+    a dialect do."""
+    if kwargs.keys() <= inspect.signature(meaning).parameters.keys():
+        return meaning(t, *args, **kwargs)
+    given = inspect.signature(function).bind(*args, **kwargs)
+    given.apply_defaults()
+    return meaning(t, *given.args, **given.kwargs)
 
 
 def is_of_tensors(function: Any) -> bool:

@@ -74,7 +74,7 @@ def static_range(begin_or_end: int, end: int | None = None, step: int = 1) -> ra
     The bounds are ints; sizes become constants of the kernel, checked at each launch; a tunable counts as what the
     config chose. (A plain ``range`` in device code is written out up to 16 turns; longer ones are loops of the kernel.)
     """
-    return range(begin_or_end) if end is None else range(begin_or_end, end, step)
+    return range(0, begin_or_end, step) if end is None else range(begin_or_end, end, step)
 
 
 @device

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from ..config import Choice, Config
@@ -17,6 +18,7 @@ from .observe import Served, served
 from .paths import Symbol, read_symbol
 
 _START = (0,)
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Seeds:
@@ -101,7 +103,7 @@ class RuntimeContext(Seeds):
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Choice:
         """The config's choice for the knob."""
-        knob = host_knob(site, function, args or tuple(kwargs.values()))
+        knob = host_knob(site, function, args, kwargs)
         try:
             return self._config[knob]
         except KeyError:
@@ -199,12 +201,15 @@ class Shapes:
         """A choice; a block size is not compared with its upper limit, which may be symbolic."""
         if function.__name__ == "register_block_size":
             return max(64 if self._other else 32, args[0] if len(args) > 1 else 1)
-        return args[1][-1 if self._other else 0]
+        *_, choices = (*args, *(given for name, given in kwargs.items() if name != "name"))
+        return tuple(choices)[-1 if self._other else 0]
 
 
-def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> str:
+def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> str:
     """The knob that a host call asks for: ``block:<variable>``, or ``tunable:<the name it gives>``."""
-    return f"tunable:{args[0]}" if function.__name__ == "register_tunable" else f"block:{site}"
+    if function.__name__ != "register_tunable":
+        return f"block:{site}"
+    return f"tunable:{args[0] if args else kwargs['name']}"
 
 
 def bind(host: Callable[..., Any], config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> partial[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import importlib
+import inspect
 import logging
 import pickle
 import random
@@ -22,9 +23,10 @@ from tile_testing.kernels import compat_kernels
 
 import tileflow.compat.helion as helion
 import tileflow.compat.helion.language as hl
+import tileflow.language as tfl
 from tileflow import api, errors
 from tileflow.compat.helion import _testing, autotuner, language, notes
-from tileflow.compat.helion.names import ADAPTED, SAME
+from tileflow.compat.helion.names import ADAPTED, RENAMED, SAME
 from tileflow.compat.helion.sites import sites_of
 from tileflow.compat.helion.translate import from_native, to_native
 from tileflow.compat.helion.wording import in_the_dialect
@@ -302,7 +304,7 @@ def test_index_tiles_of_one_loop_are_flagged(caplog: pytest.LogCaptureFixture) -
 
 # ---- names --------------------------------------------------------------------------------------
 
-DOCUMENTED = {*SAME, *ADAPTED, *language.REFUSED}
+DOCUMENTED = {*SAME, *RENAMED, *ADAPTED, *language.REFUSED}
 NOT_YET = {"breakpoint"}
 
 
@@ -313,6 +315,29 @@ def test_every_documented_name_of_the_language_is_there_or_listed_as_missing() -
         assert callable(getattr(language, name)), name
     with pytest.raises(AttributeError):
         language.no_such_name  # noqa: B018
+
+
+THEIR_PARAMETERS = {
+    "atomic_add": ("target", "index", "value", "sem"),
+    "atomic_cas": ("target", "index", "expected", "value", "sem"),
+    "cumprod": ("input_tensor", "dim", "reverse"),
+    "cumsum": ("input_tensor", "dim", "reverse"),
+    "dot": ("mat1", "mat2", "acc", "out_dtype"),
+    "inline_triton": ("triton_source", "args", "output_like"),
+    "join": ("tensor0", "tensor1"),
+    "register_tunable": ("name", "fragment"),
+    "split": ("tensor",),
+    "stacktensor_like": ("tensor_like", "dev_ptrs"),
+}
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_parameters_have_the_dialects_names_in_tileflows_order(name: str) -> None:
+    """The frontend takes what was given by the dialect's name by its position."""
+    ours, theirs = (inspect.signature(getattr(module, name)).parameters for module in (tfl, language))
+    like = "atomic_add" if name.startswith("atomic") and name != "atomic_cas" else name
+    assert tuple(theirs)[: len(THEIR_PARAMETERS[like])] == THEIR_PARAMETERS[like]
+    assert [(p.kind, p.default) for p in theirs.values()] == [(p.kind, p.default) for p in ours.values()]
 
 
 @pytest.mark.parametrize("name", sorted(language.REFUSED))

@@ -13,7 +13,8 @@ import torch
 from ... import language as tfl
 from ...errors import UnsupportedOp
 from ...language.marks import inline
-from .names import SAME
+from . import renamed
+from .names import RENAMED, SAME
 from .triton_functions import jit_function
 
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
@@ -36,6 +37,8 @@ def missing() -> tuple[str, ...]:
 def __getattr__(name: str) -> Any:
     if name in SAME:
         return getattr(tfl, name)
+    if name in RENAMED:
+        return getattr(renamed, name)
     if name == "vtile":  # what jagged_tile was called first
         return tfl.jagged_tile
     if name in REFUSED:
@@ -185,9 +188,10 @@ def rand4x(seed: Any, offsets: Any, device: Any = None) -> Any:
 
 
 @inline
-def triton_kernel(triton_source_or_fn: Any, args: Any, output_like: Any) -> Any:
-    """What a ``@triton.jit`` function gives, named or as it is or as text; of the type of ``output_like``."""
-    return tfl.triton_kernel(jit_function(triton_source_or_fn), args, output_like)
+def triton_kernel(triton_source_or_fn: Any, args: Any, output_like: Any, *, reference: Any = None) -> Any:
+    """What a ``@triton.jit`` function gives, named or as it is or as text; of the type of ``output_like``.
+    ``reference``: what it means as plain Python."""
+    return tfl.triton_kernel(jit_function(triton_source_or_fn), args, output_like, reference=reference)
 
 
 @inline

@@ -1,12 +1,15 @@
-"""The names of the dialect's language: those that are tileflow's own, and those with a definition of theirs."""
+"""The names of the dialect's language: tileflow's own, those whose parameters have other names, and those with a
+definition of theirs."""
 
 from __future__ import annotations
 
 SAME = (
-    "StackTensor", "Tile", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
-    "atomic_xchg", "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum", "device_print", "dot", "grid",
-    "inline_asm_elementwise", "inline_triton", "jagged_tile", "join", "register_block_size", "register_tunable",
-    "specialize", "split", "stacktensor_like", "static_range", "tile",
+    "StackTensor", "Tile", "barrier", "breakpoint", "device_print", "grid", "inline_asm_elementwise", "jagged_tile",
+    "register_block_size", "specialize", "static_range", "tile",
+)  # fmt: skip
+RENAMED = (  # the same, but for what their parameters are called
+    "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor",
+    "cumprod", "cumsum", "dot", "inline_triton", "join", "register_tunable", "split", "stacktensor_like",
 )  # fmt: skip
 ADAPTED = (
     "arange", "associative_scan", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load",

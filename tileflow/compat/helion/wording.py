@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import TileflowError
-from .names import ADAPTED, SAME
+from .names import ADAPTED, RENAMED, SAME
 
-_NAMES = frozenset({*SAME, *ADAPTED})
+_NAMES = frozenset({*SAME, *RENAMED, *ADAPTED})
 _FUNCTION = re.compile(r"\b(?:tfl|tileflow\.language)\.(\w+)")
 
 

@@ -202,9 +202,10 @@ def _range(t: Tracer, *args: Any) -> Any:
 
 
 @register_language("static_range")
-def static_range(t: Tracer, *args: Any) -> Any:
+def static_range(t: Tracer, begin_or_end: Any, end: Any = None, step: Any = 1) -> Any:
     """Turns that are written out: the sizes are constants of the kernel from here on."""
-    return list(range(*(t.specialize(a.expr) if isinstance(a, SymInt) else a for a in args)))
+    bounds = (0, begin_or_end) if end is None else (begin_or_end, end)
+    return list(range(*(t.specialize(a.expr) if isinstance(a, SymInt) else a for a in (*bounds, step))))
 
 
 @register_language("barrier")
