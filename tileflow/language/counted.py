@@ -20,10 +20,10 @@ SCALE = 4.6566127342e-10  # Triton's: the largest number of 31 bits times it is 
 
 
 @device
-def positions(shape: Sequence[Any], *, whole: Sequence[Any] | None = None) -> torch.Tensor:
+def positions(shape: Sequence[Any], *, whole: Sequence[Any] | None = None, by_length: bool = False) -> torch.Tensor:
     """Each element's position in the whole, counted row by row from 0, as int64. ``shape`` and ``whole``: as for
-    ``rand``."""
-    return positions_of("positions", shape, whole)
+    ``rand``. ``by_length``: the whole is as large as the tiles' loops are long, rather than up to their ends."""
+    return positions_of("positions", shape, whole, by_length)
 
 
 @device

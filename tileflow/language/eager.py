@@ -69,7 +69,7 @@ _SESSION: ContextVar[Session | None] = ContextVar("tileflow_eager_session", defa
 @dataclass(frozen=True, slots=True)
 class EagerTile(TileLike):
     """A run of indices ``begin .. end - 1``; ``block_size`` is how long it would be in the middle of the loop, which
-    ends at ``limit``."""
+    goes from ``first`` up to ``limit``."""
 
     begin: int
     end: int
@@ -79,6 +79,7 @@ class EagerTile(TileLike):
     device: torch.device
     limit: int
     lanes: Lanes = field(default_factory=Lanes, compare=False)
+    first: int = 0
 
     @property
     def index(self) -> torch.Tensor:
@@ -476,7 +477,7 @@ def _tile(first: int, limit: int, block: int, number: int, count: int, device: t
     length, begin = limit - first, first + number * block
     end = DeviceInt.of_loop(min(begin + block, limit), length)
     places = DeviceInt.of_loop(begin, length), end, DeviceInt(block), DeviceInt.of_loop(number, length)
-    return _with_ends(EagerTile(*places, DeviceInt(count), device, limit, Lanes(begin)))
+    return _with_ends(EagerTile(*places, DeviceInt(count), device, limit, Lanes(begin), first))
 
 
 def _with_ends(tile: EagerTile) -> EagerTile:

@@ -59,15 +59,21 @@ def _draw(what: str, shape: Sequence[Any], seed: Any, whole: Sequence[Any] | Non
     return words_at(positions_of(what, shape, whole), stream, int(seed))
 
 
-def positions_of(what: str, shape: Sequence[Any], whole: Sequence[Any] | None) -> torch.Tensor:
+def positions_of(what: str, shape: Sequence[Any], whole: Sequence[Any] | None, by_length: bool = False) -> torch.Tensor:
     """Each element's position in the whole, row by row, as int64."""
     here = eager.current(what)
-    sizes = [s.limit if isinstance(s, Tile) else int(s) for s in shape] if whole is None else [int(s) for s in whole]
+    sizes = [_size(s, by_length) for s in shape] if whole is None else [int(s) for s in whole]
     position = torch.zeros((), dtype=torch.int64, device=here.device)
     for item, size in zip(shape, sizes, strict=True):
         first, last = (item.begin, item.end) if isinstance(item, Tile) else (0, int(item))
         position = position[..., None] * size + torch.arange(first, last, device=here.device)
     return position
+
+
+def _size(item: Any, by_length: bool) -> int:
+    if isinstance(item, Tile):
+        return item.limit - (item.first if by_length else 0)
+    return int(item)
 
 
 def words_at(position: torch.Tensor, stream: Stream, seed: int) -> torch.Tensor:

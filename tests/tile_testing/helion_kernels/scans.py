@@ -6,6 +6,8 @@ import helion
 import helion.language as hl
 import torch
 
+from tileflow.language.random import philox
+
 
 def combine(left_value, left_row, right_value, right_row):
     return torch.where(left_row == right_row, left_value + right_value, right_value), right_row
@@ -62,6 +64,25 @@ def dropout(p: float, x: torch.Tensor, seed: int) -> torch.Tensor:
         keep = hl.rand([tile], seed=seed) > p
         out[tile] = torch.where(keep, x[tile] / (1 - p), 0.0)
     return out
+
+
+@helion.kernel(static_shapes=True)
+def numbers_from(out: torch.Tensor, drawn: torch.Tensor, begin: int, seed: int) -> tuple[torch.Tensor, ...]:
+    """Random numbers of a loop that begins within the rows: a row of them is as long as the loop."""
+    for rows, columns in hl.tile([0, begin], out.size()):
+        out[rows, columns] = hl.rand([rows, columns], seed=seed)
+        drawn[rows, columns] = hl.randint([rows, columns], -5, 100, seed=seed)
+    return out, drawn
+
+
+def _numbered_from(out: torch.Tensor, drawn: torch.Tensor, begin: int, seed: int) -> tuple[torch.Tensor, ...]:
+    """The numbers of Triton's generator for each row's start and the columns behind it."""
+    rows, columns = torch.meshgrid(torch.arange(out.size(0)), torch.arange(begin, out.size(1)), indexing="ij")
+    place = rows * (out.size(1) - begin) + columns
+    word = philox((place, torch.zeros_like(place), 0, 0), seed)[0].to(torch.int32).long()
+    out[:, begin:] = torch.where(word < 0, -word - 1, word) * 4.6566127342e-10
+    drawn[:, begin:] = (word.abs() % 105 - 5).int()
+    return out, drawn
 
 
 def dropout_rate(x: torch.Tensor) -> torch.Tensor:
@@ -235,6 +256,8 @@ def cases():
     yield "running_sum", running_sum, (values,), lambda a: a.cumsum(1)
     yield "running_product", running_product, (values,), lambda a: a.flip(1).cumprod(1).flip(1)
     yield "reduce_sum", reduce_sum, (values,), lambda a: a.sum(1)
+    numbers = torch.zeros(7, 30), torch.zeros(7, 30, dtype=torch.int32), 8, 42
+    yield "numbers_from", numbers_from, numbers, _numbered_from
     yield "dropout", dropout_rate, (torch.randn(300),), lambda a: torch.tensor([True] * 4)
     f = torch.randn
     yield (

@@ -317,6 +317,20 @@ def test_every_documented_name_of_the_language_is_there_or_listed_as_missing() -
         language.no_such_name  # noqa: B018
 
 
+@helion.kernel(static_shapes=True)
+def numbered_in_the_kernel(ends: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([ends.size(0), 64], device=ends.device)
+    for row in hl.tile(ends.size(0), block_size=1):
+        for tile in hl.tile(ends[row.begin]):
+            out[row, tile] = hl.rand([row, tile], seed=1)
+    return out
+
+
+def test_random_numbers_of_a_loop_of_unknown_length_are_refused_in_the_dialects_words() -> None:
+    with pytest.raises(errors.TraceError, match=r"hl\.rand\(shape, seed, offsets=numbers\)"):
+        numbered_in_the_kernel.bind((torch.empty(3, dtype=torch.int32, device="meta"),)).to_triton_code()
+
+
 THEIR_PARAMETERS = {
     "atomic_add": ("target", "index", "value", "sem"),
     "atomic_cas": ("target", "index", "expected", "value", "sem"),

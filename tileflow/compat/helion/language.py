@@ -171,14 +171,15 @@ def register_reduction_dim(size: Any) -> Any:
 
 @inline
 def rand(shape: Any, seed: Any, device: Any = None, offsets: Any = None) -> Any:
-    """Uniform in [0, 1), float32: ``tl.rand`` at ``offsets``, or at the elements' positions, row by row."""
-    return tfl.rand_at(seed, tfl.positions(shape) if offsets is None else offsets.to(torch.int64))
+    """Uniform in [0, 1), float32: ``tl.rand`` at ``offsets``, or at the elements' positions, row by row; a row is as
+    long as the loop of its tile."""
+    return tfl.rand_at(seed, tfl.positions(shape, by_length=True) if offsets is None else offsets.to(torch.int64))
 
 
 @inline
 def randint(shape: Any, low: int, high: int, seed: Any, device: Any = None) -> Any:
     """Uniform ints in [low, high), int32: ``low + abs(tl.randint) % (high - low)`` at the elements' positions."""
-    return tfl.randint_at(seed, tfl.positions(shape), low, high)
+    return tfl.randint_at(seed, tfl.positions(shape, by_length=True), low, high)
 
 
 @inline

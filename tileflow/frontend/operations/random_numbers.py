@@ -96,6 +96,25 @@ def _size(t: Tracer, item: Any) -> Expr | None:
     return None if isinstance(end, Value) else end
 
 
+def _lengths(t: Tracer, items: Sequence[Any]) -> tuple[Expr | None, ...]:
+    """The length of each tile's loop, and the size of the others; None for the first where only the kernel knows it.
+    Raises TraceError where that is another one."""
+    found = tuple(_length(t, item) for item in items)
+    if None in found[1:]:
+        raise TraceError(
+            "the positions of random elements are counted by the lengths of their loops",
+            got=f"{items[found.index(None, 1)]!r}, whose bounds the kernel computes",
+            where=t.location(),
+            hint="number the elements yourself: tfl.rand(shape, seed, offsets=numbers)",
+        )
+    return found
+
+
+def _length(t: Tracer, item: Any) -> Expr | None:
+    begin, end = (t.tiles[item.name].begin if isinstance(item, TileProxy) else Expr.of(0)), _size(t, item)
+    return None if end is None or isinstance(begin, Value) else end - begin
+
+
 def _scalar(t: Tracer, x: Any) -> Any:
     value = t.operand(x)
     if isinstance(value, float) or (isinstance(value, Value) and (value.dims or is_float(value.type.dtype))):
@@ -112,10 +131,10 @@ def _scalar(t: Tracer, x: Any) -> Any:
 
 
 @register_language("positions")
-def positions(t: Tracer, shape: Any, *, whole: Any = None) -> TileValue:
+def positions(t: Tracer, shape: Any, *, whole: Any = None, by_length: bool = False) -> TileValue:
     """The place of each element in the whole, counted row by row, as int64."""
     items = list(shape) if isinstance(shape, (list, tuple)) else [shape]
-    sizes = _sizes(t, items, whole)
+    sizes = _lengths(t, items) if by_length else _sizes(t, items, whole)
     found = t.full((), 0, "int64")
     stride = Expr.of(1)
     for axis in reversed(range(len(items))):
