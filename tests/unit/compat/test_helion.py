@@ -89,6 +89,15 @@ def test_program_ids(matmul: Lowered, keys: dict[str, Any], expected: int) -> No
     assert to_native(keys, matmul)["persistent"] == expected
 
 
+def test_keys_of_the_first_and_of_the_newest_configs(matmul: Lowered, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        first = to_native({"use_yz_grid": True}, matmul)
+        newest = to_native({"xcd_remap": True, "reduction_fusion": False}, matmul)
+    assert (first["grid"], newest["grid"]) == ("axes", "flat")
+    assert [r.getMessage().split(":")[1].strip() for r in caplog.records] == ["xcd_remap"]
+    assert helion.Config().xcd_remap is helion.Config().reduction_fusion is False
+
+
 def test_reductions_and_evictions(several: Lowered) -> None:
     sites = sites_of(several)
     assert sites.reductions == ("reduce:sum#0",) and len(sites.evictions) == 3
@@ -278,6 +287,31 @@ def test_settings_without_a_meaning_are_noted_and_searching_ones_are_not(caplog:
     assert len(caplog.records) == 1 and "fast_math" in caplog.text
 
 
+def test_a_setting_of_searches_that_nobody_knows_is_said_with_what_is_near(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        helion.Settings(autotune_baseline_rtoll=1e-3, autotune_effort="quick", autotune_precompile_jobs=4)
+    assert len(caplog.records) == 1
+    assert "autotune_baseline_rtoll: no setting that is known here; autotune_baseline_rtol is one" in caplog.text
+
+
+def test_a_filter_of_configs_is_asked_for_those_that_are_timed() -> None:
+    few, many = (helion.Config(block_sizes=[size]) for size in (4, 8))
+    moved = helion.Settings(autotune_config_filter=lambda c: helion.Config(**c, num_warps=8) if c == many else None)
+    assert moved.allowed([few, many]) == [helion.Config(block_sizes=[8], num_warps=8)]
+    assert helion.Settings().allowed([few, many]) == [few, many]
+    with pytest.raises(errors.ConfigError, match="none of 2"):
+        helion.Settings(autotune_config_filter=lambda c: None).allowed([few, many])
+    with pytest.raises(errors.ConfigError, match="autotune_config_filter is a function"):
+        helion.Settings(autotune_config_filter=[few])
+
+
+def test_a_search_says_which_settings_it_does_not_go_by(caplog: pytest.LogCaptureFixture) -> None:
+    kernel = helion.kernel(doubled, autotune_config_overrides={"num_warps": 8}, autotune_seed_configs=[])
+    with caplog.at_level(logging.WARNING, logger="tileflow"):
+        kernel.bind((torch.randn(5),)).settings.say_what_a_search_leaves_out()
+    assert [r.getMessage().split(":")[1].strip() for r in caplog.records] == ["autotune_config_overrides"]
+
+
 def test_of_several_configs_the_first_runs_and_timing_them_needs_a_gpu(caplog: pytest.LogCaptureFixture) -> None:
     kernel = with_config(*(helion.Config(block_sizes=[b, b, b]) for b in (16, 32)))
     with caplog.at_level(logging.WARNING, logger="tileflow"):
@@ -364,6 +398,7 @@ def test_exceptions_catch_what_they_did() -> None:
     with pytest.raises(helion.exc.BaseError):
         compat_kernels.matmul.bind((META,) * 2).to_triton_code()
     assert issubclass(helion.exc.ShapeMismatch, helion.exc.Base)
+    assert helion.exc.IndexOffsetOutOfRangeForInt32 is helion.exc.InvalidSliceType is errors.TraceError
     assert issubclass(helion.exc.TensorOperationsInHostCall, helion.exc.BaseWarning)
     wrong = {
         n

@@ -16,7 +16,8 @@ SCALARS: dict[str, Any] = {
     "num_warps": 4, "num_stages": 1, "pid_type": "flat", "num_sm_multiplier": 1, "maxnreg": None,
     "indexing": "pointer", "atomic_indexing": "pointer", "advanced_controls_file": "", "epilogue_subtile": None,
     "cross_loop_pipeline": None, "host_tensor_descriptors": None, "num_ctas": 1, "occupancy": 1,
-    "waves_per_eu": None, "matrix_instr_nonkdim": None,
+    "waves_per_eu": None, "matrix_instr_nonkdim": None, "xcd_remap": False, "reduction_fusion": False,
+    "use_yz_grid": False,
 }  # fmt: skip
 OTHER_BACKENDS = (  # and what only its own compiler can do: accepted, said once
     "cute_",

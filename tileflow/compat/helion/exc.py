@@ -18,6 +18,7 @@ StarredArgsNotSupportedOnDevice = InvalidAssignment = AssignmentMultipleTargets 
 ClosureMutation = GlobalMutation = NestedGridLoop = TopLevelStatementBetweenLoops = errors.KernelError
 BarrierOnlyAllowedAtTopLevel = CrossRootDeviceValue = CrossLoopSchedulingError = errors.KernelError
 AutodiffKernelNotCalled = AutodiffNotSupported = errors.GradientError
+MultipleDeviceLoops = MaximumGridRank = errors.SplitError
 LoopFunctionNotInFor = DeviceLoopElseBlock = LoopDependencyError = errors.SplitError
 CannotReadDeviceVariableOnHost = CannotModifyHostVariableOnDevice = errors.SplitError
 
@@ -30,7 +31,9 @@ TracedArgNotSupported = InvalidAPIUsage = TorchOpTracingError = ControlFlowTenso
 ShapeSpecializingCall = ShapeSpecializingAllocation = SpecializeArgType = SpecializeOnDevice = errors.TraceError
 RankMismatch = ShapeMismatch = CantCombineTypesInControlFlow = errors.TraceError
 InductorLoweringError = TorchNonzeroNotSupported = errors.TraceError
-InvalidSliceStep = TensorSliceBound = DotBatchDimensionMismatch = IndexOffsetOutOfRangeForInt = errors.TraceError
+InvalidSliceStep = TensorSliceBound = DotBatchDimensionMismatch = errors.TraceError
+IndexOffsetOutOfRangeForInt = IndexOffsetOutOfRangeForInt32 = InvalidSliceType = errors.TraceError
+InvalidTileUsage = CantReadTypeFromHost = ExpectedTensorName = TypePropagationError = errors.TraceError
 DataDependentOutputShapeNotSupported = UnsupportedSplitOperation = UnsupportedSplitConfiguration = errors.TraceError
 InvalidTileRange = InvalidJaggedTileUsage = TileOfTile = ReductionOnNonTile = InvalidReductionDim = errors.TraceError
 MultipleReductionDims = ReductionDimInvalidForShape = UnsupportedIndexRemapping = errors.TraceError

@@ -337,10 +337,11 @@ class BoundKernel:
                 hint="name one by config=, or sweep elsewhere and load the table",
             )
         if len(self.kernel.configs) > 1:
-            best = self.fastest(self.kernel.configs, args)
+            best = self.fastest(self.settings.allowed(self.kernel.configs), args)
         else:
             from .translate import from_native
 
+            self.settings.say_what_a_search_leaves_out()
             budget = {"budget_s": self.settings.autotune_budget_seconds or 60.0}
             (row,) = tune([(self._traced, self.kernel.normalize_args(*args))], **budget | options)
             if row is None:

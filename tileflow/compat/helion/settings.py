@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import os
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from ...runtime.ambient import with_float32_precision
 from ...tolerances import Tolerances
 from . import notes
 from .autotuner import Search
+from .config import Config
 from .wording import errors_in_the_dialect
 
 
@@ -51,7 +53,23 @@ UNUSED = {
     "print_repro": False, "triton_do_not_specialize": False, "torch_compile_fusion": False, "use_default_config": False,
     "disable_autotuner_heuristics": False, "distributed": False,
 }  # fmt: skip
-ELSEWHERE = ("autotune", "cute_", "pallas_")  # of the search, and of other backends
+ELSEWHERE = ("autotune_", "cute_", "pallas_")  # of the search, and of other backends
+OF_SEARCHES = {  # how long, in which order and with what output it goes on: a search of tileflow's knows its own way
+    f"autotune_{name}"
+    for name in (
+        "accuracy_check", "adaptive_timeout", "baseline_atol", "baseline_fn", "baseline_rtol", "benchmark_subprocess",
+        "benchmark_timeout", "best_available_max_cache_scan", "best_available_max_configs", "best_of_k",
+        "budget_seconds", "cache", "compile_timeout", "config_filter", "effort", "force_persistent", "handoff",
+        "handoff_budget_seconds", "ignore_errors", "initial_population_strategy", "log", "log_details", "log_level",
+        "log_search_space", "log_search_space_path", "log_search_space_verbose", "max_generations", "precompile",
+        "precompile_jobs", "progress_bar", "random_seed", "rebenchmark_threshold", "suspicious_rebenchmark_ratio",
+        "with_torch_compile_fusion",
+    )
+}  # fmt: skip
+OF_THEIR_SEARCH = {  # what it may find, and by whose word: said when a search begins that does not go by it
+    f"autotune_{name}"
+    for name in ("baseline_accuracy_check_fn", "benchmark_fn", "config_overrides", "search_acf", "seed_configs")
+}
 PRECISIONS = {"tf32": "high", "tf32x3": "highest", "ieee": "highest"}  # torch's word for what is traced
 ALIASES = {"default": "tf32", "high": "tf32x3", "highest": "ieee"}  # the words of jax.lax.Precision, coarsest first
 
@@ -73,6 +91,9 @@ class Settings:
             if name in UNUSED:
                 if value != UNUSED[name]:
                     notes.once(name, "the setting has no meaning here")
+            elif name.startswith("autotune_"):
+                if name not in OF_SEARCHES | OF_THEIR_SEARCH:
+                    notes.once(name, _unknown(name))
             elif not name.startswith(ELSEWHERE):
                 raise ConfigError(
                     "a setting is one that the dialect documents",
@@ -125,12 +146,31 @@ class Settings:
         given = self.values["print_output_code"]
         return bool(given) if given is not None else _is_set("HELION_PRINT_OUTPUT_CODE")
 
+    def allowed(self, configs: Sequence[Config]) -> list[Config]:
+        """Those of ``configs`` that ``autotune_config_filter`` lets through, as it gives them. Raises ConfigError where
+        it is none."""
+        allow = self.autotune_config_filter
+        found = list(configs) if allow is None else [c for c in map(allow, configs) if c is not None]
+        if configs and not found:
+            raise ConfigError(
+                "autotune_config_filter lets a config through",
+                got=f"none of {len(configs)}",
+                hint="return the config, or another one, for those that may be timed",
+            )
+        return found
+
+    def say_what_a_search_leaves_out(self) -> None:
+        """Warn about the settings that say what a search may find, and that tileflow's does not know."""
+        for name in sorted(OF_THEIR_SEARCH | {"autotune_config_filter"}):
+            if self.values.get(name):
+                notes.once(name, "the setting has no meaning in a search over tileflow's knobs")
+
     def _require(self) -> None:
         """Raise ConfigError for a value of another kind than its setting's: it would change nothing, without a word."""
         given = self.values["ref_mode"]
         if given is not None and not isinstance(given, RefMode):
             raise ConfigError("ref_mode is a RefMode", got=repr(given), hint="helion.RefMode.EAGER")
-        for name in ("autotuner_fn", "autotune_baseline_fn"):
+        for name in ("autotuner_fn", "autotune_baseline_fn", "autotune_config_filter"):
             given = self.values.get(name)
             if given is not None and not callable(given):
                 raise ConfigError(f"{name} is a function", got=repr(given), hint=f"{name}=my_function")
@@ -156,6 +196,12 @@ def of_the_dialect() -> Iterator[None]:
             yield
     finally:
         OUTER_CONSTANTS.reset(token)
+
+
+def _unknown(name: str) -> str:
+    """What is said of a name that may be a later version's, or a slip."""
+    near = difflib.get_close_matches(name, sorted(OF_SEARCHES | OF_THEIR_SEARCH), 1)
+    return "no setting that is known here" + (f"; {near[0]} is one" if near else "")
 
 
 def _is_set(variable: str) -> bool:

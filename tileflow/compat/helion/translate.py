@@ -32,6 +32,7 @@ MEANT = {
     "pid_type",
     "num_sm_multiplier",
     "maxnreg",
+    "use_yz_grid",
 }
 
 
@@ -47,7 +48,8 @@ def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
     wanted |= _blocks(given, sites)
     wanted |= _reductions(given, sites)
     wanted |= _grid(given, sites, lowered.space)
-    wanted |= _of_each_launch(lowered, GRID, "axes" if given.get("pid_type") == "xyz" else "flat")
+    by_axes = given.get("pid_type") == "xyz" or given.get("use_yz_grid") is True  # the latter is its first name
+    wanted |= _of_each_launch(lowered, GRID, "axes" if by_axes else "flat")
     wanted |= _of_each_launch(lowered, WALK, "blocked" if given.get("pid_type") == PERSISTENT[0] else "interleaved")
     wanted |= _evictions(given, sites)
     wanted |= _accesses(given, sites, lowered.space)
