@@ -394,6 +394,11 @@ def test_what_is_refused_says_what_to_do(name: str) -> None:
         getattr(language, name)(1, 2)
 
 
+def test_a_load_that_unpacks_is_refused_with_the_load_and_the_function_that_unpacks() -> None:
+    with pytest.raises(errors.UnsupportedOp, match="float4_e2m1fn_x2_to_float32"):
+        hl.load_float4_e2m1fn_x16_to_float16(META, 1)
+
+
 def test_exceptions_catch_what_they_did() -> None:
     with pytest.raises(helion.exc.BaseError):
         compat_kernels.matmul.bind((META,) * 2).to_triton_code()

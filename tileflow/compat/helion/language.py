@@ -24,6 +24,7 @@ REFUSED = {
     "SparseTensor": "pass its values, offsets and coordinates as tensors",
     "device_scope": "write for _ in hl.grid(1) around these lines",
     "load_bfloat16_x16_to_float16": "load, then convert with .to(torch.float16)",
+    "load_float4_e2m1fn_x16_to_float16": "load the bytes, then hl.float4_e2m1fn_x2_to_float32 and .to(torch.float16)",
     "make_async_remote_copy": COLLECTIVE, "remote_barrier": COLLECTIVE,
     "signal": LAUNCHES, "wait": LAUNCHES,
 }  # fmt: skip
