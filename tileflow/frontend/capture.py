@@ -22,6 +22,7 @@ from ..runtime.numpy_numbers import plain_number
 from ..runtime.paths import digest_of, is_spelled, key_step
 from .calls import is_user
 from .captured_objects import captured
+from .described import CallDevice
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
 from .promotion import dtype_name
@@ -73,6 +74,8 @@ class Capturer:
                 return self._tensor(value, path)
         if isinstance(value, bool):
             return self._bool(value, path)
+        if isinstance(value, torch.device) and self._is_made(path):
+            return CallDevice(str(self.t.device))  # each launch has another than the lowering, which is none
         if value is None or isinstance(value, (str, torch.dtype, Enum)):
             return self._made(value, path)
         if isinstance(value, (ConstantInt, ConstantFloat)):

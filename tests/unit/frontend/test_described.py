@@ -63,3 +63,34 @@ def test_a_device_says_where_tiles_are_made() -> None:
     lowered = made_there.lower((x.to("meta"), x.to("meta")), target("nvidia-h200"))
     assert lowered.emit(lowered.default)
     torch.testing.assert_close(made_there.run_eagerly(x, x), x * 11)
+
+
+@tileflow.kernel
+def made_where_host_code_says(x: Tensor) -> Tensor:
+    device, made = x.device, {"device": x.device, "dtype": torch.float32}
+    out = torch.empty_like(x, device=device)
+    for tile in tfl.tile(x.size(0)):
+        v = x[tile]
+        assert v.device == device and isinstance(device, torch.device)
+        out[tile] = v.to(device) + torch.arange(4, device=device).sum() + torch.zeros([tile], **made)
+    return out
+
+
+def test_a_device_that_host_code_found_is_no_condition_of_a_launch() -> None:
+    """The lowering's, which is meta, was one, so that code that was compiled ahead ran on no device."""
+    x = torch.ones(8)
+    lowered = made_where_host_code_says.lower((x,), target("nvidia-h200"))
+    (source,) = lowered.emit(lowered.default)
+    assert "device" not in str(source.guards)
+    torch.testing.assert_close(made_where_host_code_says.run_eagerly(x), x * 7)
+
+
+def test_which_device_host_code_found_is_asked_there() -> None:
+    @tileflow.kernel
+    def on_a_gpu(x: Tensor) -> None:
+        device = x.device
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = x[tile] * (2 if device.type == "cuda" else 3)
+
+    with pytest.raises(TraceError, match=r"asked in host code, but got device\.type"):
+        on_a_gpu.lower((torch.empty(8),), target("nvidia-h200"))
