@@ -15,13 +15,13 @@ from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import contiguous_tiles, is_of_loaded_length, is_ragged, mean_length, tile_length
 from ..ir.attributes import AccessAttrs, TileAttrs
-from ..ir.graph import KernelIR, ValueIndex, once_each
+from ..ir.graph import KernelIR, Op, ValueIndex, once_each, walk
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..passes.roll import is_whole
 from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
-from .sizes import block_symbols, pow2, programs
+from .sizes import block_symbols, chosen_sizes, pow2, programs
 
 WARPS = 4
 STAGES = 2  # a row of up to twice the mean has two turns, of which one is ahead
@@ -125,6 +125,26 @@ def _matrices(
         warps, stages, most = FEW_WARPS, AHEAD, MANY_ROWS * COLUMNS // beside
     found = {columns: beside, **dict.fromkeys(rows, max(min(mean, most), 1))}
     return {**found, NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): stages}
+
+
+def short_row_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Target) -> dict[str, Choice]:
+    """One stage, where each loop that has none inside goes over rows of loaded length of which a turn holds the mean:
+    mostly there is no turn to load ahead. Neighbours in 27 cells of seven particles each, 16 a turn: 2751 us and 26 s
+    of compiling three turns ahead, 1552 us and 3 s so (H200, 2026-11-30). ``wanted``: the blocks."""
+    loops = [TileAttrs.of(op).tile for op in ir.walk() if op.kind is OpKind.FOR and _is_innermost(op)]
+    sizes = chosen_sizes(ir, wanted)
+    is_short = bool(loops) and all(_fits_a_turn(ir, name, sizes) for name in loops)
+    return {NUM_STAGES.name(ir): 1} if is_short and target.vendor == "nvidia" else {}
+
+
+def _is_innermost(loop: Op) -> bool:
+    return all(op.kind is not OpKind.FOR for op in walk(loop.regions[0]))
+
+
+def _fits_a_turn(ir: KernelIR, name: str, sizes: Mapping[str, int]) -> bool:
+    block = ir.tiles[name].block
+    is_of_blocks = block.op == "sym"  # not element by element
+    return is_of_blocks and is_of_loaded_length(ir, name) and mean_length(ir, name) <= sizes[block.args[0]]
 
 
 def ragged_limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, int]:

@@ -35,7 +35,7 @@ from .held_rows import LIVE_ELEMENTS, held_rows, whole_elements, whole_elements_
 from .lanes import crossing_config, own_rows_config
 from .memory_recurrences import memory_recurrence_config
 from .pairs import carried_pair_config, pair_config, pair_limits
-from .ragged import STAGES, ragged_config, ragged_limits
+from .ragged import STAGES, ragged_config, ragged_limits, short_row_config
 from .recurrences import busy_config, carries_chunks, recurrence_config, recurrences, warps_that_fill
 from .runs import (
     AS_LONG,
@@ -113,7 +113,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     wanted |= chunk_sizes(ir, resident * target.sm_count, wanted)
     wanted |= shared_choice_config(ir, target) | contended_config(ir, target)
-    rules = (table_config, kept_place_config, busy_config)  # which say that a loop has one stage
+    rules = (table_config, kept_place_config, short_row_config, busy_config)  # which say that a loop has one stage
     return wanted | {knob: choice for rule in rules for knob, choice in rule(ir, wanted, target).items()}
 
 
