@@ -2,7 +2,8 @@
 
 For training, the forward kernel also returns each row's mean and the reciprocal of its deviation. The backward kernel
 reads ``grad`` and ``x`` once: each program processes a block of rows and sums their contributions to the gradients of
-weight and bias in registers. Registers do not hold a long row and its two sums, so those get a launch of their own.
+weight and bias in registers. Registers of one block do not hold a long row and its two sums, so those get a launch of
+their own, unless the blocks of a cluster hold them together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import tileflow.language as tfl
 from tileflow.kernels import layer
 
 EPS = 1e-5
-LONG_ROW = 8192
+LONG_ROW, LONG_ROW_OF_CLUSTERS = 8192, 65536
+HOPPER = (9, 0)
 
 
 def inputs(
@@ -69,6 +71,12 @@ def through_row(g, normed):  # type: ignore[no-untyped-def]
     return g - torch.mean(g, dim=1, keepdim=True) - normed * torch.mean(g * normed, dim=1, keepdim=True)
 
 
+def long_row(device: torch.device) -> int:
+    """Return the most elements of a row that one launch sums up on a device."""
+    has_clusters = device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER
+    return LONG_ROW_OF_CLUSTERS if has_clusters else LONG_ROW
+
+
 @tileflow.kernel(inputs=bwd_inputs, reference=bwd_reference)
 def layer_norm_bwd(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
@@ -79,7 +87,7 @@ def layer_norm_bwd(
     grad_x = torch.empty_like(x)
     blocks = (m + block_m - 1) // block_m
     weights, biases = (torch.empty(blocks, n, dtype=torch.float32, device=x.device) for _ in range(2))
-    if n <= LONG_ROW:
+    if n <= long_row(x.device):
         for rows in tfl.tile(m, block_size=block_m):
             factor = weight[:].float()
             to_weight, to_bias = tfl.zeros([n]), tfl.zeros([n])

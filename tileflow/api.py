@@ -25,9 +25,10 @@ from .frontend.parameters import positional
 from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
 from .installed import can_lower, need_lowering
-from .interpreting import choices_of, interpretations, interpreted_config, interpreting
+from .interpreting import choices_of, interpreted_config, interpreting
 from .locks import cached_property
 from .named_objects import object_at
+from .runtime import elsewhere
 from .runtime.ambient import without_autocast
 from .runtime.argtree import bind_call, bound_call, is_traced, replace, tensors
 from .runtime.arguments import require
@@ -195,8 +196,10 @@ class Kernel:
         if recorders:
             self.note_call(args, kwargs)
         cache = self.cache
-        if interpretations[0] and interpreting():
-            return self._interpreted(args, kwargs)
+        if elsewhere.contexts[0]:
+            result = self._elsewhere(args, kwargs)
+            if result is not MISS:
+                return result
         try:
             for form in cache.named if kwargs else cache.plain:
                 result = form.call(args, kwargs)
@@ -215,6 +218,19 @@ class Kernel:
         """Let those that record count a call."""
         for recorder in tuple(recorders):
             recorder.called(self, args, kwargs)
+
+    def _elsewhere(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call gives that is interpreted, or that host code without data makes; MISS for one that is served."""
+        if interpreting():
+            return self._interpreted(args, kwargs)
+        if not elsewhere.thread.real:
+            return MISS
+        if self._device(args, kwargs).type == "meta":
+            return self.host.run(Shapes(), *args, **kwargs)
+        from .frontend.host_device import truthful
+
+        with truthful():  # to what reads the tensors, as the cache does without a frame of Python's
+            return self(*args, **kwargs)
 
     def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         check_memory(self.name, bind_call(self.host.signature, self.name, args, kwargs))
@@ -276,9 +292,15 @@ class Kernel:
                 hint="pair it with a backward by tileflow.differentiable, or call it under torch.no_grad()",
             )
 
-    def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> partial[Any]:
+    def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> Callable[..., Any]:
         """Emit, build and bind one config now: for the GPU ``device``, or for the CPU under ``TRITON_INTERPRET=1``."""
-        return self.bind(config, self.launchers(lowered, config, torch.device(device)))
+        device = torch.device(device)
+        call = self.bind(config, self.launchers(lowered, config, device))
+        if device.type == "cuda":
+            return call
+        from .frontend.host_device import as_on
+
+        return as_on(lowered.target, call)
 
     def launchers(self, lowered: Lowered, config: Config, device: torch.device) -> dict[int, list[Launcher]]:
         """What launches each region under one config, emitted and built now."""

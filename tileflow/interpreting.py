@@ -8,9 +8,9 @@ from contextvars import ContextVar
 
 from .config import Choice, Config
 from .errors import ConfigError
+from .runtime.elsewhere import opened
 
 interpreted_config: ContextVar[Mapping[str, Choice] | None] = ContextVar("tileflow_interpreting", default=None)
-interpretations = [0]  # that are open in any thread: none, mostly, and then no call asks further
 
 
 @contextlib.contextmanager
@@ -18,11 +18,10 @@ def interpret(config: Mapping[str, Choice] | Config | None = None) -> Iterator[N
     """Inside, kernels run as plain Python over real tiles, with ``config``'s block sizes where it names them. Raises
     ConfigError for what is no config."""
     token = interpreted_config.set(choices_of(config))
-    interpretations[0] += 1
     try:
-        yield
+        with opened():
+            yield
     finally:
-        interpretations[0] -= 1
         interpreted_config.reset(token)
 
 

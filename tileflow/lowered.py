@@ -84,10 +84,10 @@ class Lowered:
 
     def __post_init__(self) -> None:
         if self.launch is None:
-            self._call = self._prepared(lower_call(self.host, self.args, self.mode))
+            self._call = self._prepared(lower_call(self.host, self.args, self.mode, target=self.target))
         else:
             at = self.launch
-            self._call = self._prepared(lower_launch(self.host, at.region, at.frame, at.given, self.mode))
+            self._call = self._prepared(lower_launch(self.host, at.region, at.frame, at.given, self.mode, self.target))
 
     @property
     def shape_mode(self) -> ShapeMode:
@@ -127,7 +127,7 @@ class Lowered:
         ways = {}
         for choice in space.knob(first).choices:
             chosen = {**given, first: choice}
-            call = lower_call(self.host, self.args, self.mode, chosen)
+            call = lower_call(self.host, self.args, self.mode, chosen, target=self.target)
             way = build_space(self._prepared(call).regions, call.host_knobs, self.target)
             ways[int(choice)] = way if not rest or _has_config(way) else self._space_of_each(rest, way, chosen)
         return space_of_each(first, ways)
@@ -139,7 +139,7 @@ class Lowered:
         for knob in self._call.host_knobs:
             for choice in knob.choices[1:]:
                 try:
-                    call = lower_call(self.host, self.args, self.mode, {knob.name: choice})
+                    call = lower_call(self.host, self.args, self.mode, {knob.name: choice}, target=self.target)
                 except AssertionError:  # of host code, which does not accept it: emit says so
                     continue
                 for ir in self._prepared(call).regions:
@@ -264,7 +264,7 @@ class Lowered:
         if answers in self._retraced:
             return self._retraced[answers].regions
         try:
-            call = self._prepared(lower_call(self.host, self.args, self.mode, choices))
+            call = self._prepared(lower_call(self.host, self.args, self.mode, choices, target=self.target))
         except AssertionError as error:
             raise ConfigError(
                 "host code must accept the config",

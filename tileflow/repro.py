@@ -17,6 +17,7 @@ from .emit.dtypes import triton_dtype
 from .emit.source import TritonSource
 from .expr import Expr
 from .frontend.capture import identifier
+from .frontend.host_device import host_code_on
 from .lowered import Lowered
 from .runtime.abi import LaunchArg
 from .runtime.dispatch import bind
@@ -92,7 +93,8 @@ def script(lowered: Lowered, config: Config, scope: FunctionType) -> str:
     launchers: dict[int, list[_Recorder]] = {}
     for source in lowered.emit(config):
         launchers.setdefault(source.region, []).append(_Recorder(recording, source))
-    bind(lowered.host.run, config, launchers)(*lowered.args)
+    with host_code_on(lowered.target, lowered.args):
+        bind(lowered.host.run, config, launchers)(*lowered.args)
     settings = "\n".join(f"    {name} = {value!r}" for name, value in config.items)
     head = _HEAD.format(kernel=lowered.problem.kernel, target=lowered.target.name, config=settings)
     shown = ", ".join(f'("{name}", {name})' for name in recording.tensors)

@@ -23,6 +23,7 @@ from .config import Config
 from .emit.source import TritonSource
 from .errors import BuildError, CallError
 from .expr import Expr
+from .frontend.host_device import host_code_on
 from .frontend.meaning import digest
 from .frontend.split import HostFunction
 from .runtime import observe
@@ -108,7 +109,8 @@ def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynami
     for source in shown.sources:
         for why in _obstacles(source, kernel.scope, is_dynamic):
             raise Hidden(why)
-    shown.run(kernel, lowered.args, _check_launch)
+    with host_code_on(lowered.target, lowered.args):
+        shown.run(kernel, lowered.args, _check_launch)
     _note(kernel, problem, live, hit, config)
     return shown
 

@@ -29,7 +29,7 @@ from tileflow.build.resources import occupancy
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
 from tileflow.errors import BuildError, ClusterError, InternalError, SpecError
-from tileflow.frontend.meta_likes import MetaLikes
+from tileflow.frontend.host_device import host_code_on
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import build_failure
 from tileflow.measure.racing import Rules
@@ -274,7 +274,7 @@ def count_launches(
     for binary in binaries:
         launcher = _CountingLauncher(binary, launches, kernel.scope, lowered.target.symbols())
         by_region.setdefault(binary.region, []).append(launcher)
-    with MetaLikes():
+    with host_code_on(lowered.target, lowered.args):
         kernel.bind(config, by_region)(*lowered.args)
     return tuple(launches)
 

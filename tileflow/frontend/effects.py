@@ -14,6 +14,7 @@ from ..ir.op_table import effects_of
 from ..runtime.argtree import Leaf, flatten_result, leaves_of, unflatten_call
 from ..runtime.dispatch import Shapes
 from ..runtime.paths import Path, read_path
+from .host_device import host_code_on
 from .lower import lower_call
 from .split import HostFunction
 
@@ -44,7 +45,8 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
 
     lower_call(host, args, "static", watch=watch)
     found: list[Any] = []
-    results = flatten_result(host.run(Shapes(), *args), leaves, found)
+    with host_code_on(None, leaves):
+        results = flatten_result(host.run(Shapes(), *args), leaves, found)
     _check_results(host, results, found, memory)
     _check_shapes(host, args, leaves, found)
     versions = [leaf._version if isinstance(leaf, torch.Tensor) else 0 for leaf in leaves]

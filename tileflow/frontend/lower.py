@@ -29,14 +29,15 @@ from ..runtime.guards import pair_of
 from ..runtime.numpy_numbers import plain_number, plain_numbers
 from ..runtime.overlap import is_in_step
 from ..runtime.paths import Path, ascii_identifier, read_name, read_path
+from ..target import Target
 from . import operations
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .error_translation import translate_error, user_location
+from .host_device import host_code_on
 from .host_values import SymbolicInt, constant, expr_of
 from .language_registry import DEVICE
 from .liveness import free_names, local_names
-from .meta_likes import MetaLikes
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource, path_of
@@ -81,8 +82,10 @@ def lower_call(
     mode: str,
     choices: Mapping[str, Choice] | None = None,
     watch: Watch | None = None,
+    target: Target | None = None,
 ) -> LoweredCall:
-    """Trace a call. ``args`` are meta tensors (or real ones) and scalars; ``choices`` answer the host code's knobs.
+    """Trace a call. ``args`` are meta tensors (or real ones) and scalars; ``choices`` answer the host code's knobs,
+    ``target`` what it asks of its device.
 
     ``watch`` is shown each launch: its IR and the host function's locals. Who watches may let autograd record the host
     code, as regions cannot.
@@ -91,14 +94,15 @@ def lower_call(
     """
     bound = bound_call(host.signature, host.fn.__qualname__, args, {})
     bound.arguments.update(plain_numbers(bound.arguments))
-    context = _Lowering(host, mode, choices or {}, watch, memory_of(bound.arguments.values()))
+    given = tuple(bound.arguments.values())
+    context = _Lowering(host, mode, choices or {}, watch, memory_of(given))
     for name, value in bound.arguments.items():
         if name in host.constants:
             bound.arguments[name] = constant(value)
         elif type(value) is int:
             bound.arguments[name] = SymbolicInt(value, Expr.sym(name))
     try:
-        with MetaLikes():
+        with host_code_on(target, given):
             result = host.run(context, *bound.args, **bound.kwargs)
     except TileflowError as error:
         if error.where is not None:
@@ -126,7 +130,7 @@ def lower_call(
 
 
 def lower_launch(
-    host: HostFunction, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], mode: str
+    host: HostFunction, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], mode: str, target: Target
 ) -> LoweredCall:
     """Trace one launch out of what it captures: ``frame``, tensors on the meta device, and the arguments of ``tile``.
 
@@ -143,7 +147,7 @@ def lower_launch(
         for name, value in frame.items()
     }
     arguments = given if given[2] is not None else given[:2]
-    with MetaLikes():
+    with host_code_on(target, frame.values()):
         context.launch(region, held, *arguments)
     return LoweredCall(tuple(context.regions), ())
 

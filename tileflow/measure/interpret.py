@@ -102,6 +102,7 @@ class _Ready:
 
 def _compared(kernel: Any, request: InterpretRequest, device: Target, ready: _Ready) -> Outcome:
     from ..build.interpret import interpreter_launcher
+    from ..frontend.host_device import as_on
 
     started = time.perf_counter()
     try:
@@ -109,7 +110,8 @@ def _compared(kernel: Any, request: InterpretRequest, device: Target, ready: _Re
         launchers: dict[int, list[Any]] = {}
         for source in ready.sources:
             launchers.setdefault(source.region, []).append(interpreter_launcher(source, kernel.scope, device))
-        verdict = check_call(kernel.bind(ready.config, launchers), ready.args, ready.reference)
+        call = as_on(device, kernel.bind(ready.config, launchers))
+        verdict = check_call(call, ready.args, ready.reference)
     except TileflowError as error:
         return build_failure(error)
     except Exception as error:  # whatever numpy or Triton's interpreter makes of a wrong source

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 
-# examples.layer_norm:layer_norm_bwd (layer_norm.py:72), launch 0, static sizes
+# examples.layer_norm:layer_norm_bwd (layer_norm.py:80), launch 0, static sizes
 #   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def layer_norm_bwd_0(

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 
-# examples.layer_norm:layer_norm (layer_norm.py:34), launch 0, static sizes
+# examples.layer_norm:layer_norm (layer_norm.py:36), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def layer_norm_0(

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 
 
-# examples.layer_norm:layer_norm (layer_norm.py:34), launch 0, run-time sizes
+# examples.layer_norm:layer_norm (layer_norm.py:36), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def layer_norm_0(
@@ -90,7 +90,7 @@ import triton
 import triton.language as tl
 
 
-# examples.layer_norm:layer_norm (layer_norm.py:34), launch 0, run-time sizes
+# examples.layer_norm:layer_norm (layer_norm.py:36), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def layer_norm_0(
@@ -162,7 +162,7 @@ import triton
 import triton.language as tl
 
 
-# examples.layer_norm:layer_norm (layer_norm.py:34), launch 0, run-time sizes
+# examples.layer_norm:layer_norm (layer_norm.py:36), launch 0, run-time sizes
 #   block:tile_m=1
 @triton.jit
 def layer_norm_0(

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 
-# examples.layer_norm:layer_norm (layer_norm.py:34), launch 0, static sizes
+# examples.layer_norm:layer_norm (layer_norm.py:36), launch 0, static sizes
 #   block:tile_m=32, load:bias#0.eviction=evict_last, load:weight#0.eviction=evict_last,
 #   load:x#0.eviction=evict_last, num_warps=8, persistent=2, reduce:sum#0=512
 @triton.jit

@@ -1,0 +1,85 @@
+"""Kernels whose host code asks about the device of the call."""
+
+from __future__ import annotations
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+Tensor = torch.Tensor
+
+
+@tileflow.kernel
+def on_gpu_alone(x: Tensor) -> Tensor:
+    """Asserts what launches on a CPU would fail without."""
+    assert x.is_cuda and not x.is_cpu and not x.is_meta
+    assert x.device.type == "cuda", f"a tensor on {x.device}"
+    assert x.get_device() == 0
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * 2
+    return out
+
+
+@tileflow.kernel
+def made_on_gpu(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Results by every way to say on which device they are made."""
+    out, again = torch.empty(x.shape, device="cuda"), torch.zeros(x.shape, device=f"cuda:{x.get_device()}")
+    factors = torch.tensor([1.0, 2.0]).to(x.device).cuda()
+    with torch.cuda.device(x.device):
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = x[tile] * factors[1]
+    for tile in tfl.tile(x.size(0)):
+        again[tile] = x[tile] + factors[0]
+    return out, again.to("cuda:0", torch.float64)
+
+
+def _multiprocessors(x: Tensor) -> int:
+    return torch.cuda.get_device_properties(x.device).multi_processor_count
+
+
+@tileflow.kernel
+def by_multiprocessors(x: Tensor) -> Tensor:
+    """A program for each multiprocessor."""
+    out = torch.empty_like(x)
+    each = (x.size(0) + _multiprocessors(x) - 1) // _multiprocessors(x)
+    for rows in tfl.tile(x.size(0), block_size=each):
+        for tile in tfl.tile(rows.begin, rows.end):
+            out[tile] = x[tile] * 2
+    return out
+
+
+@tileflow.kernel
+def by_architecture(x: Tensor) -> Tensor:
+    """Other code on Hopper than elsewhere."""
+    out = torch.empty_like(x)
+    if torch.cuda.is_available() and torch.cuda.get_device_capability(x.device) == (9, 0):
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = torch.exp(x[tile])
+    else:
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = torch.sin(x[tile])
+    return out
+
+
+@tileflow.kernel
+def by_memory(x: Tensor) -> Tensor:
+    """Asks for what no class of devices says."""
+    out = torch.empty_like(x)
+    if torch.cuda.get_device_properties(x.device).total_memory > 0:
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = x[tile]
+    return out
+
+
+@tileflow.kernel
+def calls_another(x: Tensor) -> Tensor:
+    """Host code calls a kernel, whose host code asks too."""
+    assert x.is_cuda
+    twice = on_gpu_alone(x)
+    assert twice.is_cuda
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = twice[tile] + 1
+    return out

@@ -1,0 +1,123 @@
+"""Host code that is lowered asks about its device, and makes tensors, as it would in a call on the target."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tile_testing import ROOT
+from tile_testing.kernels import device_kernels
+
+from tileflow.api import Kernel
+from tileflow.errors import TraceError
+from tileflow.frontend.host_device import HostDevice, host_code_on
+from tileflow.ir.attributes import PointwiseAttrs
+from tileflow.ir.kinds import OpKind
+from tileflow.target import target
+
+LIKES = [torch.empty_like, torch.zeros_like, torch.ones_like, torch.rand_like]
+TENSORS = [
+    torch.empty(3, 4, device="meta"),
+    torch.empty(3, 0, device="meta"),
+    torch.empty((), dtype=torch.int8, device="meta"),
+    torch.empty(3, 4, device="meta").t(),
+    torch.empty(6, 4, device="meta")[::2],
+    torch.empty(3, 4),
+]
+
+
+@pytest.mark.parametrize("like", LIKES)
+@pytest.mark.parametrize("options", [{}, {"dtype": torch.float16}, {"dtype": None}, {"device": "cpu"}])
+def test_likes_are_torchs(like: Callable[..., Any], options: dict[str, Any]) -> None:
+    for tensor in TENSORS:
+        if like is torch.rand_like and not tensor.is_floating_point() and options.get("dtype") is None:
+            continue
+        expected = like(tensor, **options)
+        with HostDevice(TENSORS):
+            found = like(tensor, **options)
+        facts = [(t.shape, t.stride(), t.dtype, t.device, t.requires_grad) for t in (found, expected)]
+        assert facts[0] == facts[1]
+
+
+def test_a_workers_first_kernel_does_not_load_sympy() -> None:
+    """Neither lowering it nor running its host code for what it launches."""
+    script = """
+import sys
+import torch
+from tileflow.build.compile import build
+from tileflow.target import target
+from tileflow_cluster.pipeline import count_launches
+from examples.rms_norm import rms_norm
+x, weight = torch.empty(64, 64, device="meta"), torch.empty(64, device="meta")
+lowered = rms_norm.lower((x, weight, 1e-6), target("nvidia-h200"))
+lowered.space
+print("sympy" in sys.modules)
+binaries = tuple(build(source, lowered.target) for source in lowered.emit(lowered.default))
+print(len(count_launches(rms_norm, lowered.default, binaries, lowered)), "sympy" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "1", "False"]
+
+
+CLASSES = ("nvidia-h200", "nvidia-a100", "amd-mi300x")
+
+
+@pytest.mark.parametrize("where", ["meta", "cpu"])
+@pytest.mark.parametrize(
+    "kernel",
+    [device_kernels.on_gpu_alone, device_kernels.made_on_gpu, device_kernels.calls_another],
+    ids=lambda k: k.name,
+)
+def test_tensors_say_that_they_are_on_a_gpu(kernel: Kernel, where: str) -> None:
+    lowered = kernel.lower((torch.empty(1000, device=where),), target("nvidia-h200"))
+    assert lowered.emit(lowered.default) and kernel.repro(torch.empty(1000, device=where))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_block_may_be_the_share_of_a_multiprocessor(name: str) -> None:
+    device = target(name)
+    lowered = device_kernels.by_multiprocessors.lower((torch.empty(100_000, device="meta"),), device)
+    (source,) = lowered.emit(lowered.default)
+    share = -(-100_000 // device.sm_count)
+    assert source.grid[0].evaluate(lowered.regions[0].hints) == -(-100_000 // share)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_target_says_which_code_is_lowered(name: str) -> None:
+    lowered = device_kernels.by_architecture.lower((torch.empty(1000, device="meta"),), target(name))
+    functions = {PointwiseAttrs.of(op).fn for op in lowered.regions[0].walk() if op.kind is OpKind.POINTWISE}
+    assert functions == ({"exp"} if name == "nvidia-h200" else {"sin"})
+
+
+def test_what_a_class_does_not_say_is_refused() -> None:
+    with pytest.raises(TraceError, match=r"total_memory[\s\S]*multi_processor_count"):
+        device_kernels.by_memory.lower((torch.empty(1000, device="meta"),), target("nvidia-h200"))
+
+
+def asked_by(module: str, x: torch.Tensor) -> Any:
+    """What code of a module is told."""
+    return eval("x.device.type, torch.cuda.is_available()", {"__name__": module, "x": x, "torch": torch})
+
+
+def test_torch_answers_for_itself_elsewhere_and_afterwards() -> None:
+    own = {name: getattr(torch.cuda, name) for name in ("is_available", "device", "get_device_properties")}
+    x, found = torch.empty(4, device="meta"), list[bool]()
+    with host_code_on(target("nvidia-h200"), [x]):
+        assert torch.cuda.is_available() and torch.cuda.get_device_name() == "NVIDIA H200"
+        thread = threading.Thread(target=lambda: found.append(torch.cuda.is_available()))
+        thread.start()
+        thread.join()
+        assert x.is_cuda and torch.empty(3).is_cpu and torch.empty(3, device="cuda").is_cuda
+        assert asked_by("tileflow.serve", x) == ("meta", own["is_available"]())
+        assert asked_by("tileflow.kernels.rms", x) == asked_by("tileflow_benchmarks.suite", x) == ("cuda", True)
+        with host_code_on(target("amd-mi300x"), [x]):
+            assert torch.cuda.get_device_capability() == (9, 4)
+            assert torch.cuda.get_device_properties(0).gcnArchName == "gfx942"
+        assert torch.cuda.get_device_capability() == (9, 0)
+    assert found == [own["is_available"]()] and x.is_meta
+    assert {name: getattr(torch.cuda, name) for name in own} == own
