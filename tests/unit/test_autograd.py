@@ -295,7 +295,7 @@ class Sums:
 
 
 def test_warm_calls_refuse_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tileflow.api.interpretations", [0])
+    monkeypatch.setattr("tileflow.runtime.elsewhere.contexts", [0])
     monkeypatch.setattr(add, "cache", CallCache(add))
     monkeypatch.setattr(add.cache, "_run", lambda context, *args: args[0] + args[1])
     monkeypatch.setattr(add.cache, "_regions", [])
