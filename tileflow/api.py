@@ -223,7 +223,7 @@ class Kernel:
         """What a call gives that is interpreted, or that host code without data makes; MISS for one that is served."""
         if interpreting():
             return self._interpreted(args, kwargs)
-        if not elsewhere.thread.real:
+        if not elsewhere.really_on.get():
             return MISS
         if self._device(args, kwargs).type == "meta":
             return self.host.run(Shapes(), *args, **kwargs)

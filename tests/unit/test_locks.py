@@ -145,7 +145,7 @@ def test_what_serves_calls_makes_no_lock_that_a_child_would_inherit() -> None:
     own = [file.name for file in files if re.search(r"\b(R?Lock|Condition|Semaphore)\(\)", file.read_text())]
     restarted = [name for name in own if "register_at_fork" in _text_of(root, name)]
     through = {"binaries.py", "bounded.py", "call_cache.py", "handles.py", "operators.py", "registry.py"}
-    assert set(own) - set(restarted) <= through | {"serve.py", "serving.py"}
+    assert set(own) - set(restarted) <= through | {"elsewhere.py", "serve.py", "serving.py"}
     assert not [name for name in own if name not in restarted and re.search("threading|_thread", _text_of(root, name))]
 
 

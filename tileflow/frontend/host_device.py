@@ -56,7 +56,7 @@ class HostDevice(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if not elsewhere.thread.real or _is_ours(sys._getframe(1).f_globals.get("__name__") or ""):
+        if not elsewhere.really_on.get() or _is_ours(sys._getframe(1).f_globals.get("__name__") or ""):
             made = self._made_directly(func, args, kwargs)
             return func(*args, **kwargs) if made is None else made
         if func in _GETTERS:
@@ -88,11 +88,11 @@ class HostDevice(TorchFunctionMode):
 
 @contextlib.contextmanager
 def _really_on(where: str) -> Iterator[None]:
-    outer, elsewhere.thread.real = elsewhere.thread.real, where
+    token = elsewhere.really_on.set(where)
     try:
         yield
     finally:
-        elsewhere.thread.real = outer
+        elsewhere.really_on.reset(token)
 
 
 def truthful() -> contextlib.AbstractContextManager[None]:

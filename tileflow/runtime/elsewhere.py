@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 from ..locks import Lock
 
 contexts = [0]  # that are open in any thread, in which calls are interpreted, or their host code has no data
+# The type of the device on which tensors really are that tell host code that they are on a GPU; empty where all of them
+# tell the truth.
+really_on: ContextVar[str] = ContextVar("tileflow_really_on", default="")
 _lock = Lock()
-
-
-class _Thread(threading.local):
-    real = ""  # the type of the device on which tensors of host code really are that says it is on a GPU; empty in none
-
-
-thread = _Thread()
 
 
 @contextlib.contextmanager
