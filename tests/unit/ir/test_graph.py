@@ -79,9 +79,9 @@ def test_host_code_runs_again_for_other_choices_only(call: Lowered, monkeypatch:
     runs: list[dict[str, Any]] = []
     original = lowering.lower_call
 
-    def counted(host: Any, args: Any, mode: str, choices: dict[str, Any]) -> Any:
+    def counted(host: Any, args: Any, mode: str, choices: dict[str, Any], **kwargs: Any) -> Any:
         runs.append(choices)
-        return original(host, args, mode, choices)
+        return original(host, args, mode, choices, **kwargs)
 
     config = call.default
     monkeypatch.setattr(lowering, "lower_call", counted)
