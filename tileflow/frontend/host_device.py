@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
@@ -164,44 +164,61 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
 
 
 class _Answering:
-    """``torch.cuda``'s functions while some thread lowers. They answer for its target in that thread, where they are
-    asked by anything but torch itself, and are torch's own in all others."""
+    """``torch.cuda``'s functions while some thread lowers. Where it does they answer for its target, if anything but
+    torch, Triton and tileflow asks, and are torch's own elsewhere."""
 
     def __init__(self) -> None:
         self._lock, self._open = Lock(), 0
         self._own: dict[str, Any] = {}
-        self._thread = threading.local()
 
     @contextlib.contextmanager
     def of(self, target: Target) -> Iterator[None]:
         with self._lock:
             if not self._open:
                 self._own = {name: getattr(torch.cuda, name) for name in _ANSWERS}
-                for name in _ANSWERS:
-                    setattr(torch.cuda, name, self._answer(name, self._own[name]))
+                for name, own in self._own.items():
+                    setattr(torch.cuda, name, _answered(name, own))
             self._open += 1
-        outer = getattr(self._thread, "target", None)
-        self._thread.target = target
+        token = _lowered_for.set(target)
         try:
             yield
         finally:
-            self._thread.target = outer
+            _lowered_for.reset(token)
             with self._lock:
                 self._open -= 1
                 if not self._open:
                     for name, own in self._own.items():
                         setattr(torch.cuda, name, own)
 
-    def _answer(self, name: str, own: Any) -> Any:
-        @functools.wraps(own, updated=())
-        def answered(*args: Any, **kwargs: Any) -> Any:
-            target = getattr(self._thread, "target", None)
-            asked_by = sys._getframe(1).f_globals.get("__name__") or ""
-            if target is None or asked_by.partition(".")[0] == "torch" or _is_ours(asked_by):
-                return own(*args, **kwargs)
-            return _ANSWERS[name](target, *args, **kwargs)
 
-        return answered
+_lowered_for: ContextVar[Target | None] = ContextVar("tileflow_lowered_for", default=None)
+
+
+def _answered(name: str, own: Any) -> Any:
+    """The function ``name`` of ``torch.cuda``, which is ``own`` but for host code that is lowered."""
+
+    @functools.wraps(own, updated=())
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        target, asked_by = _lowered_for.get(), sys._getframe(1).f_globals.get("__name__") or ""
+        if target is None or asked_by.partition(".")[0] == "torch" or _is_ours(asked_by):
+            return own(*args, **kwargs)
+        return _ANSWERS[name](target, *args, **kwargs)
+
+    return answered
+
+
+def driver_error(error: BaseException) -> TraceError | None:
+    """What to say of an error of ``torch.cuda``'s own functions, which need the driver and a card; None of others."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is None or not (frame.tb_frame.f_globals.get("__name__") or "").startswith("torch.cuda"):
+        return None
+    return TraceError(
+        "host code of a kernel that is lowered where there is no GPU asks for what is known of the target",
+        got=f"{frame.tb_frame.f_code.co_name} of torch.cuda: {error}",
+        hint=f"torch.cuda.NAME(...), written out like this, of {', '.join(_ANSWERS)}; or pass it as an argument",
+    )
 
 
 _answering = _Answering()

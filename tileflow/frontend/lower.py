@@ -34,7 +34,7 @@ from . import operations
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .error_translation import translate_error, user_location
-from .host_device import host_code_on
+from .host_device import driver_error, host_code_on
 from .host_values import SymbolicInt, constant, expr_of
 from .language_registry import DEVICE
 from .liveness import free_names, local_names
@@ -109,8 +109,12 @@ def lower_call(
             raise
         where = user_location(error, {host.fn.__code__.co_filename})
         raise type(error)(error.constraint, got=error.got, where=where, hint=error.hint) from error
-    except (NotImplementedError, RuntimeError, TypeError) as error:
-        if "meta" not in str(error):
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
+        refused = driver_error(error)
+        if refused is not None:
+            where = user_location(error, {host.fn.__code__.co_filename})
+            raise TraceError(refused.constraint, got=refused.got, where=where, hint=refused.hint) from error
+        if isinstance(error, AssertionError) or "meta" not in str(error):
             raise
         raise HostDataError(
             "host code of a kernel that is lowered without data may not read values",

@@ -15,7 +15,7 @@ from ..ir.attributes import ReduceAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, once
 from ..ir.hazards import Access, accesses_of
 from ..ir.kinds import OpKind
-from ..ir.op_table import effects_of
+from ..ir.op_table import PRODUCTS, effects_of
 from ..ir.types import Dim, is_float, itemsize
 from .folds import folded
 from .roll import ROW, is_whole, rollable, takes_blocks
@@ -64,13 +64,12 @@ def clustered_row(ir: KernelIR) -> Row | Whole:
 def _refusal(ir: KernelIR, op: Op) -> str:
     """Why an op cannot be done by each block for its part, whatever it is of; empty where it can."""
     if op.kind is OpKind.FOR:
-        is_jagged = ir.tiles[TileAttrs.of(op).tile].lengths is not None
-        return (
-            "blocks of a cluster exchange what they reduce in turns that all of them do: a loop is jagged" * is_jagged
-        )
-    if op.regions:
+        if ir.tiles[TileAttrs.of(op).tile].lengths is None:
+            return ""
+        return "blocks of a cluster exchange what they reduce in turns that all of them do: a loop is jagged"
+    if op.kind in (OpKind.IF, OpKind.WHILE):
         return f"blocks of a cluster exchange what they reduce where all of them come by, not in a branch: {op.kind}"
-    if op.kind is OpKind.DOT:
+    if op.kind in PRODUCTS:
         return "each block of a cluster would do a product once more"
     effects = effects_of(op)
     if effects.is_seen or (effects.writes and op.kind is not OpKind.STORE):

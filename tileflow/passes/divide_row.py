@@ -3,7 +3,7 @@
 Which dimension it can be: :mod:`clusters`. An exchange costs each block a wait for all others, so that numbers which do
 not need one another are exchanged at once: what needs the first of them is put off until the last one is there. The two
 means of a norm's gradient, in a loop over its rows, took 0.87 of the time so (H200, 2026-11-30; two blocks of 8192
-lanes, docs/measurements/performance.md).
+lanes, docs/measurements/default-rules.md).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.cuda import get_device_capability
 
 import tileflow
 import tileflow.language as tfl
@@ -82,4 +83,24 @@ def calls_another(x: Tensor) -> Tensor:
     out = torch.empty_like(x)
     for tile in tfl.tile(x.size(0)):
         out[tile] = twice[tile] + 1
+    return out
+
+
+@tileflow.kernel
+def by_an_imported_function(x: Tensor) -> Tensor:
+    """Asks by a name of its own, which is torch's function in all circumstances."""
+    out = torch.empty_like(x)
+    each = 32 if get_device_capability(x.device) >= (8, 0) else 16
+    for tile in tfl.tile(x.size(0), block_size=each):
+        out[tile] = x[tile]
+    return out
+
+
+@tileflow.kernel
+def by_free_memory(x: Tensor) -> Tensor:
+    """Asks the driver for what changes."""
+    out = torch.empty_like(x)
+    assert torch.cuda.mem_get_info(x.device)[0] > 0
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile]
     return out

@@ -99,6 +99,19 @@ def test_what_a_class_does_not_say_is_refused() -> None:
         device_kernels.by_memory.lower((torch.empty(1000, device="meta"),), target("nvidia-h200"))
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the driver answers")
+@pytest.mark.parametrize(
+    ("kernel", "line"),
+    [(device_kernels.by_an_imported_function, "get_device_capability(x.device) >= (8, 0)"),
+     (device_kernels.by_free_memory, "mem_get_info")],
+)  # fmt: skip
+def test_what_only_a_driver_knows_is_refused_without_one(kernel: Kernel, line: str) -> None:
+    """It ended in an assertion of torch's, which a sweep takes for the author's: another config may satisfy that."""
+    with pytest.raises(TraceError, match=r"no GPU[\s\S]*get_device_properties") as caught:
+        kernel.lower((torch.empty(1000, device="meta"),), target("nvidia-h200"))
+    assert line in str(caught.value)
+
+
 def asked_by(module: str, x: torch.Tensor) -> Any:
     """What code of a module is told."""
     return eval("x.device.type, torch.cuda.is_available()", {"__name__": module, "x": x, "torch": torch})
