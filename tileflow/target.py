@@ -91,6 +91,12 @@ class Target:
         return self.capability // 10 == 9
 
     @property
+    def has_dependent_launches(self) -> bool:
+        """Whether a launch may begin while the one before it ends, and its blocks wait for that: NVIDIA from Hopper
+        on."""
+        return self.capability >= 90
+
+    @property
     def has_e4m3(self) -> bool:
         """Whether Triton converts from and to float8_e4m3fn: for AMD, and for NVIDIA from Ada on."""
         return self.vendor == "amd" or self.capability >= 89

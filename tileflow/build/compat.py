@@ -24,7 +24,7 @@ from ..config import Choice
 from ..errors import BuildError
 from ..parsing import alone
 from ..target import Target
-from . import ptxas_faults
+from . import dependent_launch, ptxas_faults
 from .together import Together
 
 _REPRODUCER = "please share the reproducer above with Triton project"
@@ -80,7 +80,7 @@ def compile_ast(
     else:
         source = _parsed_alone(ASTSource)(function, dict(signature), dict(constexprs), attributes)
     gpu = GPUTarget(target.backend, architecture, target.warp_size)
-    with _quietly():
+    with _quietly(), dependent_launch.dependent(target):
         try:
             kernel = triton.compile(source, target=gpu, options=dict(options))
         except (OSError, json.JSONDecodeError):
@@ -108,9 +108,24 @@ def _without_paths_and_reproducers() -> Iterator[None]:
     """Triton's settings and the process's output, both the whole process's, as they are while Triton compiles."""
     import triton
 
-    with triton.knobs.compilation.scope(), redirect_stdout(_WithoutReproducers(sys.stdout)):
+    with triton.knobs.compilation.scope(), _stages(), redirect_stdout(_WithoutReproducers(sys.stdout)):
         triton.knobs.compilation.disable_line_info = True
         yield
+
+
+@contextmanager
+def _stages() -> Iterator[None]:
+    """Triton's one hook of its compiler's stages is ours, which asks the hook that was there before."""
+    import triton
+
+    runtime = triton.knobs.runtime
+    before = runtime.add_stages_inspection_hook
+    ours = runtime.add_stages_inspection_hook = dependent_launch.in_stages(before)
+    try:
+        yield
+    finally:
+        if runtime.add_stages_inspection_hook is ours:  # and no other one that the program has set meanwhile
+            runtime.add_stages_inspection_hook = before
 
 
 _quietly = Together(_without_paths_and_reproducers)
@@ -123,7 +138,7 @@ def _parsed_alone(kind: type[Any]) -> type[Any]:
     class ParsedAlone(kind):  # type: ignore[misc]
         def hash(self) -> Any:
             with alone():
-                return super().hash()
+                return super().hash() + dependent_launch.key()
 
         def make_ir(self, *args: Any, **kwargs: Any) -> Any:
             with alone():
@@ -396,8 +411,8 @@ def _facts(kernel: Any, target: Target, code: bytes | None) -> Compiled:
             ("profile", metadata.profile_scratch_size, metadata.profile_scratch_align),
         ),
         cooperative=metadata.launch_cooperative_grid,
-        # HIP has no programmatic dependent launch.
-        pdl=getattr(metadata, "launch_pdl", False),
+        # a cooperative launch has all blocks run at once, and so waits for the launch before it anyway
+        pdl=not metadata.launch_cooperative_grid and dependent_launch.waits(kernel.asm[assembly]),
         tensor_maps=tuple(_tensor_map(m) for m in getattr(metadata, "tensordesc_meta", None) or ()),
     )
 

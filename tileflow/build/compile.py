@@ -17,7 +17,7 @@ from ..emit.source import TritonSource
 from ..errors import BuildError, OutOfResources, SpecError, TileflowError
 from ..runtime.abi import Binary, LaunchAbi, LaunchArg
 from ..target import Target
-from . import compat, ptxas_faults
+from . import compat, dependent_launch, ptxas_faults
 from .code_object import check_code_object
 from .resources import read_resources
 
@@ -45,7 +45,7 @@ class Toolchain:
 def toolchain() -> Toolchain:
     """The versions installed here. torch is not imported; its local version (``+cu128``) is part of it. What tileflow
     changes of the assembler's text is part of the assembler's."""
-    ptxas = f"{compat.ptxas_version()}, mended {ptxas_faults.REVISION}"
+    ptxas = f"{compat.ptxas_version()}, mended {ptxas_faults.REVISION}, waits {dependent_launch.REVISION}"
     return Toolchain(importlib.metadata.version("torch"), importlib.metadata.version("triton"), ptxas)
 
 

@@ -19,7 +19,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define VERSION 3           /* of all signatures and of keys: tileflow.runtime.native refuses another */
+#define VERSION 4           /* of all signatures and of keys: tileflow.runtime.native refuses another */
 #define MAX_PARAMETERS 256  /* a launch keeps 16 bytes of stack for each */
 #define MAX_ATTRIBUTES 64
 #define LEADING 4           /* stream, gx, gy, gz stand before the values */
@@ -115,17 +115,27 @@ typedef int (*launch_ex_function)(const launch_config *config, void *function, v
 
 _Static_assert(sizeof(launch_config) == 56, "CUlaunchConfig has 56 bytes");
 
+typedef int (*is_capturing_function)(void *stream, int *status);
+
+enum { CAPTURING = 1 }; /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
+
 typedef struct {
     char format;
     long low, high; /* what an integer must lie between; of formats iIhHbBq */
 } parameter;
 
+typedef struct { /* a function of the driver's, and the attributes that it is given, if any */
+    void *launch, *attributes;
+    unsigned int attribute_count;
+} launching;
+
 typedef struct { /* what bind() was given; never changed, so that threads share it */
-    void *launch, *function;
-    unsigned int threads, shared, attribute_count;
+    launching eager, captured; /* their attributes lie after the parameters */
+    is_capturing_function is_capturing; /* NULL where graphs capture what is launched eagerly */
+    void *function;
+    unsigned int threads, shared;
     int count;  /* of the kernel's parameters */
     int values; /* that a call of enqueue() takes: null pointers (N) need none */
-    void *attributes; /* lie after the parameters */
     const dl_exchange *exchange; /* where enqueue() reads tensors and the stream itself: of this device */
     int device_type, device_index;
     parameter parameters[];
@@ -224,6 +234,17 @@ read_value(const binding *bound, PyObject *object, const parameter *as, Py_ssize
 
 /* ---- launching -------------------------------------------------------------------------------------------------- */
 
+/* How the stream is launched on. Of a stream that says no status, as the default one while another is captured, as any
+   other: the launch itself tells what is wrong. */
+static const launching *
+way_of(const binding *bound, void *stream)
+{
+    int status = 0;
+    if (bound->is_capturing == NULL || bound->is_capturing(stream, &status) != 0 || status != CAPTURING)
+        return &bound->eager;
+    return &bound->captured;
+}
+
 static PyObject *
 enqueue(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -262,13 +283,14 @@ enqueue(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     int status;
     Py_BEGIN_ALLOW_THREADS
-    if (bound->attribute_count == 0) {
-        status = ((launch_function)bound->launch)(bound->function, gx, gy, gz, bound->threads, 1, 1, bound->shared, on,
-                                                  params, NULL);
+    const launching *way = way_of(bound, on);
+    if (way->attribute_count == 0) {
+        status = ((launch_function)way->launch)(bound->function, gx, gy, gz, bound->threads, 1, 1, bound->shared, on,
+                                                params, NULL);
     } else {
-        launch_config config = {gx, gy, gz, bound->threads, 1, 1, bound->shared, on, bound->attributes,
-                                bound->attribute_count};
-        status = ((launch_ex_function)bound->launch)(&config, bound->function, params, NULL);
+        launch_config config = {gx, gy, gz, bound->threads, 1, 1, bound->shared, on, way->attributes,
+                                way->attribute_count};
+        status = ((launch_ex_function)way->launch)(&config, bound->function, params, NULL);
     }
     Py_END_ALLOW_THREADS
     return PyLong_FromLong(status);
@@ -312,48 +334,74 @@ set_parameters(binding *bound, const char *formats, Py_ssize_t length)
     return 0;
 }
 
+typedef struct { /* a launching as bind() is given it */
+    unsigned long launch;
+    char *attributes;
+    Py_ssize_t length;
+} given_launching;
+
+static int
+read_launching(PyObject *const *args, int first, given_launching *out)
+{
+    if (read_unsigned(args[first], ULONG_MAX, first, 'Q', &out->launch) < 0 ||
+        PyBytes_AsStringAndSize(args[first + 1], &out->attributes, &out->length) < 0)
+        return -1;
+    if (out->length % ATTRIBUTE_BYTES == 0 && out->length <= MAX_ATTRIBUTES * ATTRIBUTE_BYTES)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "bind takes at most %d whole launch attributes", MAX_ATTRIBUTES);
+    return -1;
+}
+
+/* Copies the attributes to where they stay. */
+static launching
+kept_at(unsigned char *place, const given_launching *given)
+{
+    memcpy(place, given->attributes, (size_t)given->length);
+    return (launching){(void *)given->launch, place, (unsigned int)(given->length / ATTRIBUTE_BYTES)};
+}
+
 static PyObject *
 bind(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
-    unsigned long launch, function, threads, shared;
-    char *formats, *attributes;
-    Py_ssize_t formats_length, attributes_length;
+    enum { FUNCTION, THREADS, SHARED, FORMATS, EAGER, CAPTURED = EAGER + 2, IS_CAPTURING = CAPTURED + 2, EXCHANGE };
+    unsigned long function, threads, shared, is_capturing;
+    given_launching eager, captured;
+    char *formats;
+    Py_ssize_t formats_length;
     unsigned long device[2] = {0, 0};
-    if (count != 6 && count != 9)
-        return PyErr_Format(PyExc_TypeError, "bind takes 6 or 9 arguments, but got %zd", count);
-    if (read_unsigned(args[0], ULONG_MAX, 0, 'Q', &launch) < 0 ||
-        read_unsigned(args[1], ULONG_MAX, 1, 'Q', &function) < 0 ||
-        read_unsigned(args[2], UINT_MAX, 2, 'I', &threads) < 0 ||
-        read_unsigned(args[3], UINT_MAX, 3, 'I', &shared) < 0 ||
-        PyBytes_AsStringAndSize(args[4], &formats, &formats_length) < 0 ||
-        PyBytes_AsStringAndSize(args[5], &attributes, &attributes_length) < 0)
+    if (count != EXCHANGE && count != EXCHANGE + 3)
+        return PyErr_Format(PyExc_TypeError, "bind takes %d or %d arguments, but got %zd", EXCHANGE, EXCHANGE + 3, count);
+    if (read_unsigned(args[FUNCTION], ULONG_MAX, FUNCTION, 'Q', &function) < 0 ||
+        read_unsigned(args[THREADS], UINT_MAX, THREADS, 'I', &threads) < 0 ||
+        read_unsigned(args[SHARED], UINT_MAX, SHARED, 'I', &shared) < 0 ||
+        PyBytes_AsStringAndSize(args[FORMATS], &formats, &formats_length) < 0 ||
+        read_launching(args, EAGER, &eager) < 0 || read_launching(args, CAPTURED, &captured) < 0 ||
+        read_unsigned(args[IS_CAPTURING], ULONG_MAX, IS_CAPTURING, 'Q', &is_capturing) < 0)
         return NULL;
-    if (launch == 0 || formats_length > MAX_PARAMETERS || attributes_length % ATTRIBUTE_BYTES != 0 ||
-        attributes_length > MAX_ATTRIBUTES * ATTRIBUTE_BYTES)
-        return PyErr_Format(PyExc_ValueError, "bind takes a function's address, at most %d parameters, and at most %d"
-                            " whole launch attributes", MAX_PARAMETERS, MAX_ATTRIBUTES);
+    if (eager.launch == 0 || (is_capturing != 0 && captured.launch == 0) || formats_length > MAX_PARAMETERS)
+        return PyErr_Format(PyExc_ValueError, "bind takes functions' addresses, and at most %d parameters", MAX_PARAMETERS);
 
     const dl_exchange *exchange = NULL;
-    if (count == 9 && ((exchange = open_exchange(args[6])) == NULL ||
-                       read_unsigned(args[7], INT_MAX, 7, 'I', &device[0]) < 0 ||
-                       read_unsigned(args[8], INT_MAX, 8, 'I', &device[1]) < 0))
+    if (count > EXCHANGE && ((exchange = open_exchange(args[EXCHANGE])) == NULL ||
+                             read_unsigned(args[EXCHANGE + 1], INT_MAX, EXCHANGE + 1, 'I', &device[0]) < 0 ||
+                             read_unsigned(args[EXCHANGE + 2], INT_MAX, EXCHANGE + 2, 'I', &device[1]) < 0))
         return NULL;
 
     size_t parameters_bytes = (size_t)formats_length * sizeof(parameter);
-    binding *bound = PyMem_Calloc(1, sizeof(binding) + parameters_bytes + (size_t)attributes_length);
+    binding *bound = PyMem_Calloc(1, sizeof(binding) + parameters_bytes + (size_t)(eager.length + captured.length));
     if (bound == NULL)
         return PyErr_NoMemory();
     bound->exchange = exchange;
     bound->device_type = (int)device[0];
     bound->device_index = (int)device[1];
-    bound->launch = (void *)launch;
     bound->function = (void *)function;
     bound->threads = (unsigned int)threads;
     bound->shared = (unsigned int)shared;
-    bound->attribute_count = (unsigned int)(attributes_length / ATTRIBUTE_BYTES);
-    bound->attributes = (unsigned char *)bound->parameters + parameters_bytes;
-    memcpy(bound->attributes, attributes, (size_t)attributes_length);
+    unsigned char *attributes = (unsigned char *)bound->parameters + parameters_bytes;
+    bound->eager = kept_at(attributes, &eager);
+    bound->captured = kept_at(attributes + eager.length, &captured);
+    bound->is_capturing = (is_capturing_function)is_capturing;
     PyObject *capsule = NULL;
     if (set_parameters(bound, formats, formats_length) == 0)
         capsule = PyCapsule_New(bound, CAPSULE, release);
@@ -667,10 +715,13 @@ static PyMethodDef methods[] = {
      "exchange: torch.Tensor.__dlpack_c_exchange_api__. types: those that a tensor may be of, exactly.\n"
      "grad_enabled: whether autograd records now."},
     {"bind", (PyCFunction)(void (*)(void))bind, METH_FASTCALL,
-     "bind(launch, function, threads, shared, formats, attributes, [exchange, device_type, device_index]) -> enqueue\n\n"
-     "launch: the address of cuLaunchKernel or hipModuleLaunchKernel; of cuLaunchKernelEx where there are attributes\n"
-     "(CUlaunchAttribute after CUlaunchAttribute, as bytes). function: the driver's handle. formats: a character for\n"
-     "each kernel parameter, struct's QqIiHhBbfd, M (a tensor map's address) or N (a null pointer without a value).\n"
+     "bind(function, threads, shared, formats, launch, attributes, captured_launch, captured_attributes, is_capturing,\n"
+     "     [exchange, device_type, device_index]) -> enqueue\n\n"
+     "function: the driver's handle. formats: a character for each kernel parameter, struct's QqIiHhBbfd, M (a tensor\n"
+     "map's address) or N (a null pointer without a value). launch: the address of cuLaunchKernel or\n"
+     "hipModuleLaunchKernel; of cuLaunchKernelEx where there are attributes (CUlaunchAttribute after CUlaunchAttribute,\n"
+     "as bytes). captured_launch, captured_attributes: the same while the stream is captured, as is_capturing, the\n"
+     "address of cuStreamIsCapturing, says; where that is 0, a stream is launched on in one way.\n"
      "exchange: torch.Tensor.__dlpack_c_exchange_api__, with DLPack's numbers of the device that is launched on. Formats\n"
      "are T (a tensor, whose memory is passed) and A (the same, aligned to 16 bytes) too then."},
     {NULL, NULL, 0, NULL}};

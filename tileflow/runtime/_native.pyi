@@ -9,7 +9,8 @@ VERSION: int
 DECLINED: int
 
 def bind(
-    launch: int, function: int, threads: int, shared: int, formats: bytes, attributes: bytes,
+    function: int, threads: int, shared: int, formats: bytes, launch: int, attributes: bytes, captured_launch: int,
+    captured_attributes: bytes, is_capturing: int,
     exchange: Any = ..., device_type: int = ..., device_index: int = ..., /,
 ) -> Enqueue: ...  # fmt: skip
 def stream_reader(exchange: Any, device_type: int, device_index: int, /) -> Callable[[], int]: ...

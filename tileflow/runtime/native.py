@@ -13,42 +13,66 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import LaunchError
+from ..lazy_dataclass import dataclass
 from .environment import NATIVE, switch
 from .packing import Enqueue
 
 _log = logging.getLogger(__name__)
-_VERSION = 3  # of the extension's signatures; a stale build has another
+_VERSION = 4  # of the extension's signatures; a stale build has another
 DECLINED = -1  # an enqueue's status where a tensor is not as its format says: nothing was launched
 _BUILD = "python -P tileflow/runtime/build_native.py builds it, TILEFLOW_NATIVE=0 does without"
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the driver launches. ``address``: of cuLaunchKernel or hipModuleLaunchKernel, or of cuLaunchKernelEx where
+    there are ``attributes`` (each a CUlaunchAttribute of 72 bytes)."""
+
+    address: int
+    attributes: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Another way for a stream that is captured into a graph, as ``is_capturing``, the address of cuStreamIsCapturing,
+    says of it."""
+
+    way: Way
+    is_capturing: int
+
+
 def enqueuer(
-    address: int | None,
+    way: Way,
     function: int,
     threads: int,
     shared: int,
     formats: str,
-    attributes: bytes = b"",
+    captured: Captured | None = None,
     device: tuple[int, int] | None = None,
 ) -> Enqueue | None:
-    """An enqueue that calls the driver's launch function at ``address``; None where the extension cannot serve.
+    """An enqueue that calls the driver's launch function; None where the extension cannot serve.
 
-    ``address``: of cuLaunchKernel or hipModuleLaunchKernel, of cuLaunchKernelEx where there are ``attributes`` (each a
-    CUlaunchAttribute of 72 bytes); None where the driver has no such function. ``formats``: as ``parameter_formats``
-    gives them. ``device``: DLPack's type and index of one whose current stream is launched on always: the enqueue takes
-    no stream then, takes tensors where ``formats`` has T, or A for aligned ones, and gives :data:`DECLINED` where one
-    is not as it must be. Raises LaunchError where TILEFLOW_NATIVE=1 and there is no extension.
+    ``formats``: as ``parameter_formats`` gives them. ``captured``: how a stream is launched on while it is captured,
+    where that is another way. ``device``: DLPack's type and index of one whose current stream is launched on always:
+    the enqueue takes no stream then, takes tensors where ``formats`` has T, or A for aligned ones, and gives
+    :data:`DECLINED` where one is not as it must be. Raises LaunchError where TILEFLOW_NATIVE=1 and there is no
+    extension.
     """
     module = _module(switch(NATIVE))
-    if module is None or address is None or (device is not None and _exchange() is None):
+    if module is None or (device is not None and _exchange() is None):
         return None
     of_device = () if device is None else (_exchange(), *device)
+    in_graphs = (0, b"", 0) if captured is None else (*_given(captured.way), captured.is_capturing)
     try:
-        bound: Enqueue = module.bind(address, function, threads, shared, formats.encode(), attributes, *of_device)
+        bound: Enqueue = module.bind(function, threads, shared, formats.encode(), *_given(way), *in_graphs, *of_device)
     except ValueError as error:  # more parameters than it takes
         _log.debug("a kernel is launched from Python: %s", error)
         return None
     return bound
+
+
+def _given(way: Way) -> tuple[int, bytes]:
+    return way.address, way.attributes
 
 
 @cache

@@ -50,6 +50,9 @@ class FakeCudaDriver(ModuleType):
     cuLaunchKernel = cuLaunchKernelEx = staticmethod(lambda *args: _OK)
     cuDeviceGet = cuDevicePrimaryCtxRetain = cuModuleLoadData = cuModuleGetFunction = staticmethod(lambda *args: (0, 0))
     cuCtxPopCurrent = cuThreadExchangeStreamCaptureMode = staticmethod(lambda *args: (0, 0))
+    CUstreamCaptureStatus = IntEnum("CUstreamCaptureStatus", {"CU_STREAM_CAPTURE_STATUS_ACTIVE": 1})
+    cuStreamIsCapturing = staticmethod(lambda stream: (0, 0))
+    cuDriverGetVersion = staticmethod(lambda: (0, 13000))
     cuGetErrorName = staticmethod(lambda status: (0, str(status)))
 
     @staticmethod

@@ -43,6 +43,8 @@ class FakeCuda:
     )  # fmt: skip
     CUclusterSchedulingPolicy = IntEnum("CUclusterSchedulingPolicy", {"CU_CLUSTER_SCHEDULING_POLICY_SPREAD": 1})
     CUlaunchConfig = SimpleNamespace
+    version = 13000
+    capturing: tuple[int, ...] = (0, 0)  # of a stream: a status, and whether it is captured
     own_shared = 0  # bytes that the loaded function declares itself
     CUtensorMapInterleave = SimpleNamespace(CU_TENSOR_MAP_INTERLEAVE_NONE=0)
     CUtensorMapL2promotion = SimpleNamespace(CU_TENSOR_MAP_L2_PROMOTION_L2_128B=2)
@@ -76,6 +78,14 @@ class FakeCuda:
 
     def cuInit(self, flags: int) -> tuple[int]:
         return (0,)
+
+    def cuDriverGetVersion(self) -> tuple[int, int]:
+        return 0, self.version
+
+    CUstreamCaptureStatus = IntEnum("CUstreamCaptureStatus", {"CU_STREAM_CAPTURE_STATUS_ACTIVE": 1})
+
+    def cuStreamIsCapturing(self, stream: tuple[str, int]) -> tuple[int, ...]:
+        return self.capturing
 
     def cuDeviceGet(self, index: int) -> tuple[int, int]:
         return 0, index

@@ -201,7 +201,8 @@ def test_scratch_memory_is_allocated_for_every_block(monkeypatch: pytest.MonkeyP
     assert driver.launches[0].values[1:] == [keep.data_ptr(), None]
 
 
-def test_clusters_cooperative_grids_and_dependent_launches_carry_attributes() -> None:
+def test_clusters_cooperative_grids_and_dependent_launches_carry_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeCuda, "capturing", (0, 1))
     binary = make_binary(
         TENSOR, grid=(Expr.of(5), Expr.of(1), Expr.of(1)), cluster=(16, 1, 1), cooperative=True, pdl=True
     )
@@ -213,6 +214,22 @@ def test_clusters_cooperative_grids_and_dependent_launches_carry_attributes() ->
     cluster = seen.attrs[2].value.clusterDim
     assert (cluster.x, cluster.y, cluster.z) == (16, 1, 1)
     assert ("non-portable", 1) in driver.attributes
+
+
+@pytest.mark.parametrize(
+    ("capturing", "version", "attributes"),
+    [((0, 1), 13000, ["pdl"]), ((0, 0), 13000, []), ((906,), 13000, []), ((0, 1), 12020, [])],
+    ids=["captured", "eager", "no status", "old driver"],
+)
+def test_launches_depend_on_the_one_before_in_graphs_alone(
+    capturing: tuple[int, ...], version: int, attributes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeCuda, "capturing", capturing)
+    monkeypatch.setattr(FakeCuda, "version", version)
+    launch, driver = launcher(make_binary(TENSOR, pdl=True), [ctypes.c_uint64])
+    assert launch({"x": torch.zeros(1)}, (0,), (1,))
+    (seen,) = driver.launches
+    assert [a.id for a in seen.attrs] == attributes
 
 
 def test_large_shared_memory_is_asked_for_and_too_much_is_out_of_resources() -> None:

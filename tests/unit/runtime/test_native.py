@@ -38,7 +38,7 @@ def make(request: pytest.FixtureRequest) -> Maker:
         request.getfixturevalue("extension")
 
         def bound(recorder: Recorder) -> Enqueue:
-            made = native.enqueuer(recorder.address, 77, 128, 1000, recorder.formats)
+            made = native.enqueuer(native.Way(recorder.address), 77, 128, 1000, recorder.formats)
             assert made is not None
             return made
 
@@ -204,7 +204,9 @@ def _libc(name: str) -> int:
 
 
 def test_other_threads_run_while_the_driver_works(extension: None) -> None:
-    sleep = native.enqueuer(_libc("usleep"), 500_000, 1, 0, "")  # its first argument is the function's handle
+    sleep = native.enqueuer(
+        native.Way(_libc("usleep")), 500_000, 1, 0, ""
+    )  # its first argument is the function's handle
     assert sleep is not None
     started, returned = threading.Event(), []
 
@@ -226,7 +228,7 @@ def test_bindings_are_freed_and_errors_keep_no_references(extension: None) -> No
 
     def cycle() -> None:
         for _ in range(200):
-            enqueue = native.enqueuer(address, 0, 1, 0, "Qi" * 50, bytes(0))
+            enqueue = native.enqueuer(native.Way(address), 0, 1, 0, "Qi" * 50)
             assert enqueue is not None
             with pytest.raises(OverflowError):
                 enqueue(0, 1, 1, 1, *[1, value] * 50)
@@ -248,18 +250,22 @@ def test_what_cannot_be_bound_is_refused(extension: None) -> None:
     from tileflow.runtime import _native
 
     address = _libc("abs")
+    once = (0, b"", 0)  # no other way into graphs
     for arguments, error in (
-        ((0, 0, 1, 0, b"", b""), ValueError), ((address, 0, 1, 0, b"Qx", b""), ValueError),
-        ((address, 0, 1, 0, b"Q\0", b""), ValueError), ((address, 0, 1, 0, b"Q" * 257, b""), ValueError),
-        ((address, 0, 1, 0, b"", bytes(71)), ValueError), ((address, 0, 1, 0, b"", bytes(72 * 65)), ValueError),
-        ((address, -1, 1, 0, b"", b""), OverflowError), ((address, 0, 1 << 32, 0, b"", b""), OverflowError),
-        ((address, 0, 1, 0, "", b""), TypeError), ((address, 0, 1, 0, b""), TypeError),
+        ((0, 1, 0, b"", 0, b"", *once), ValueError), ((0, 1, 0, b"Qx", address, b"", *once), ValueError),
+        ((0, 1, 0, b"Q\0", address, b"", *once), ValueError), ((0, 1, 0, b"Q" * 257, address, b"", *once), ValueError),
+        ((0, 1, 0, b"", address, bytes(71), *once), ValueError),
+        ((0, 1, 0, b"", address, bytes(72 * 65), *once), ValueError),
+        ((0, 1, 0, b"", address, b"", address, bytes(71), address), ValueError),
+        ((0, 1, 0, b"", address, b"", 0, b"", address), ValueError),
+        ((-1, 1, 0, b"", address, b"", *once), OverflowError),
+        ((0, 1 << 32, 0, b"", address, b"", *once), OverflowError),
+        ((0, 1, 0, "", address, b"", *once), TypeError), ((0, 1, 0, b"", address, b""), TypeError),
     ):  # fmt: skip
         with pytest.raises(error):
             _native.bind(*arguments)  # type: ignore[arg-type]
-    assert _native.bind(address, 0, 1, 0, b"Q" * 256, b"")(0, 1, 1, 1, *[_U64] * 256) == 0
-    assert native.enqueuer(address, 0, 1, 0, "Q" * 257) is None
-    assert native.enqueuer(None, 0, 1, 0, "Q") is None
+    assert _native.bind(0, 1, 0, b"Q" * 256, address, b"", *once)(0, 1, 1, 1, *[_U64] * 256) == 0
+    assert native.enqueuer(native.Way(address), 0, 1, 0, "Q" * 257) is None
 
 
 # ---- through drivers.py -------------------------------------------------------------------------------------------
@@ -288,16 +294,29 @@ class Cuda:
         CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6,
     )  # fmt: skip
 
-    def __init__(self, address: int | None) -> None:
+    def __init__(self, address: int | None, **others: int | None) -> None:
         self.address = address
+        self.others = others
         self.asked: list[tuple[Any, ...]] = []
 
     def cuGetProcAddress(self, *args: Any) -> tuple[int, int | None, int]:
         self.asked.append(args)
-        return (0, self.address, 0) if self.address else (500, 0, 1)
+        address = self.others.get(args[0].decode(), self.address)
+        return (0, address, 0) if address else (500, 0, 1)
 
     def cuLaunchKernel(self, *args: Any) -> tuple[int]:
         return (41,)
+
+    def cuDriverGetVersion(self) -> tuple[int, int]:
+        return 0, 12030
+
+    def CUlaunchAttribute(self) -> SimpleNamespace:
+        return SimpleNamespace(id=None, value=SimpleNamespace())
+
+    CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_ACTIVE=1)
+
+    def cuStreamIsCapturing(self, stream: int) -> tuple[int, int]:
+        return 0, 0
 
     CUstream = int
 
@@ -336,24 +355,76 @@ def test_a_driver_without_the_function_is_called_from_python(extension: None, ca
     assert "cuGetProcAddress of cuLaunchKernel gave 500" in caplog.text
 
 
-def test_native_launches_carry_attributes(extension: None) -> None:
-    seen: list[Any] = []
+class LaunchEx:
+    """cuLaunchKernelEx, which remembers what it was given."""
 
-    @ctypes.CFUNCTYPE(
-        ctypes.c_int, ctypes.POINTER(Config), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
-    )
-    def launch_ex(config: Any, function: int, params: Any, extra: int) -> int:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        kind = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.POINTER(Config), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+        )
+        self._function = kind(self._launch)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value
+
+    def _launch(self, config: Any, function: int, params: Any, extra: int) -> int:
         it = config.contents
         attributes = [(a.id, a.pad, a.words[:4]) for a in it.attributes[: it.count]]
-        seen.append((it.sizes[:], it.stream, attributes, function, params[1], extra))
+        self.seen.append((it.sizes[:], it.stream, attributes, function, params[1], extra))
         return 3
 
-    driver = Cuda(ctypes.cast(launch_ex, ctypes.c_void_p).value)
-    enqueue = make_enqueue(driver, _binary(cluster=(16, 2, 1), cooperative=True, pdl=True), 99)
-    assert enqueue(7, 32, 2, 1, 0x100, 0x200, 4, 8, 8, 1, 3, 0x300) == 3
-    attributes = [(6, b"", [1, 0, 0, 0]), (2, b"", [1, 0, 0, 0]), (4, b"", [16, 2, 1, 0]), (5, b"", [1, 0, 0, 0])]
-    assert seen == [([32, 2, 1, 256, 1, 1, 4096], 7, attributes, 99, 0x200, None)]
+
+class IsCapturing:
+    """cuStreamIsCapturing, of which ``says`` is the status and what it finds."""
+
+    def __init__(self) -> None:
+        self.says = 0, 0
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+        self._function = kind(self._read)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value
+
+    def _read(self, stream: int, found: Any) -> int:
+        assert stream == 7
+        status, found[0] = self.says
+        return status
+
+
+_VALUES = 0x100, 0x200, 4, 8, 8, 1, 3, 0x300
+_CLUSTER = [(2, b"", [1, 0, 0, 0]), (4, b"", [16, 2, 1, 0]), (5, b"", [1, 0, 0, 0])]
+_DEPENDENT = 6, b"", [1, 0, 0, 0]
+
+
+def test_native_launches_carry_attributes(extension: None) -> None:
+    launch = LaunchEx()
+    driver = Cuda(launch.address)
+    enqueue = make_enqueue(driver, _binary(cluster=(16, 2, 1), cooperative=True), 99)
+    assert enqueue(7, 32, 2, 1, *_VALUES) == 3
+    assert launch.seen == [([32, 2, 1, 256, 1, 1, 4096], 7, _CLUSTER, 99, 0x200, None)]
     assert driver.asked == [(b"cuLaunchKernelEx", 12000, 1)]
+
+
+@pytest.mark.parametrize("cluster", [(), _CLUSTER])
+def test_native_launches_are_dependent_ones_while_their_stream_is_captured(cluster: Any, extension: None) -> None:
+    abi: Any = {"cluster": (16, 2, 1), "cooperative": True} if cluster else {}
+    plain, launch, capture = Recorder("QMiiqqiQN", status=5), LaunchEx(), IsCapturing()
+    driver = Cuda(plain.address, cuLaunchKernelEx=launch.address, cuStreamIsCapturing=capture.address)
+    enqueue = make_enqueue(driver, _binary(pdl=True, **abi), 99)
+    for capture.says, is_captured in (((0, 0), False), ((0, 1), True), ((0, 2), False), ((906, 1), False)):
+        plain.launches.clear()
+        launch.seen.clear()
+        status = enqueue(7, 32, 2, 1, *_VALUES)
+        if is_captured or cluster:
+            wanted = [_DEPENDENT, *cluster] if is_captured else cluster
+            assert (status, launch.seen) == (3, [([32, 2, 1, 256, 1, 1, 4096], 7, wanted, 99, 0x200, None)])
+        else:
+            assert (status, len(plain.launches), launch.seen) == (5, 1, [])
+
+
+def test_a_driver_that_says_nothing_of_captures_is_called_from_python(extension: None, caplog: Any) -> None:
+    driver = Cuda(LaunchEx().address, cuStreamIsCapturing=None)
+    with caplog.at_level(logging.DEBUG, "tileflow"):
+        enqueue = make_enqueue(driver, _binary(pdl=True), 99)
+    assert "cuGetProcAddress of cuStreamIsCapturing gave 500" in caplog.text
+    assert enqueue(7, 2, 3, 4, *_VALUES) == 41
 
 
 # ---- with and without the extension -------------------------------------------------------------------------------
@@ -372,12 +443,12 @@ def test_without_the_extension_python_launches_and_says_so_once(
     monkeypatch.delenv("TILEFLOW_NATIVE", raising=False)
     monkeypatch.setitem(sys.modules, "tileflow.runtime._native", None)
     with caplog.at_level(logging.DEBUG, "tileflow"):
-        assert [native.enqueuer(1, 0, 1, 0, "") for _ in range(3)] == [None] * 3
+        assert [native.enqueuer(native.Way(1), 0, 1, 0, "") for _ in range(3)] == [None] * 3
     assert caplog.text.count("launched from Python") == 1
     assert "build_native" in caplog.text
     monkeypatch.setenv("TILEFLOW_NATIVE", "1")
     with pytest.raises(LaunchError, match="TILEFLOW_NATIVE=1"):
-        native.enqueuer(1, 0, 1, 0, "")
+        native.enqueuer(native.Way(1), 0, 1, 0, "")
 
 
 def test_the_environment_forbids_it_and_a_stale_build_is_not_used(
@@ -385,13 +456,13 @@ def test_the_environment_forbids_it_and_a_stale_build_is_not_used(
 ) -> None:
     monkeypatch.setitem(sys.modules, "tileflow.runtime._native", SimpleNamespace(VERSION=0))  # type: ignore[arg-type]
     monkeypatch.delenv("TILEFLOW_NATIVE", raising=False)
-    assert native.enqueuer(1, 0, 1, 0, "") is None
+    assert native.enqueuer(native.Way(1), 0, 1, 0, "") is None
     made = SimpleNamespace(VERSION=native._VERSION, bind=lambda *args: args)
     monkeypatch.setitem(sys.modules, "tileflow.runtime._native", made)  # type: ignore[arg-type]
     native.forget()
-    assert native.enqueuer(1, 0, 2, 0, "Q") == (1, 0, 2, 0, b"Q", b"")
+    assert native.enqueuer(native.Way(1), 0, 2, 0, "Q") == (0, 2, 0, b"Q", 1, b"", 0, b"", 0)
     monkeypatch.setenv("TILEFLOW_NATIVE", "0")
-    assert native.enqueuer(1, 0, 1, 0, "") is None
+    assert native.enqueuer(native.Way(1), 0, 1, 0, "") is None
 
 
 def test_a_machine_without_a_compiler_or_headers_goes_on(
@@ -481,4 +552,4 @@ def test_a_specialised_launch_hands_its_tensors_over_and_what_is_unusual_back(ex
 
 def test_an_enqueue_without_a_device_takes_no_tensors(extension: None) -> None:
     for code in "TA":
-        assert native.enqueuer(_libc("abs"), 0, 1, 0, code) is None
+        assert native.enqueuer(native.Way(_libc("abs")), 0, 1, 0, code) is None
