@@ -15,6 +15,7 @@ from tile_testing.kernels.computed_kernels import (
     fp8_weights,
     inputs_of,
     int4_scaled,
+    looked_up,
     shifted,
     shifted_in_parts,
 )
@@ -425,7 +426,7 @@ def test_masked_operands_in_parts(card: Target, mode: str) -> None:
 
 
 @pytest.mark.parametrize("tiles", COMPUTED[:3], ids=str)
-@pytest.mark.parametrize("kernel", [int4_scaled, fp8_weights], ids=["groups", "columns"])
+@pytest.mark.parametrize("kernel", [int4_scaled, looked_up, fp8_weights], ids=["groups", "table", "columns"])
 def test_scaled_weights(card: Target, kernel: Kernel, tiles: Tiles) -> None:
     args = tuple(a.cuda() for a in inputs_of(kernel, m=1000, n=1040, k=1024))
     check(computed(kernel, args, card, tiles), kernel, args)

@@ -22,12 +22,13 @@ from ..schedule.structure import find_structure
 from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PING_PONG, SCHEDULE
 from ..space.schedules import refusal
 from ..target import Target
+from .computed_products import computed_config
 from .copied_operands import is_worth_copying
 from .operands import comes_by_element
-from .sizes import programs, symbol, times
+from .sizes import programs, symbol
 from .specialised_rows import rows_config
 from .split_products import split_config
-from .ways import Tile, Way, ends_ns, soonest, ways_of
+from .ways import Tile, Way, ends_ns, sides, soonest, ways_of
 
 K = OpKind
 GROUP_ROWS = 64  # of a consumer group
@@ -58,7 +59,7 @@ def specialised_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Targe
     ir = as_matrices(ir)
     found = find_structure(ir)
     if isinstance(found, Computed):
-        chosen = _computed(ir, found, target)
+        chosen = computed_config(ir, found, target)
     elif isinstance(found, Single):
         chosen = _ragged(ir, found, target) if found.is_ragged else _plain(ir, found, wanted, target)
     else:
@@ -68,13 +69,6 @@ def specialised_config(ir: KernelIR, wanted: Mapping[str, Choice], target: Targe
 
 
 # ---- one product ---------------------------------------------------------------------------------
-
-
-def _computed(ir: KernelIR, found: Computed, target: Target) -> dict[str, Choice]:
-    """At 1.43 times the pipelined default's speed for packed weights beside 4096 rows: both groups read a box of 256
-    columns, and unpack 64 rows of weights each."""
-    chosen = _shared(ir, found, band=16)
-    return chosen if chosen and programs(ir, chosen) >= NEARLY * target.sm_count else {}
 
 
 def _ragged(ir: KernelIR, found: Single, target: Target) -> dict[str, Choice]:
@@ -251,8 +245,4 @@ def _blocks(ir: KernelIR, found: Single, rows: int, columns: int) -> dict[str, C
     """A tile of such sides, of all products beside each other, in turns of 128 bytes; none where no knobs change them
     alone."""
     inner = TURN_BYTES // itemsize(found.product.values[0].type.dtype)
-    block = ir.tiles[found.rows].block
-    chosen: dict[str, Choice] = {block.args[0]: rows} if block.op == "sym" else {}
-    for dim, size in ((found.columns, columns // len(found.products)), (found.inner, inner)):
-        chosen |= {symbol(dim): max(size // times(dim), 1)} if symbol(dim) else {}
-    return chosen if len(chosen) == 3 else {}
+    return sides(ir, found, rows, columns // len(found.products), inner)

@@ -91,7 +91,7 @@ def ways_of(
         return []
     tiles = tiles or (IN_PARTS if found.is_split else OF_HALVES)
     counts = blocks if shares_turns(ir, found, target) else tuple(n for n in blocks if n == 1)
-    full = [tile for tile in tiles if of_any_size or _is_half_full(ir, found, tile)]
+    full = [tile for tile in tiles if of_any_size or is_half_full(ir, found, tile)]
     made = [_way(ir, found, tile, n, target) for tile in full for n in counts]
     return [way for way in made if way.knobs]
 
@@ -136,7 +136,19 @@ def _block(ir: KernelIR, way: Way, keys: str) -> int:
     return ir.tiles[keys].block.evaluate(sizes)
 
 
-def _is_half_full(ir: KernelIR, found: Single, tile: Tile) -> bool:
+def sides(ir: KernelIR, found: Single, rows: int, columns: int, inner: int) -> dict[str, Choice]:
+    """The knobs of a tile with such sides, and of turns over so many numbers, unless the author chose their length;
+    none where no knobs change them alone, as of a whole dimension, which has a size of the call's."""
+    block = ir.tiles[found.rows].block
+    chosen: dict[str, Choice] = {block.args[0]: rows} if block.op == "sym" else {}
+    dims = [(found.columns, columns), (found.inner, inner)]
+    free = [(dim, size) for dim, size in dims if dim is not found.inner or dim.extent.constant is None]
+    for dim, size in free:
+        chosen |= {symbol(dim): max(size // times(dim), 1)} if symbol(dim) else {}
+    return chosen if len(chosen) == 1 + len(free) and all(map(is_knob, chosen)) else {}
+
+
+def is_half_full(ir: KernelIR, found: Single, tile: Tile) -> bool:
     """Whether more than half of a tile lies in the result; of few rows or columns pipelined blocks are as small."""
     sides = ((found.rows, tile.rows), (found.columns.tile, tile.columns))
     return all(name is not None and tile_length(ir, name) > size // 2 for name, size in sides)
@@ -150,11 +162,8 @@ def _way(ir: KernelIR, found: Single, tile: Tile, blocks: int, target: Target) -
     if stages < 2 and tile.beside_ns:
         tile = replace(tile, beside_ns=0)
         stages = _stages(found, tile, blocks, size, target)
-    rows = ir.tiles[found.rows].block
-    chosen: dict[str, Choice] = {rows.args[0]: tile.rows} if rows.op == "sym" else {}
-    for dim, extent in ((found.columns, tile.columns), (found.inner, TURN_BYTES // size)):
-        chosen |= {symbol(dim): max(extent // times(dim), 1)} if symbol(dim) else {}
-    if len(chosen) < 3 or stages < 2 or not all(map(is_knob, chosen)):  # a whole dimension has a size of the call's
+    chosen = sides(ir, found, tile.rows, tile.columns, TURN_BYTES // size)
+    if not chosen or stages < 2:
         return Way(tile, blocks, {})
     chosen |= {NUM_STAGES.name(ir): stages, PING_PONG.name(ir): False, CONSUMERS.name(ir): tile.groups}
     if found.is_split:

@@ -38,6 +38,28 @@ def int4_scaled(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> 
     return out
 
 
+def _looked_up(packed: torch.Tensor, scales: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    codes = torch.stack([packed >> 4, packed & 15], dim=-1).flatten(1)
+    return table[codes.long()] * scales.repeat_interleave(GROUP, 1)
+
+
+@tileflow.kernel(reference=lambda x, packed, scales, table: _plain(x, _looked_up(packed, scales, table).T))
+def looked_up(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """(m, k) by packed (n, k / 2) whose nibbles are places in a table, with a scale for each 64 of a row."""
+    m, n = x.size(0), packed.size(0)
+    out = torch.empty(m, n, dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile([m, n]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(packed.size(1), block_size=GROUP // 2):
+            codes = packed[tile_n, tile_k]
+            places = torch.stack([codes >> 4, codes & 15], dim=-1).reshape(tile_n, GROUP)
+            y = (table[places.to(torch.int32)] * scales[tile_n, tile_k.id][:, None]).to(x.dtype)
+            begin = 2 * tile_k.begin
+            acc = torch.addmm(acc, x[tile_m, begin : begin + GROUP], y.T)
+        out[tile_m, tile_n] = acc
+    return out
+
+
 def _biased(x: torch.Tensor, y: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     weights = (y.float() * scale).to(x.dtype)
     return torch.relu(x.float() @ weights.float() + bias.float()).to(x.dtype)
@@ -162,6 +184,9 @@ def inputs_of(kernel: Kernel, m: int = 72, n: int = 144, k: int = 192) -> tuple[
     if kernel is int4_scaled:
         packed = torch.randint(-128, 128, (k // 2, n), dtype=torch.int8)
         return x, packed, torch.rand(k // GROUP, n, dtype=torch.bfloat16)
+    if kernel is looked_up:
+        packed = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8)
+        return x, packed, torch.rand(n, k // GROUP), torch.linspace(-1, 1, 16)
     if kernel is fp8_weights:
         return x, y.to(torch.float8_e4m3fn), torch.rand(n), torch.randn(n, dtype=torch.bfloat16)
     if kernel is up_to_a_number:

@@ -12,6 +12,7 @@ from tile_testing.kernels.computed_kernels import (
     activated,
     fp8_weights,
     int4_scaled,
+    looked_up,
     meta_of,
     shifted,
     shifted_in_parts,
@@ -182,6 +183,7 @@ def test_operands_count_where_programs_share_a_multiprocessor() -> None:
 
 OTHERS = [
     pytest.param(int4_scaled, meta_of(int4_scaled, m=256, n=256), "static", id="groups"),
+    pytest.param(looked_up, meta_of(looked_up, m=256, n=256), "static", id="table"),
     *(
         pytest.param(kernel, args, mode, id=f"{kernel.name.partition(':')[2]}-{mode}")
         for kernel, args in (

@@ -12,6 +12,7 @@ from tile_testing.kernels.computed_kernels import (
     fp8_weights,
     inputs_of,
     int4_scaled,
+    looked_up,
     meta_of,
     shifted,
     shifted_in_parts,
@@ -111,8 +112,11 @@ def test_past_the_end_of_a_part_an_operand_is_masked(mode: str) -> None:
 
 
 @pytest.mark.parametrize("choices", [SHARED, DEALT], ids=["shared", "dealt"])
-@pytest.mark.parametrize(("kernel", "names"), [(int4_scaled, "x packed scales"), (fp8_weights, "x y scale bias")],
-                         ids=["groups", "columns"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kernel", "names"),
+    [(int4_scaled, "x packed scales"), (looked_up, "x packed scales table"), (fp8_weights, "x y scale bias")],
+    ids=["groups", "table", "columns"],
+)
 def test_scales_of_weights_and_epilogues_behind_a_transposed_product(
     kernel: Kernel, names: str, choices: dict[str, Choice]
 ) -> None:

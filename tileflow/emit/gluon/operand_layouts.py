@@ -118,7 +118,7 @@ def _before(op: Op, lanes: Lanes, shapes: dict[Value, Shape]) -> Iterator[tuple[
                     hint="choose the schedule pipelined",
                 )
             yield value, halves
-        elif op.kind is not K.LOAD:
+        elif op.kind is not K.LOAD or value.dims == op.output.dims:  # the places of a gather's elements lie as these do
             yield value, lanes
 
 

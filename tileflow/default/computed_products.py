@@ -1,0 +1,133 @@
+"""Where a product whose operand is computed is warp-specialised by default: its tile, and how many parts share its
+inner dimension.
+
+The times are of packed 4-bit weights beside 33 to 4096 rows (H200, 2026-11-30, torch 2.11, Triton 3.6.0;
+docs/data/computed-products-h200.json). What is computed lies along a tile's rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..config import Choice
+from ..expr import Expr
+from ..ir.analysis import tile_length
+from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
+from ..ir.types import itemsize
+from ..schedule.computed import Computed
+from ..schedule.product import PIECE_BYTES
+from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PING_PONG
+from ..target import Target
+from .sizes import times
+from .ways import Tile, is_half_full, sides
+
+BAND = 16
+MOST_STAGES = 6  # fewer where these do not fit, as the space says
+LEAST_COLUMNS = 32  # of the result: beside fewer the pipelined kernel is as fast or faster
+PART_NUMBERS = 512  # least that a part sums over
+_TURN, _TURN_SHORT = 128, 64  # numbers that a turn sums over: fewer where few stages of boxes would fit
+_LEAST_STAGES = 3
+_MANY_ROWS, _WIDE = 256, 128
+# of turns of 128 numbers
+_WAYS = (
+    Tile(128, 256, 2, 1340), Tile(128, 128, 2, 800), Tile(256, 64, 2, 1120), Tile(128, 64, 2, 620),
+    Tile(64, 256, 1, 760), Tile(64, 128, 1, 530), Tile(64, 64, 1, 380),
+)  # fmt: skip
+_TILE_NS = 1500  # of a tile beside its turns
+# another launch that adds up parts, and what it reads of each of their sums and the first one wrote for it
+_SECOND_NS, _SUM_BYTES = 2500, 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    tile: Tile
+    parts: int
+    programs: int
+    ends_ns: float
+
+
+def computed_config(ir: KernelIR, found: Computed, target: Target) -> dict[str, Choice]:
+    """The knobs of the way that ends first; none beside few columns of the result, and where half of the
+    multiprocessors would have nothing to do."""
+    columns = found.columns.tile
+    if columns is None or tile_length(ir, columns) <= LEAST_COLUMNS:
+        return {}
+    ways = [_way(ir, found, tile, n, target) for tile in _tiles(ir, found) for n in _parts_of_authors(ir, found)]
+    best = min(ways, key=lambda way: way.ends_ns, default=None)
+    if best is None or 2 * best.programs < target.sm_count:
+        return {}
+    chosen = sides(ir, found, best.tile.rows, best.tile.columns, _turn(found, best.tile, target))
+    if not chosen:
+        return {}
+    own: dict[str, Choice] = {NUM_STAGES.name(ir): MOST_STAGES, PING_PONG.name(ir): False, GROUP.name(ir): BAND}
+    return chosen | own | {CONSUMERS.name(ir): best.tile.groups} | _count(ir, found, best.parts)
+
+
+def _tiles(ir: KernelIR, found: Computed) -> list[Tile]:
+    """The tiles of which more than half lies in the result, and that are no slower than their times say.
+
+    Numbers of two bytes or more are spilled by groups of 128 rows. One group waits twice as long for boxes of many
+    rows of which more than an eighth lie past the tensor's end (64 x 256 beside 144 to 192 rows: 1.5 to 1.9 times). It
+    waits as well for what the author loads beside the box in each turn, as scales of packed weights: 41 us, where the
+    pipelined kernel takes 22 (64 x 8192 x 4096)."""
+    (turn,) = found.loop.regions
+    loads_beside = any(op.kind is OpKind.LOAD and op in turn.ops for op in found.prepare)
+    columns = tile_length(ir, str(found.columns.tile))
+
+    def is_as_fast(tile: Tile) -> bool:
+        if loads_beside:
+            return tile is _WAYS[0]
+        if tile.rows == _MANY_ROWS:
+            return _box_bytes(found) <= 1
+        return tile.groups > 1 or tile.columns < _WIDE or -columns % tile.columns <= tile.columns // 8
+
+    return [tile for tile in _WAYS if is_half_full(ir, found, tile) and is_as_fast(tile)]
+
+
+def _way(ir: KernelIR, found: Computed, tile: Tile, parts: int, target: Target) -> _Way:
+    """When the last turn is over: the busiest multiprocessor has so many tiles, one after the other."""
+    own = {found.rows: tile.rows, found.columns.tile: tile.columns}
+    others = [name for name in ir.grid if found.parts is None or name != found.parts.tile]
+    programs = parts
+    for name in others:
+        programs *= -(-tile_length(ir, name) // own.get(name, 1))
+    turns = -(-_whole(ir, found) // (parts * _TURN))
+    ends = float(-(-programs // target.sm_count) * (_TILE_NS + turns * tile.turn_ns))
+    if parts > 1:
+        sums = parts * tile_length(ir, found.rows) * tile_length(ir, str(found.columns.tile))
+        ends += _SECOND_NS + sums * _SUM_BYTES / target.dram_gbps
+    return _Way(tile, parts, programs, ends)
+
+
+def _turn(found: Computed, tile: Tile, target: Target) -> int:
+    """How many numbers a turn of a tile sums over."""
+    number = tile.rows * _box_bytes(found) + tile.columns * itemsize(found.right.output.type.dtype)
+    stages = (target.smem_per_block - tile.groups * PIECE_BYTES) / (number * _TURN)
+    return _TURN if stages >= _LEAST_STAGES else _TURN_SHORT
+
+
+def _box_bytes(found: Computed) -> float:
+    """Of what a number of the operand is computed from: a half for packed ones."""
+    return itemsize(found.left.output.type.dtype) / times(found.inner)
+
+
+def _whole(ir: KernelIR, found: Computed) -> int:
+    """How many numbers the product sums over, of which an element of the loop's tile may hold two."""
+    length = tile_length(ir, found.keys) if found.parts is None else ir.hint(found.parts.whole)
+    return length * times(found.inner)
+
+
+def _parts_of_authors(ir: KernelIR, found: Computed) -> list[int]:
+    """How many parts the inner dimension may have: one, unless the author has a tunable for it."""
+    if not _count(ir, found, 1):
+        return [1]
+    return [n for n in (1, 2, 4, 8) if n == 1 or _whole(ir, found) >= n * PART_NUMBERS]
+
+
+def _count(ir: KernelIR, found: Computed, parts: int) -> dict[str, Choice]:
+    """The author's tunable for the number of parts; none where there is none."""
+    end = None if found.parts is None else ir.tiles[found.parts.tile].end
+    if not isinstance(end, Expr) or end.op != "sym" or not end.args[0].startswith("tunable:"):
+        return {}
+    return {end.args[0]: parts}
