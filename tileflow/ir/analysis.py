@@ -235,28 +235,47 @@ def _asked(ir: KernelIR, op: Op, executions: int = 1) -> int:
 
 
 def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
-    """Every op with how often it runs over all programs, tiles in its dims not counted (they are in its size)."""
+    """Every op with how often it runs over all programs, tiles in its dims not counted (they are in its size), nor
+    those whose block a config chooses: by the largest there is one run."""
 
     def visit(block: Block, tiles: tuple[str, ...]) -> Iterable[tuple[Op, int]]:
         for op in block.ops:
             inner = (*tiles, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else tiles
             for region in op.regions:
                 yield from visit(region, inner)
-            values = [v for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
-            own = {d.tile for v in values for d in v.dims}
-            yield op, prod(mean_length(ir, t) for t in tiles if t not in own and ir.tiles[t].block.constant == 1)
+            values = [v.dims for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
+            # of a product's inner dimension one operand may be a slice, which names no tile
+            dims = [OPS[op.kind].work(op).dims] if op.kind is OpKind.DOT else values
+            own = {d.tile for some in dims for d in some}
+            yield op, prod(_blocks(ir, name) for name in tiles if name not in own)
 
     return visit(ir.body, ir.grid)
+
+
+def _blocks(ir: KernelIR, name: str) -> int:
+    """How many blocks of a tile there are, of a length that the author chose; else one."""
+    length = ir.tiles[name].block.constant
+    return -(-mean_length(ir, name) // length) if length else 1
 
 
 def _size(ir: KernelIR, dims: Iterable[Dim]) -> int:
     total = 1
     for dim in dims:
         if dim.tile is not None:
-            total *= mean_length(ir, dim.tile)
+            total *= mean_length(ir, dim.tile) * _lanes_of_an_index(ir, dim)
         elif dim.extent.symbols() <= ir.hints.keys():
             total *= ir.hint(dim.extent)
     return total
+
+
+def _lanes_of_an_index(ir: KernelIR, dim: Dim) -> int:
+    """How many lanes a dimension has for each index of its tile: two where bytes were unpacked into halves."""
+    assert dim.tile is not None
+    block = ir.tiles[dim.tile].block
+    if block.symbols() != dim.extent.symbols():
+        return 1
+    ones = {**ir.hints, **dict.fromkeys(block.symbols() - ir.hints.keys(), 1)}
+    return max(dim.extent.evaluate(ones) // max(block.evaluate(ones), 1), 1)
 
 
 def in_full_precision(op: Op) -> bool:

@@ -1,9 +1,10 @@
-"""The bytes that a call must move: no more of a tensor than its accesses name."""
+"""What a call must move, no more of a tensor than its accesses name, and what it must compute."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from tile_testing.kernels.computed_kernels import int4_scaled, looked_up, meta_of
 
 import tileflow
 import tileflow.language as tfl
@@ -63,3 +64,15 @@ X, IDS = torch.empty(512, 32000), torch.zeros(512, dtype=torch.int64)
 )
 def test_bytes(kernel: Kernel, args: tuple[torch.Tensor, ...], nbytes: int) -> None:
     assert kernel.lower(args, target("nvidia-h200")).traffic.bytes == nbytes
+
+
+@pytest.mark.parametrize("kernel", [int4_scaled, looked_up], ids=["rows", "columns"])
+def test_operations_of_turns_whose_length_is_the_authors(kernel: Kernel) -> None:
+    """One turn was counted, and of the packed dimension one number a byte: 1/64 of the products, where the bytes of a
+    slice that starts with the turn were 1/64 of its tensor's."""
+    m, n, k = 256, 512, 2048
+    x, packed, scales, *others = args = meta_of(kernel, m=m, n=n, k=k)
+    found = kernel.lower(args, target("nvidia-h200")).traffic
+    assert 2 * m * n * k <= found.flops < 1.1 * 2 * m * n * k and found.flop_dtype == "bfloat16"
+    tensors = [x, packed, scales, *others]
+    assert found.bytes == sum(t.numel() * t.element_size() for t in tensors) + 2 * m * n
