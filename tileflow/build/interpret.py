@@ -19,7 +19,8 @@ from ..expr import Expr
 from ..runtime.abi import LaunchArg
 from ..runtime.describe import refuse_recording
 from ..runtime.guards import UNREADABLE, explain_guards
-from ..runtime.launch import Launcher
+from ..runtime.launch import Launcher, other_kind
+from ..runtime.launch_errors import tensor_error
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.overlap import RELATIONS
 from ..runtime.paths import READERS, Path, Symbol, digest_of, read_step, read_symbol, root_reader
@@ -73,6 +74,7 @@ class _Interpreted:
         self._source = source
         self._constants = constants
         self._arguments = {arg.name: self._argument(arg, scope) for arg in source.args}
+        self._tensors = [(path_reader(Path.parse(arg.path), scope), arg) for arg in source.args if arg.dtype]
         ints = [arg.value for arg in source.args if arg.value is not None]
         self._blocks = {a.name: compat.block_shape(a.type) for a in source.args if a.tensor_map is not None}
         self._stored = [arg.name for arg in source.args if arg.stored]
@@ -85,11 +87,16 @@ class _Interpreted:
         bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
         captured = {**frame, **bounds}
         try:
+            if any(other_kind(arg, read(captured)) for read, arg in self._tensors):
+                return False  # as a binary declines: Triton's interpreter would read the bits as they are
             environment = {**self._constants, **{name: read(captured) for name, read in self._symbols.items()}}
         except UNREADABLE:  # as an item that a list no longer has: a guard without a value does not hold
             return False
         if not self.guards.holds(environment):
             return False
+        tensors = [read(captured) for read, _ in self._tensors]
+        if any(tensor.device.type != "cpu" or tensor.is_neg() for tensor in tensors):
+            raise tensor_error(f"launch {self._source.region} ({self._source.name})", -1)(tensors)
         grid = tuple(extent.evaluate(environment) for extent in self._source.grid)
         if min(grid) > 0:
             arguments = {
@@ -121,7 +128,10 @@ class _Interpreted:
             raise wide
 
     def explain(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> str:
-        """The first guard that does not hold, and what it got."""
+        """The first thing that does not hold, and what it got."""
+        for value, arg in self._tensors:
+            if reason := other_kind(arg, value(frame)):
+                return reason
 
         def read(name: str) -> int:
             known = self._constants.get(name)

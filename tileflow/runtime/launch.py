@@ -155,7 +155,7 @@ def _generate(
         "device_index": index,
         "current_stream": stream,
         "missing": missing_error(binary),
-        "unfit": tensor_error(binary, index),
+        "unfit": tensor_error(f"launch {binary.region} ({binary.abi.symbol})", index),
         "unpackable": argument_error(binary),
         "on_device": _on_device,
         "scratch": _scratch,
@@ -252,13 +252,18 @@ def _explain(
 ) -> str:
     """Why the binary declines what it would have to launch with: the first thing that does not hold."""
     for arg in binary.abi.args:
-        if arg.dtype:
-            value = read_path(Path.parse(arg.path), frame, scope)
-            kind = str(value.dtype).removeprefix("torch.")
-            if (kind, value.dim()) != (arg.dtype, arg.rank):
-                return f"{arg.path} of {arg.dtype} and rank {arg.rank} with {kind} and rank {value.dim()}"
+        if arg.dtype and (reason := other_kind(arg, read_path(Path.parse(arg.path), frame, scope))):
+            return reason
 
     def read(name: str) -> int:
         return read_symbol(Symbol.parse(name), frame, scope, begins, ends)
 
     return explain_guards(binary.guards, read) or "nothing: it would accept the call now"
+
+
+def other_kind(arg: LaunchArg, value: Any) -> str:
+    """How the tensor that a launch captured is of another kind than its code assumes; empty where it is of that."""
+    kind = str(value.dtype).removeprefix("torch.")
+    if (kind, value.dim()) == (arg.dtype, arg.rank):
+        return ""
+    return f"{arg.path} of {arg.dtype} and rank {arg.rank} with {kind} and rank {value.dim()}"

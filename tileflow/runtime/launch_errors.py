@@ -23,15 +23,15 @@ def missing_error(binary: Binary) -> Callable[[Exception], CallError]:
     return missing
 
 
-def tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
-    """What makes a CallError of tensors that are not on device ``index`` or are lazily negated."""
+def tensor_error(where: str, index: int) -> Callable[[list[Any]], CallError]:
+    """What makes a CallError of tensors of the launch ``where`` that are not on device ``index``, of which -1 is the
+    CPU, or are lazily negated."""
 
     def unfit(tensors: list[Any]) -> CallError:
-        where = f"launch {binary.region} ({binary.abi.symbol})"
-        if any(tensor.get_device() != index for tensor in tensors):
+        if any(tensor.get_device() != index or tensor.device.type == "meta" for tensor in tensors):
             devices = ", ".join(str(tensor.device) for tensor in tensors)
             return CallError(
-                f"every tensor of a launch must be on device {index}",
+                f"every tensor of a launch must be on {'the CPU' if index < 0 else f'device {index}'}",
                 got=devices,
                 where=where,
                 hint="allocate outputs with device=x.device",
