@@ -107,7 +107,13 @@ class _Walk:
     def __init__(self) -> None:
         self.tests: list[str] = []
         self.parts: list[Hashable] = []
-        self.namespace: dict[str, Any] = {"same": _same, "holds": _holds, "number": _number, "FAILS": _FAILS}
+        self.namespace: dict[str, Any] = {
+            "same": _same,
+            "holds": _holds,
+            "number": _number,
+            "grad_enabled": torch.is_grad_enabled,
+            "FAILS": _FAILS,
+        }
         self._names: dict[int, str] = {}
         self._seen: dict[Any, int] = {}
         self._level = 0
@@ -122,12 +128,13 @@ class _Walk:
         return Outside(unchanged, tuple(self.parts), tuple(self.namespace.values()))
 
     def kernel(self, fn: FunctionType, reads: DeviceReads) -> None:
-        """What device code reads is captured by path; of what host code reads only functions can reach it unseen."""
+        """What device code reads is captured by path; of what host code reads only functions can reach it unseen,
+        and what is made of a tensor that requires grad."""
         for name in sorted(reads.names):
             self._free(fn, name, False, reads.attributes)
         for name in sorted(reads.handed - reads.names):
             found = _free_value(fn, name)
-            if _holds_functions(found):
+            if _holds_functions(found) or isinstance(found, torch.Tensor):
                 self._free(fn, name, False, reads.attributes, functions_only=True)
 
     def passed(self, value: Any, attributes: frozenset[str]) -> None:
@@ -241,8 +248,10 @@ class _Walk:
                 self.parts.append((kind, id(value), value._version))
                 self.tests.append(f"{text} is {self._known(value)} and {text}._version == {value._version}")
             else:
-                self.parts.append(kind)
+                recorded = value.requires_grad and torch.is_grad_enabled()  # which a trace refuses
+                self.parts.append((kind, recorded))
                 self.tests.append(f"type({text}) is {self._known(kind)}")
+                self.tests.append(f"({text}.requires_grad and grad_enabled()) is {recorded}")
         elif kind in (int, float) and not numbers:
             self.parts.append(kind)
             self.tests += [] if pinned else [f"type({text}) is {self._known(kind)}"]
