@@ -6,7 +6,7 @@ import functools
 import importlib
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ...runtime.problem import Problem
 
 ANY_TARGET = "nvidia-h200"
+MOST_RUNS = 8  # of one kind of call, as what it reads besides its arguments changes
 
 
 class Traced(api.Kernel):
@@ -110,7 +111,7 @@ class Kernel:
         self.__tileflow_kernel__ = Traced(fn, self.settings)
         self.signature = self.__tileflow_kernel__.host.signature
         self.name = fn.__name__
-        self._runs: BoundedCache[Callable[..., Any]] = BoundedCache(MOST_KEYS)
+        self._runs: BoundedCache[tuple[Callable[..., Any], ...]] = BoundedCache(MOST_KEYS)
         self._forgotten = 0
         functools.update_wrapper(self, fn)
         self.__code__, self.__globals__ = fn.__code__, fn.__globals__  # torch.library reads these of a function
@@ -138,27 +139,37 @@ class Kernel:
             return self.__tileflow_kernel__(*args, **kwargs)
         if recorders:
             self.__tileflow_kernel__.note_call(args, kwargs)
-        try:
-            return self._prepared(args, kwargs)(*args, **kwargs)
-        except VariantError as error:
-            if not self.__tileflow_kernel__.cache.begin_again(error, args, kwargs):
-                raise
-        return self._prepared(args, kwargs)(*args, **kwargs)
+        return self._served(args, kwargs)
 
-    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
-        """What a call like this one goes to, made at the first, and anew where the kernel reads something else now."""
+    def _served(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call by what was made for one like it, which may decline what a global or host code holds now; else by what
+        is made for this one."""
+        cache, key = self.__tileflow_kernel__.cache, self._key(args, kwargs)
+        known = self._runs.get(key) or ()
+        for run in known:
+            try:
+                return run(*args, **kwargs)
+            except VariantError as error:
+                if cache.begin_again(error, args, kwargs):
+                    return self._served(args, kwargs)  # by the key that has its ints
+        cache.watch(args, kwargs)
+        run = self._prepare(self.normalize_args(*args, **kwargs))
+        self._runs.replace(key, (run, *known)[:MOST_RUNS])
+        try:
+            return run(*args, **kwargs)
+        except VariantError as error:
+            if not cache.begin_again(error, args, kwargs):
+                raise
+        return self._served(args, kwargs)
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        """What tells calls apart, of what the kernel reads now besides its arguments."""
         cache = self.__tileflow_kernel__.cache
         cache.refresh()
         if self._forgotten != cache.forgotten:  # with it went what passed functions are watched for
             self._forgotten = cache.forgotten
             self._runs.clear()
-        key = cache.number, cache.key(args, kwargs)
-        run = self._runs.get(key)
-        if run is None:
-            cache.watch(args, kwargs)
-            run = self._prepare(self.normalize_args(*args, **kwargs))
-            self._runs.replace(key, run)
-        return run
+        return cache.number, cache.key(args, kwargs)
 
     def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
         return self.bind(args).runner(self.__tileflow_kernel__)
@@ -271,8 +282,15 @@ class BoundKernel:
         return torch.is_grad_enabled() and any(a.requires_grad for a in tensors(self._args))
 
     def __call__(self, *args: Any) -> Any:
-        """Run the kernel for arguments like the ones that it was bound to."""
-        return self._kept("run", lambda: self.runner(None))(*self.kernel.normalize_args(*args))
+        """Run the kernel for arguments like the ones that it was bound to; it is lowered anew where a global or host code
+        holds something else than when it was."""
+        args = self.kernel.normalize_args(*args)
+        try:
+            return self._kept("run", lambda: self.runner(None))(*args)
+        except VariantError as error:
+            self._traced.cache.begin_again(error, args, {})
+        self._made = {}
+        return self._kept("run", lambda: self.runner(None))(*args)
 
     def set_config(self, config: Config | Mapping[str, Any]) -> None:
         """Take ``config`` for the calls from now on."""
