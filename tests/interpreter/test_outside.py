@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tile_testing.kernels.changing_by_name import CASES
+from tile_testing.kernels.changing_tensors import CASES
 
 
 @pytest.fixture(scope="module")
 def outcomes(interpreter: Callable[..., Any]) -> dict[str, str]:
-    return dict(zip(CASES, interpreter("kernels.changing_by_name:run", [*CASES]), strict=True))
+    return dict(zip(CASES, interpreter("kernels.changing_tensors:run", [*CASES]), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

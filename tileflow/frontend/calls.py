@@ -13,14 +13,15 @@ import torch
 
 from ..errors import TraceError
 from ..python_functions import python_own
-from ..runtime.libraries import is_library
 from ..runtime.numpy_numbers import plain_number
-from .captured_objects import is_captured, is_torch_method, method_of
+from .captured_objects import is_captured, is_torch_method, method_of, path_of
 from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, Meaning, replaceable_builtin
+from .outer_tensors import over_names
 from .rewrite import rewrite_function
 from .split import HOST_MARK
 from .torch_registry import FACTORIES, TABLE
 from .traced import Traced
+from .user_code import is_user, root_of
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
         return {**PYTHON, **ALWAYS}[function](t, *map(_valued, args), **kwargs)
     if isinstance(function, MethodType) and (is_user(function.__func__) or is_torch_method(function)):
+        _meet(control, function)
         with _defaults_kept(control, function.__func__):
             return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
     if isinstance(function, FunctionType) and (is_user(function) or hasattr(function, "__tileflow_inline__")):
@@ -88,7 +90,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     own = vars(type(function)).get("__call__")
     if isinstance(own, FunctionType) and is_user(own):
         return _rewritten(control, own)(control, function, *args, **kwargs)
-    if hasattr(function, "fn") and _root(type(function)) == "triton":
+    if hasattr(function, "fn") and root_of(type(function)) == "triton":
         raise TraceError(
             "a Triton function is called through the language",
             got=getattr(function, "__name__", ""),
@@ -115,9 +117,20 @@ def is_of_tensors(function: Any) -> bool:
 
 
 def _rewritten(control: Control, function: Any) -> Callable[..., Any]:
-    if is_user(function):
-        control.tracer.files.add(function.__code__.co_filename)
-    return rewrite_function(function)
+    """The function as device code, over what this launch captures of the names that it reads."""
+    made = rewrite_function(function)
+    if not is_user(function):
+        return made
+    control.tracer.files.add(function.__code__.co_filename)
+    seen = control.outer.read_by(function) if control.outer is not None else {}
+    return over_names(made, seen) if seen else made
+
+
+def _meet(control: Control, method: MethodType) -> None:
+    """Notes by which path a launch finds a method of a captured object, and so what its module names."""
+    path, name = path_of(method.__self__), method.__func__.__name__
+    if control.outer is not None and path and getattr(method.__self__.__class__, name, None) is method.__func__:
+        control.outer.met(method.__func__, f"{path}.attr:{name}.attr:__func__")
 
 
 @contextmanager
@@ -171,12 +184,3 @@ def _has_tile(x: Any) -> bool:
 
 def _is_builtin(function: Any) -> bool:
     return isinstance(function, (BuiltinFunctionType, type))
-
-
-def is_user(function: Any) -> bool:
-    """Whether a function is the author's own: neither of a library nor a built-in of Python."""
-    return not is_library(getattr(function, "__module__", None)) and _root(function) != "builtins"
-
-
-def _root(function: Any) -> str:
-    return (getattr(function, "__module__", None) or "").split(".", 1)[0]

@@ -20,13 +20,14 @@ from ..ir.types import TileType
 from ..runtime.argtree import FunctionShell, SequenceShell, open_shell, tensors
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.paths import digest_of, is_spelled, key_step
-from .calls import is_user
 from .captured_objects import captured
 from .described import CallDevice
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
+from .outer_tensors import CapturedModule, OuterTensors, leads_to_tensors
 from .promotion import dtype_name
 from .trace import Tracer
+from .user_code import is_user
 from .values import TensorRef
 
 _SCALAR_FLOAT = "float32"
@@ -46,7 +47,7 @@ class Capturer:
     that hold what the call passed, whose key tells constants apart. ``varying``: paths of ints that were seen to change
     between calls of one key. ``outside``: cells and globals, whose changes are watched. ``memory``: of the tensors that
     the call passed; ``given``, the paths of captured ones that may lie in memory with each other: those that lie there,
-    and those from outside. What host code allocates lies in none but its own.
+    and those from outside. What host code allocates lies in none but its own. ``kernel``: the user's function.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Capturer:
         varying: Collection[str] = (),
         outside: Collection[str] = (),
         memory: Memory = (),
+        kernel: FunctionType | None = None,
     ) -> None:
         self.t = tracer
         self._call = call
@@ -65,6 +67,7 @@ class Capturer:
         self._memory: dict[str, torch.UntypedStorage] = {}  # of each captured tensor, by its path
         self._passed_memory = memory
         self.given: set[str] = set()
+        self.outer = OuterTensors(self.capture, kernel, local)
 
     def capture(self, value: Any, path: str) -> Any:  # noqa: C901
         """What device code sees of ``value``, found at ``path`` of the host frame."""
@@ -94,8 +97,12 @@ class Capturer:
             if isinstance(value, torch.Size):  # holds Python ints only
                 return tuple(items)
             return SequenceShell(type(value), len(items)).make(items)
+        if isinstance(value, FunctionType) and is_user(value):
+            self.outer.met(value, path)
         if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
+        if isinstance(value, ModuleType) and leads_to_tensors(value):
+            return CapturedModule(self._made(value, path), path, self.outer, self.capture)
         if isinstance(value, dict):
             return self._dictionary(value, path)
         if isinstance(value, (range, slice)):
@@ -300,9 +307,12 @@ class Capturer:
         return made
 
     def _has_own_defaults(self, value: FunctionType, path: str) -> bool:
-        """Whether it is a user's function with defaults that another call with this key may have otherwise."""
-        has_defaults = value.__defaults__ or value.__kwdefaults__
-        return bool(has_defaults) and path.partition(".")[0] in self._local and is_user(value)
+        """Whether it is a user's function with defaults that another call with this key may have otherwise, or that a
+        launch reads from memory."""
+        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        if not defaults or not is_user(value):
+            return False
+        return path.partition(".")[0] in self._local or leads_to_tensors(defaults)
 
     def _default(self, value: Any, path: str) -> Any:
         """A number stays a constant, guarded: defaults are axes and flags more often than sizes."""

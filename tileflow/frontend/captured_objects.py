@@ -164,7 +164,7 @@ for _name in (*(f"{side}{name}" for name in _BINARY for side in ("", "r", "i")),
 def is_one(a: Any, b: Any) -> bool:
     """The meaning of ``a is b``. Raises TraceError where one is captured and both are of a kind: another call may pass
     one object for both, or two, and nothing of it would tell."""
-    names = [_path_of(x) for x in (a, b)]
+    names = [path_of(x) for x in (a, b)]
     if a is b or not any(names) or a.__class__ is not b.__class__:
         return a is b
     if names[0] != names[1]:
@@ -176,7 +176,7 @@ def is_one(a: Any, b: Any) -> bool:
     return True
 
 
-def _path_of(x: Any) -> str:
+def path_of(x: Any) -> str:
     """The path of what is captured, empty for all else."""
     if is_captured(x):
         return str(object.__getattribute__(x, "_path"))

@@ -24,6 +24,7 @@ from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
 from .counted_turns import UNROLLED, counted_turns, exhaust
 from .few_turns import few_turns
+from .outer_tensors import OuterTensors
 from .trace import Tracer
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
@@ -126,6 +127,7 @@ class Control:
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
+        self.outer: OuterTensors | None = None  # of the launch that is traced
         self._asked = 0
         self.has_chosen = False  # whether what Python knows has left out or repeated some of the code
 

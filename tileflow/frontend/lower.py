@@ -268,8 +268,8 @@ class _RegionTrace:
         t, fn = self.tracer, self.lowering.host.fn
         host = self.lowering.host
         reads, memory = host.reads.names, self.lowering.memory
-        capturer = Capturer(t, self.control.call, self.frame, host.passed, host.varying, reads, memory)
-        self.given = capturer.given
+        capturer = Capturer(t, self.control.call, self.frame, host.passed, host.varying, reads, memory, fn)
+        self.given, self.control.outer = capturer.given, capturer.outer
         t.at(
             Location(
                 self.source.file,

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from types import FunctionType
 
 from ..errors import TileflowError
-from .calls import is_user
 from .language_registry import replaceable_builtin
 from .liveness import Names, local_names
 from .source import function_source, resolve
 from .torch_registry import METHODS
+from .user_code import is_user
 from .values import TileValue
 
 _LEAVES = frozenset({"store", "device_print", "inline_asm_elementwise", "inline_triton", "triton_kernel"})

@@ -1,9 +1,9 @@
-"""Tensors that a called function reads as globals of its module: no launch captures them, no execution reads them."""
+"""Tensors that a called function reads as attributes of a class: no launch captures them, no execution reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -18,34 +18,33 @@ def check_reached(
     args: Iterable[Any], what: str, frame: FrameType, kernel: CodeType, launches: Collection[range]
 ) -> None:
     """Raises TraceError where a tensor among ``args``, which code in ``frame`` gave to torch's function ``what``, is
-    one that a function which the ``kernel`` calls read as a global of its module. ``launches``: their lines."""
+    one that a function which the ``kernel`` calls read of a class that its module names. ``launches``: their lines."""
     if frame.f_code is kernel:
         return
     for tensor in args:
         is_captured = isinstance(tensor, torch.Tensor) and tensor.ndim and not hasattr(tensor, "tileflow_kept")
-        if is_captured and _is_read_as_global(tensor, frame, kernel, launches):
+        if is_captured and _is_read_of_a_class(tensor, frame, kernel, launches):
             raise TraceError(REACHED, got=found_elsewhere(what), hint=GLOBAL_HINT)
 
 
-def _is_read_as_global(
+def _is_read_of_a_class(
     tensor: torch.Tensor, frame: FrameType | None, kernel: CodeType, launches: Collection[range]
 ) -> bool:
-    """Whether the first function outwards that was not passed ``tensor`` read it as a global. The text of a launch may
-    read its module's, functions inside it too, and one that host code defines may not."""
+    """Whether the first function outwards that was not passed ``tensor`` read it of a class that is a global. The text
+    of a launch may, functions inside it too, and one that host code defines may not."""
     own = {code for code in codes_of(kernel) if code is kernel or any(code.co_firstlineno in n for n in launches)}
     while frame is not None and frame.f_code not in own:
         if not _is_among(tensor, frame.f_locals.values()):
             names = globals_read(frame.f_code)
-            return _is_among(tensor, _opened(frame.f_globals[name] for name in names if name in frame.f_globals))
+            return _is_among(tensor, _of_classes(frame.f_globals[name] for name in names if name in frame.f_globals))
         frame = frame.f_back
     return False
 
 
-def _opened(values: Iterable[Any]) -> Iterator[Any]:
-    """The values, and what modules and classes among them hold."""
+def _of_classes(values: Iterable[Any]) -> Iterator[Any]:
+    """What the classes among the values hold."""
     for value in values:
-        yield value
-        if isinstance(value, (ModuleType, type)):
+        if isinstance(value, type):
             yield from list(vars(value).values())
 
 

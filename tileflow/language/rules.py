@@ -57,8 +57,8 @@ def instead_of_in_place(plain: str) -> str:
 
 REACHED = "device code reads tensors that reach it as arguments or variables of the kernel"
 GLOBAL_HINT = (
-    "a launch captures the tensors that its kernel names or is passed, closures too: a function that reads another "
-    "one, a global of its module, is passed it, or a variable of the kernel, bias = BIAS, that it reads"
+    "a launch captures the tensors that its kernel and the functions that it calls name, or are passed: one that a "
+    "class holds is passed, or named by a variable of the kernel, bias = Constants.bias, that they read"
 )
 
 

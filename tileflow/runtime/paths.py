@@ -60,6 +60,14 @@ class Path:
         return Path(match["root"], steps)
 
 
+def may_be_read(text: str) -> bool:
+    """Whether a launch reads what is at a path: no private attribute is on the way."""
+    try:
+        return bool(Path.parse(text))
+    except TableError:
+        return False
+
+
 def is_name(text: str) -> bool:
     """Whether source text may spell it as a name. Python reads names in Unicode's normal form, in which one that looks
     public may start with an underscore."""
