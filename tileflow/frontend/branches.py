@@ -37,7 +37,7 @@ def branch(
     """Record both sides under an open ``test``; the values of ``names`` after it, when containers hold theirs."""
     condition = test.expr.and_(TRUE) if isinstance(test, SymInt) else None  # 0 or 1
     inputs = () if condition is not None else (_scalar(t, test),)
-    own = len(names)
+    own, since = len(names), t.opened
     first = [_trace(t, changed.side(side)) for side in sides]
     more, held = changed.ends()
     names = (*names, *more)
@@ -57,6 +57,7 @@ def branch(
     are_numbers = [is_number(a) and is_number(b) for (_, a), (_, b) in zip(*flat, strict=True)]
     leaves = [t.number(x) if of and isinstance(x, TileValue) else x for x, of in zip(leaves, are_numbers, strict=True)]
     after = unflatten_all(structures, leaves)
+    t.hand_on(since)
     changed.join(after[own:])
     return after[:own]
 

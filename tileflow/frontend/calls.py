@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import TraceError
+from ..errors import MissingAttribute, TraceError
+from ..language.rules import IMPLEMENTED, instead_of_in_place
 from ..python_functions import python_own
 from ..runtime.numpy_numbers import plain_number
 from .captured_objects import is_captured, is_torch_method, method_of, path_of
@@ -63,6 +65,11 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return t.run(by_name, function.__name__, args, kwargs)
     if (builtin := replaceable_builtin(function)) is not None:
         return REPLACEABLE[builtin](t, *args, **kwargs)
+    if _is_builtin(function) and function in _IN_PLACE and isinstance(args[0], TileValue):
+        plain = function.__name__.lstrip("i")
+        raise MissingAttribute(
+            IMPLEMENTED, got=f"operator.{function.__name__}", where=t.location(), hint=instead_of_in_place(plain)
+        )
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
     if _is_builtin(function) and function in FACTORIES:  # nor for those of what it makes
@@ -83,13 +90,13 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     if isinstance(function, MethodType) and (is_user(function.__func__) or is_torch_method(function)):
         _meet(control, function)
         with _defaults_kept(control, function.__func__):
-            return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
+            return _run(control, function.__func__, function.__self__, *args, **kwargs)
     if isinstance(function, FunctionType) and (is_user(function) or hasattr(function, "__tileflow_inline__")):
         with _defaults_kept(control, function):
-            return _rewritten(control, function)(control, *args, **kwargs)
+            return _run(control, function, *args, **kwargs)
     own = vars(type(function)).get("__call__")
     if isinstance(own, FunctionType) and is_user(own):
-        return _rewritten(control, own)(control, function, *args, **kwargs)
+        return _run(control, own, function, *args, **kwargs)
     if hasattr(function, "fn") and root_of(type(function)) == "triton":
         raise TraceError(
             "a Triton function is called through the language",
@@ -114,6 +121,16 @@ def is_of_tensors(function: Any) -> bool:
     """Whether it is a method of torch's tensors, read off their class: ``torch.Tensor.where``. Most take no tile in a
     tensor's place, though the tile has the method."""
     return getattr(torch.Tensor, getattr(function, "__name__", ""), None) is function
+
+
+def _run(control: Control, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """A call of a function as device code."""
+    rewritten = _rewritten(control, function)
+    control.passed.append(tuple(id(x) for x in (*args, *kwargs.values()) if isinstance(x, TileValue)))
+    try:
+        return rewritten(control, *args, **kwargs)
+    finally:
+        control.passed.pop()
 
 
 def _rewritten(control: Control, function: Any) -> Callable[..., Any]:
@@ -162,6 +179,10 @@ def _reduce(control: Control, function: Any, items: Any, *initial: Any) -> Any:
     return functools.reduce(lambda a, b: call(control, function, (a, b), {}), items, *initial)
 
 
+_IN_PLACE = frozenset({
+    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.ipow,
+    operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.imatmul,
+})  # fmt: skip
 _OF_SCOPES = frozenset({globals, eval, exec})
 _OF_ITEMS = (all, any, python_own(max), python_own(min))  # what they are given by a generator may be traced
 _HIGHER: dict[Any, Callable[..., Any]] = {map: _map, functools.reduce: _reduce}

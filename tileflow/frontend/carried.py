@@ -44,11 +44,13 @@ def is_one_number(a: Any, b: Any) -> bool:
 def trace_to_fixpoint(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[Any, ...]:
     """Trace a loop over ``tile`` until the carried types hold, record it, and return the values after it. Without a
     tile it goes on as long as the first of the carried values is true."""
-    entry, typed = list(carried.values), set[str]()
+    entry, typed, since = list(carried.values), set[str](), t.opened
     for _ in range(_TRIES):
         attempt = _Attempt(t, tile, run, carried.names, entry, typed)
         if attempt.wider is None:
-            return attempt.finish()
+            after = attempt.finish()
+            t.hand_on(since)
+            return after
         entry = attempt.wider
     raise TraceError(
         "the types of a loop's variables reach a fixpoint",
@@ -68,6 +70,7 @@ class _Attempt:
         self.t, self.tile, self.names, self.entry, self.typed = t, tile, names, entry, typed
         saved_names = t.names.snapshot()
         t.open_scope()
+        t.loops.add(t.scopes[-1])
         self.params = [self._param(n, v) for n, v in zip(names, entry, strict=True)]
         results = run(tuple(self.params))
         self.wider = self._compare(results)
@@ -82,6 +85,7 @@ class _Attempt:
         type_ = value.value.type
         param = self.t.builder.value(TileType(type_.dtype, type_.dims), value.value.loc)
         self.t.name_value(param, name)
+        self.t.stands_for[param] = value
         wrapped = self.t.wrap(param)
         return self.t.number(wrapped) if value.is_number and name not in self.typed else wrapped
 

@@ -128,6 +128,7 @@ class Control:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self.outer: OuterTensors | None = None  # of the launch that is traced
+        self.passed: list[tuple[int, ...]] = []  # of the functions that run, the identities of the tiles passed
         self._asked = 0
         self.has_chosen = False  # whether what Python knows has left out or repeated some of the code
 
@@ -387,14 +388,24 @@ class Control:
     # ---- assignment and calls -------------------------------------------------------------------
 
     def iadd(self, op: str, a: Any, b: Any, loc: int) -> Any:
-        """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew."""
+        """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew. A caller's tile is no more what it
+        was to Python: no name has it from then on."""
         result = _AUGMENTED[op](a, b)
+        if isinstance(a, TileValue) and self._is_of_a_caller(a):
+            self.tracer.overwrite(a)
         if isinstance(a, TileValue) and isinstance(result, TileValue):
             kept = self.tracer.cast_weakly(result, a)
             # the lanes of a tile that was added stay known, so that a loop keeps the others
             same = [d.extent for d in kept.value.dims] == [d.extent for d in a.value.dims]
             return kept if same else self.tracer.expand(kept, a.value.dims)
         return result
+
+    def _is_of_a_caller(self, tile: TileValue) -> bool:
+        """Whether the function that runs was passed ``tile``, or a loop of it carries that on. A number is none."""
+        first: TileValue | None = tile
+        while first is not None and not (self.passed and id(first) in self.passed[-1]):
+            first = self.tracer.stands_for.get(first.value)
+        return first is not None and not tile.is_number and not tile.value.type.weak
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call anything."""

@@ -31,13 +31,8 @@ def operand_of(t: Tracer, x: Any) -> Operand:
                 where=t.location(),
                 hint="assign it to a variable before the loop, so that the loop carries it",
             )
-        if t.overwritten.get(x.value) in t.scopes:
-            raise TraceError(
-                "what inplace=True was called with is not used after it: tiles are values",
-                got=repr(x),
-                where=t.location(),
-                hint="use the result: v = F.relu(v)",
-            )
+        if t.is_overwritten(x):
+            raise t.was_overwritten(x)
         return x.value
     if isinstance(x, SymInt):
         return t.emit(OpKind.SIZE, (), TileType(t.int_dtype(x.expr), weak=True), SizeAttrs(x.expr)).value

@@ -24,7 +24,7 @@ from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
-from ..language.rules import ALIGNED, ASSIGNED_HINT, MEET, NO_OUT, ORDER, TURNED
+from ..language.rules import ALIGNED, ASSIGNED_HINT, CHANGED, CHANGED_HINT, MEET, NO_OUT, ORDER, TURNED
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from .alignment import are_turned, gaps
 from .assumptions import Assumptions
@@ -72,7 +72,9 @@ class Tracer(Assumptions):
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
         self.scopes: list[int] = [0]
-        self.overwritten: dict[Value, int] = {}  # what inplace=True was called with, and the scope
+        self.overwritten: dict[int, tuple[TileValue, int]] = {}  # by identity: tiles changed in place, and the scope
+        self.stands_for: dict[Value, TileValue] = {}  # of what a loop carries, the tile that its first turn has
+        self.loops: set[int] = set()  # of the scopes, those of loops' bodies
         self._scope_count = 0
         self.is_plain = False
         self.kernel: CodeType | None = None  # of the user's function, to which a region belongs
@@ -101,6 +103,37 @@ class Tracer(Assumptions):
         """End the innermost block and return its ops; its values are out of reach from then on."""
         self.scopes.pop()
         return self.builder.pop()
+
+    def overwrite(self, tile: TileValue) -> None:
+        """Note that Python's meaning changes ``tile`` here, which no name has from now on. Raises TraceError where each
+        turn of a loop would change the same one again."""
+        inside = self.scopes[self.scopes.index(tile.scope) + 1 :]
+        if self.loops & {*inside}:
+            raise self.was_overwritten(tile)
+        changed: TileValue | None = tile
+        while changed is not None:
+            self.overwritten[id(changed)] = changed, self.scopes[-1]
+            changed = self.stands_for.get(changed.value)
+
+    def was_overwritten(self, tile: TileValue) -> TraceError:
+        """What is said where ``tile`` is used after it was changed in place."""
+        return TraceError(CHANGED, got=repr(tile), where=self.location(), hint=CHANGED_HINT)
+
+    def is_overwritten(self, tile: TileValue) -> bool:
+        """Whether Python's meaning of ``tile`` is another one by now."""
+        return self.overwritten.get(id(tile), (tile, -1))[1] in self.scopes
+
+    def hand_on(self, since: int) -> None:
+        """What was changed in place in scopes that were opened after the first ``since``, and are closed, is so in the
+        one around them."""
+        for key, (tile, scope) in list(self.overwritten.items()):
+            if scope > since and scope not in self.scopes:
+                self.overwritten[key] = tile, self.scopes[-1]
+
+    @property
+    def opened(self) -> int:
+        """How many scopes were opened."""
+        return self._scope_count
 
     def mark(self) -> tuple[tuple[int, int], dict[str, int]]:
         """The place that the trace is at, to come back to by :meth:`rewind`."""
@@ -476,7 +509,7 @@ class Tracer(Assumptions):
         check_dtypes(name, _operands(args, kwargs), self.location())
         found = self.run(handler, name, args, kwargs)
         if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
-            self.overwritten[args[0].value] = self.scopes[-1]
+            self.overwrite(args[0])
         return found
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:

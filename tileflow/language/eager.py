@@ -33,7 +33,7 @@ from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
 from .global_tensors import check_reached
-from .in_place import check_in_place
+from .in_place import check_in_place, check_unchanged, note_changed
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .operand_dtypes import Operand, check_dtypes
@@ -112,10 +112,13 @@ class _EagerMode(TorchFunctionMode):
             its = current("tile")
             check_reached(args, func.__name__, sys._getframe(1), its.kernel, its.launches)
             check_in_place(func.__name__, args, sys._getframe(1))
+            check_unchanged(args)
             if kwargs.get("out") is not None:
                 raise TraceError(NO_OUT, got=f"torch.{func.__name__}(..., out=...)", hint=ASSIGNED_HINT)
             check_dtypes(func.__name__, _operands(args, kwargs))
         found = self._in_device_code(func, args, kwargs)
+        if func.__name__ in _AUGMENTED:
+            note_changed(args[0], _asker(sys._getframe(1)), current("tile").kernel)
         for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
             if not any(out is given for given in args):
                 tile_of(out)

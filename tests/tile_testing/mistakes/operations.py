@@ -376,7 +376,7 @@ def zeros_out(x):
 
 
 @mistake(
-    TraceError, ("inplace=True was called with is not used after it", "use the result: v = F.relu(v)"), "x[tile, :]"
+    TraceError, ("a tile that was changed in place, by inplace=True", "use the result: v = F.relu(v)"), "x[tile, :]"
 )
 def in_place_and_used(x):
     for tile in tfl.tile(x.size(0)):
@@ -385,7 +385,7 @@ def in_place_and_used(x):
         x[tile, :] = value  # <-
 
 
-@mistake(TraceError, ("inplace=True was called with is not used after it",), "value + top")
+@mistake(TraceError, ("a tile that was changed in place, by inplace=True",), "value + top")
 def in_place_by_position_and_used(x):
     for tile in tfl.tile(x.size(0)):
         value = x[tile, :]

@@ -282,8 +282,8 @@ class BoundKernel:
         return torch.is_grad_enabled() and any(a.requires_grad for a in tensors(self._args))
 
     def __call__(self, *args: Any) -> Any:
-        """Run the kernel for arguments like the ones that it was bound to; it is lowered anew where a global or host code
-        holds something else than when it was."""
+        """Run the kernel for arguments like the ones that it was bound to. It is lowered anew where a global or host
+        code holds something else than when it was."""
         args = self.kernel.normalize_args(*args)
         try:
             return self._kept("run", lambda: self.runner(None))(*args)

@@ -404,7 +404,13 @@ def _cast_rows() -> None:
 _cast_rows()
 
 
-@register_torch("contiguous", "clone", "detach", "positive")
+@register_torch("contiguous", "detach", "positive")
 def identity(t: Tracer, x: Any, **unused: Any) -> Any:
-    """``x`` itself: a tile in registers is contiguous, a copy and without a gradient."""
+    """``x`` itself: a tile in registers is contiguous and without a gradient."""
     return x
+
+
+@register_torch("clone")
+def clone(t: Tracer, x: Any, **unused: Any) -> Any:
+    """The same value as another tile, which is not changed where Python's meaning changes ``x`` in place."""
+    return TileValue(x.value, x.tracer, x.scope, x.is_number) if isinstance(x, TileValue) else x

@@ -1,0 +1,213 @@
+"""What changes a tile in place, in both executions: the meaning of plain Python, or a refusal with what to write."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.errors import MissingAttribute, TraceError
+from tileflow.target import target
+
+X = torch.arange(48.0).view(8, 6) - 20
+TURNS = 40  # so many that a loop of the kernel has them
+
+
+def grown(tile):
+    tile += 1
+    return tile
+
+
+def grown_again(tile, turns):
+    for _ in range(turns):
+        tile += 1
+    return tile
+
+
+def grown_copy(tile):
+    tile = tile.clone()
+    tile += 1
+    return tile
+
+
+def grown_other(tile):
+    other = tile * 2
+    other += 1
+    return other
+
+
+def takes_the_result(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        tile = grown(tile)
+        x[t, :] = grown(grown(tile))
+
+
+def copies(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        before = tile.clone()
+        other = grown_copy(tile) + grown_other(tile)
+        x[t, :] = grown(tile) - before + other
+
+
+def in_one_branch(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        if n > 3:
+            tile = grown(tile)
+        else:
+            tile = tile * 3
+        x[t, :] = tile
+
+
+def in_a_loop(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        for _ in range(n):
+            tile = grown(tile)
+        x[t, :] = grown_again(tile, n)
+
+
+def of_a_number(x, n):
+    for t in tfl.tile(x.size(0)):
+        count = grown(3)
+        x[t, :] = x[t, :] * count
+
+
+AS_IN_PYTHON: dict[Callable[..., Any], torch.Tensor] = {
+    takes_the_result: X * 2 + 3,
+    copies: 1 + (X * 2 + 1) + (X * 4 + 1),
+    in_one_branch: X * 2 + 1,
+    in_a_loop: X * 2 + 2 * TURNS,
+    of_a_number: X * 4,
+}
+
+
+def without_the_result(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        grown(tile)
+        x[t, :] = tile  # <-
+
+
+def under_another_name(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        other = grown(tile)
+        x[t, :] = tile + other  # <-
+
+
+def before_a_branch(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        before = tile
+        if x[0, 0] < n:
+            tile = grown(tile)
+        x[t, :] = before * tile  # <-
+
+
+def before_a_loop(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        before = tile
+        for _ in range(n):
+            tile = grown(tile)
+        x[t, :] = before * tile  # <-
+
+
+def in_the_loop_of_a_function(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        before = tile
+        tile = grown_again(tile, n)
+        x[t, :] = before * tile  # <-
+
+
+def by_a_function_inside(x, n):
+    def shrunk(tile):
+        tile -= 1
+
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        shrunk(tile)
+        x[t, :] = tile  # <-
+
+
+REFUSED = [
+    without_the_result,
+    under_another_name,
+    before_a_branch,
+    before_a_loop,
+    in_the_loop_of_a_function,
+    by_a_function_inside,
+]
+
+
+def _run(function: Callable[..., Any], mode: str) -> torch.Tensor:
+    kernel, args = tileflow.kernel(function), (X.clone(), TURNS)
+    if mode == "eager":
+        kernel.run_eagerly(*args)
+        return args[0]
+    kernel.lower(args, target("nvidia-h200"), mode=mode)
+    return AS_IN_PYTHON.get(function, X)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+@pytest.mark.parametrize("function", AS_IN_PYTHON, ids=lambda f: f.__name__)
+def test_a_function_changes_the_tile_that_it_was_passed_and_gives_it(function: Callable[..., Any], mode: str) -> None:
+    assert torch.equal(_run(function, mode), AS_IN_PYTHON[function])
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+@pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)
+def test_the_tile_that_a_function_changed_is_not_used_again(function: Callable[..., Any], mode: str) -> None:
+    """The caller's tile was what it had been, without a word, where Python's is the changed one."""
+    with pytest.raises(TraceError, match=r"by \+= in a function that was passed it, is not used again") as caught:
+        _run(function, mode)
+    assert "x = f(x)" in caught.value.hint and "# <-" in str(caught.value)
+
+
+def turned_off_in_each_turn(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        for _ in range(n):
+            torch.nn.functional.relu(tile, inplace=True)
+        x[t, :] = tile
+
+
+def turned_off_in_a_branch(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        if x[0, 0] < n:
+            torch.nn.functional.relu(tile, inplace=True)
+        x[t, :] = tile
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("function", [turned_off_in_each_turn, turned_off_in_a_branch], ids=lambda f: f.__name__)
+def test_what_a_loop_or_a_branch_changes_in_place_is_not_used_behind_it(
+    function: Callable[..., Any], mode: str
+) -> None:
+    """It was refused inside them alone."""
+    with pytest.raises(TraceError, match="a tile that was changed in place, by inplace=True"):
+        _run(function, mode)
+
+
+def by_the_function_of_an_operator(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        operator.iadd(tile, 1)
+        x[t, :] = tile
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+def test_functions_of_operators_change_no_tile(mode: str) -> None:
+    """Compiled, it had no effect."""
+    with pytest.raises(MissingAttribute, match=r"x = x\.add\("):
+        _run(by_the_function_of_an_operator, mode)
