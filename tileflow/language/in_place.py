@@ -1,5 +1,5 @@
 """What changes a tile in place. A tile is a value, so that no execution takes methods that do. A function that changes
-one that it was passed by an operator, ``tile += 1``, leaves its caller none: Python's meaning has another tile there."""
+one that it was passed by an operator, ``tile += 1``, leaves its caller none: Python's meaning has another there."""
 
 from __future__ import annotations
 

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from . import autotuner, exc, experimental, language, runtime
 from ._utils import cdiv, next_power_of_2
+from .autotuner import from_cache
 from .config import Config
 from .install import install
-from .kernel import BoundKernel, Kernel, aot_kernel, jit, kernel
+from .kernel import BoundKernel, Kernel, OutputCodeOptions, aot_kernel, jit, kernel
+from .refusals import refusal
 from .settings import CuteStructuralPolicy, RefMode, Settings, set_default_settings
+
+CuteStructuralConfig = refusal("helion.CuteStructuralConfig", "helion.Config: kernels are compiled by Triton")
+resolve_cute_structural_policy = refusal(
+    "helion.resolve_cute_structural_policy", "leave it out: kernels are compiled by Triton"
+)
 
 __all__ = [
     "BoundKernel",
     "Config",
+    "CuteStructuralConfig",
     "CuteStructuralPolicy",
     "Kernel",
+    "OutputCodeOptions",
     "RefMode",
     "Settings",
     "aot_kernel",
@@ -25,11 +34,13 @@ __all__ = [
     "cdiv",
     "exc",
     "experimental",
+    "from_cache",
     "install",
     "jit",
     "kernel",
     "language",
     "next_power_of_2",
+    "resolve_cute_structural_policy",
     "runtime",
     "set_default_settings",
 ]

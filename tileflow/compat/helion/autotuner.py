@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...errors import ConfigError
+from .refusals import absent, refusal
 from .timing import milliseconds
 
 
@@ -135,6 +136,36 @@ class FiniteSearch(Search):
         return self.kernel.fastest(self.configs, self.args)
 
 
+class CachedFiniteSearch(FiniteSearch):
+    """The fastest of the configs that loaded tables know for such calls, at most ``max_configs``, and ``configs``."""
+
+    def __init__(
+        self, kernel: Any, args: Sequence[Any], configs: Sequence[Any] = (), max_configs: int | None = None
+    ) -> None:
+        super().__init__(kernel, args, configs)
+        self.max_configs = max_configs
+
+    def autotune(self, *, skip_cache: bool = False) -> Any:
+        """The fastest of them. Raises ConfigError where there is none."""
+        configs = list(dict.fromkeys([*self.kernel.known_configs(self.max_configs), *self.configs]))
+        if not configs:
+            raise ConfigError(
+                "from_cache knows a config for these arguments",
+                got="no row of a loaded table, and configs=()",
+                hint="tileflow.load a table that was tuned for them, or name some: from_cache(configs=[...])",
+            )
+        return self.kernel.fastest(configs, self.args)
+
+
+def from_cache(*, max_configs: int | None = None, configs: Sequence[Any] = ()) -> Callable[..., CachedFiniteSearch]:
+    """An ``autotuner_fn`` that times the configs of loaded tables' rows, and ``configs``, when autotune is called."""
+
+    def made(kernel: Any, args: Sequence[Any], **options: Any) -> CachedFiniteSearch:
+        return CachedFiniteSearch(kernel, args, configs, max_configs)
+
+    return made
+
+
 class LocalAutotuneCache(Search):
     """A search whose result is kept: here tables keep it."""
 
@@ -149,7 +180,33 @@ class LocalAutotuneCache(Search):
 
 BaseSearch = PopulationBasedSearch = PatternSearch = LFBOPatternSearch = LFBOTreeSearch = Search
 DifferentialEvolutionSearch = DESurrogateHybrid = RandomSearch = UCBPatternSearch = Search
+LLMGuidedSearch = LLMSeededSearch = LLMSeededLFBOTreeSearch = Search
 AOTAutotuneCache = StrictLocalAutotuneCache = LocalAutotuneCache
+
+OF_ANOTHER_SEARCH = "kernel.autotune(args) is tileflow's own search; its options are those of tileflow.tune"
+REFUSED = {  # what belongs to a search that is not here
+    **dict.fromkeys(
+        ("AutotuneEffortProfile", "CLISourceAgent", "ConfigSpec", "DifferentialEvolutionConfig", "FinalSelectionConfig",
+         "HandoffAgentResult", "HandoffAgentRound", "HandoffBundle", "HandoffCandidate", "HandoffCaseResult",
+         "HandoffEvaluation", "HandoffMeasurement", "HandoffPoint", "HandoffPolicy", "HandoffProgress",
+         "InitialPopulationStrategy", "LLMSearchConfig", "PatternSearchConfig", "RandomSearchConfig", "UserConfigSpec",
+         "build_handoff", "evaluate_handoff", "find_handoff"), OF_ANOTHER_SEARCH),
+    **dict.fromkeys(("RemoteAutotuneCache", "RemoteCacheBackend", "StrictRemoteAutotuneCache"),
+                    "tables keep results: tileflow.load(path) in each process"),
+    **dict.fromkeys(("ListOf", "NumThreadsFragment"), "one tunable for each: hl.register_tunable(name, choices)"),
+    "autotune": "kernel.autotune(args)",
+}  # fmt: skip
+search_algorithms: dict[str, type[Search]] = {
+    "FiniteSearch": FiniteSearch,
+    **dict.fromkeys(
+        ("DifferentialEvolutionSearch", "LFBOPatternSearch", "LFBOTreeSearch", "PatternSearch", "RandomSearch"), Search
+    ),
+}
+cache_classes = {"LocalAutotuneCache": LocalAutotuneCache, "StrictLocalAutotuneCache": StrictLocalAutotuneCache}
+
+
+def __getattr__(name: str) -> Any:
+    return refusal(f"helion.autotuner.{name}", REFUSED[name]) if name in REFUSED else absent(__name__, name)
 
 
 # ---- timing -------------------------------------------------------------------------------------

@@ -85,6 +85,11 @@ class Config(Mapping[str, Any]):
         """The config with these choices."""
         return cls(**values)
 
+    def minimize(self, config_spec: Any) -> Config:
+        """The config without the keys that are the default's of ``config_spec``, a bound kernel's; block sizes stay."""
+        default = config_spec.default_config().config
+        return Config(**{k: v for k, v in self.config.items() if k == "block_sizes" or default.get(k) != v})
+
     def save(self, path: str | Path) -> None:
         """Write the config as JSON; the folder is made."""
         path = Path(path)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import operator
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ... import api
 from ...build import compat
-from ...errors import CallError, ConfigError, VariantError
+from ...errors import CallError, ConfigError, MissingAttribute, UnsupportedOp, VariantError
 from ...interpreting import interpreting
 from ...runtime.argtree import tensors
 from ...runtime.bounded import BoundedCache
@@ -22,10 +25,11 @@ from ...runtime.call_cache import MOST_KEYS
 from ...runtime.describe import device_class, device_of
 from ...runtime.keys import call_key
 from ...runtime.recording import recorders
+from ...runtime.table_lookup import hits
 from ...target import Target, target
 from ...tuning import tune
 from . import notes
-from .autotuner import Search
+from .autotuner import FiniteSearch, Search
 from .config import Config
 from .settings import Settings, of_the_dialect
 from .wording import errors_in_the_dialect
@@ -38,6 +42,14 @@ if TYPE_CHECKING:
 
 ANY_TARGET = "nvidia-h200"
 MOST_RUNS = 8  # of one kind of call, as what it reads besides its arguments changes
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCodeOptions:
+    """What else ``to_code`` prints there. Here the generated text stands alone in any case."""
+
+    allow_helion_deps: bool = True
+    jax_fn: bool = False
 
 
 class Traced(api.Kernel):
@@ -209,6 +221,13 @@ class Kernel:
         key = () if self.key is None else (self.key(*args),)
         return call_key(tuple(args), {}), *key
 
+    def kernel_source(self) -> str:
+        """The text of the function, decorators too."""
+        return inspect.getsource(self.fn)
+
+    def __getattr__(self, name: str) -> Any:
+        raise _absent("a kernel", name, OF_KERNELS)
+
     def __repr__(self) -> str:
         return f"<helion kernel {self.__tileflow_kernel__.name}>"
 
@@ -236,6 +255,12 @@ class BoundKernel:
         make = self.settings.autotuner_fn
         picker = None if make is None else make(self, self._args)
         return None if picker is None or isinstance(picker, Search) else _config(picker.autotune())
+
+    def _finite_search(self, args: Sequence[Any]) -> FiniteSearch | None:
+        """The search over named configs that ``autotuner_fn`` makes; None where it makes none."""
+        make = self.settings.autotuner_fn
+        made = None if make is None else make(self, self.kernel.normalize_args(*args))
+        return made if isinstance(made, FiniteSearch) else None
 
     @property
     def lowered(self) -> Lowered:
@@ -327,9 +352,29 @@ class BoundKernel:
         self._native(config)
 
     def to_triton_code(self, config: Config | Mapping[str, Any] | None = None, **options: Any) -> str:
-        """The generated source of every launch. ``options``, of what else to print there, are accepted."""
+        """The generated source of every launch. ``options``, of what else to print there, are accepted, all but JAX.
+        Raises UnsupportedOp."""
+        if isinstance(asked := options.get("options"), OutputCodeOptions) and asked.jax_fn:
+            raise UnsupportedOp("kernels are compiled by Triton", got="jax_fn=True", hint="call the kernel on tensors")
         with self.settings.tracing():
             return "\n".join(source.text for source in self.lowered.emit(self._native(config)))
+
+    @property
+    def configs(self) -> list[Config]:
+        """The configs that the decorator names."""
+        return self.kernel.configs
+
+    def format_kernel_decorator(self, config: Config | Mapping[str, Any], settings: Settings | None = None) -> str:
+        """The decorator that names ``config``, as source text."""
+        shapes = (settings or self.settings).static_shapes
+        return f"@helion.kernel(config={_config(config)!r}, static_shapes={shapes!r})"
+
+    def run_ref(self, *args: Any) -> Any:
+        """The user's function as plain Python over real tiles."""
+        return self.run_eagerly(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        raise _absent("a bound kernel", name, OF_BOUND_KERNELS)
 
     to_code = to_triton_code
     bench_compile_config = compile_config
@@ -344,11 +389,12 @@ class BoundKernel:
         return functools.partial(self._traced.run_eagerly, config=chosen)
 
     def autotune(self, args: Sequence[Any], *, force: bool = True, **options: Any) -> Config:
-        """The fastest of the decorator's configs on this GPU; where it names fewer than two, a sweep by
-        :func:`tileflow.tune`, whose ``options`` they are. Raises CallError without a GPU, but where ``device_class=``
-        names one for the cost model, and where no config works.
+        """The fastest of the decorator's configs on this GPU, or of those that its ``autotuner_fn`` names; else a sweep
+        by :func:`tileflow.tune`, whose ``options`` they are. Raises CallError without a GPU, but where
+        ``device_class=`` names one for the cost model, and where no config works.
         """
-        if self.device.type != "cuda" and ("device_class" not in options or len(self.kernel.configs) > 1):
+        named = self._finite_search(args)
+        if self.device.type != "cuda" and ("device_class" not in options or len(self.kernel.configs) > 1 or named):
             raise CallError(
                 "configs are timed on a GPU",
                 got=f"arguments on {self.device}",
@@ -356,6 +402,8 @@ class BoundKernel:
             )
         if len(self.kernel.configs) > 1:
             best = self.fastest(self.settings.allowed(self.kernel.configs), args)
+        elif named is not None:
+            best = _config(named.autotune())
         else:
             from .translate import from_native
 
@@ -371,17 +419,45 @@ class BoundKernel:
         return best
 
     def fastest(self, configs: Sequence[Config], args: Sequence[Any]) -> Config:
-        """The one of ``configs`` under which a call takes least time on the current GPU."""
-        from .timing import milliseconds
+        """The one of ``configs`` under which a call takes least time on the current GPU and is right: see
+        :func:`.choosing.fastest`."""
+        from .choosing import fastest
 
-        times = {c: milliseconds(self.compile_config(c), args) for c in configs}
-        return min(times, key=lambda c: times[c])
+        return fastest(self, configs, self.kernel.normalize_args(*args))
+
+    def known_configs(self, most: int | None = None) -> list[Config]:
+        """The configs of loaded tables' rows for calls like this one, the best first, at most so many."""
+        from .translate import from_native
+
+        kernel = self._traced
+        device = device_class(self.device) if self.device.type == "cuda" else None
+        found = hits(kernel.name, kernel.semantic_hash, kernel.describe(*self._args), device)
+        space = self.lowered.space
+        configs = (from_native(space.adapt(hit.config.to_dict()), self.lowered) for hit in found)
+        return list(islice(dict.fromkeys(configs), most))
 
     def _native(self, config: Config | Mapping[str, Any] | None) -> native.Config:
         from .translate import to_native
 
         chosen = self._config if config is None else config
         return self.lowered.default if chosen is None else to_native(_config(chosen), self.lowered)
+
+
+OF_KERNELS = {
+    "autotune_multi": "tileflow.tune([(kernel, args), ...]): a row for each, which calls find by their arguments",
+    "cute_structural_policy": "kernels are compiled by Triton",
+    "jax_fn": "kernels are compiled by Triton: call the kernel on tensors",
+}
+OF_BOUND_KERNELS = {
+    "config_envelope": "kernels are compiled by Triton: config_spec.default_config() gives a Config",
+    "env": "what the compiler knows is bound.lowered",
+    "get_cached_path": "tables keep results: tileflow.load(path)",
+    "maybe_log_repro": "kernel.__tileflow_kernel__.repro(args)",
+}
+
+
+def _absent(what: str, name: str, hints: Mapping[str, str]) -> MissingAttribute:
+    return MissingAttribute(f"{what} has the attribute", got=name, hint=hints.get(name, ""))
 
 
 def _named(ref: str) -> Any:

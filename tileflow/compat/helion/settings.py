@@ -146,6 +146,11 @@ class Settings:
         given = self.values["print_output_code"]
         return bool(given) if given is not None else _is_set("HELION_PRINT_OUTPUT_CODE")
 
+    @property
+    def checks_results(self) -> bool:
+        """Whether configs are checked before they are timed: unless ``autotune_accuracy_check`` is false."""
+        return self.values.get("autotune_accuracy_check") is not False
+
     def allowed(self, configs: Sequence[Config]) -> list[Config]:
         """Those of ``configs`` that ``autotune_config_filter`` lets through, as it gives them. Raises ConfigError where
         it is none."""
