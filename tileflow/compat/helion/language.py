@@ -6,15 +6,16 @@ thin functions below; what single kernels on single GPUs do not have is refused 
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ... import language as tfl
-from ...errors import UnsupportedOp
 from ...language.marks import inline
 from . import renamed
 from .names import RENAMED, SAME
+from .refusals import absent, refusal
 from .triton_functions import jit_function
 
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
@@ -43,19 +44,10 @@ def __getattr__(name: str) -> Any:
     if name == "vtile":  # what jagged_tile was called first
         return tfl.jagged_tile
     if name in REFUSED:
-        return _refusal(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _refusal(name: str) -> Any:
-    one = "a kernel works on one GPU's tensors"
-    reason = one if REFUSED[name] in (COLLECTIVE, LAUNCHES) else "tileflow has another way for this"
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedOp(reason, got=f"hl.{name}", hint=REFUSED[name])
-
-    refuse.__name__ = name
-    return refuse
+        one = REFUSED[name] in (COLLECTIVE, LAUNCHES)
+        reason = "a kernel works on one GPU's tensors" if one else "tileflow has another way for this"
+        return refusal(f"hl.{name}", REFUSED[name], reason)
+    return absent(__name__, name)
 
 
 # ---- those whose arguments differ ---------------------------------------------------------------
@@ -114,9 +106,15 @@ def dot_scaled(
 
 
 @inline
-def float4_e2m1fn_x2_to_float32(pairs: Any) -> Any:
+def breakpoint() -> None:
+    """Python's own: it stops a kernel that runs as plain Python, HELION_INTERPRET=1."""
+    builtins.breakpoint()
+
+
+@inline
+def float4_e2m1fn_x2_to_float32(value: Any) -> Any:
     """The low and the high numbers of bytes that hold two of 4 bits: a sign, two bits of exponent, one of mantissa."""
-    pairs = pairs.to(torch.int32)
+    pairs = value.to(torch.int32)
     return _of_four_bits(pairs & 15), _of_four_bits((pairs >> 4) & 15)
 
 

@@ -4,7 +4,7 @@ definition of theirs."""
 from __future__ import annotations
 
 SAME = (
-    "StackTensor", "Tile", "barrier", "breakpoint", "device_print", "grid", "inline_asm_elementwise", "jagged_tile",
+    "StackTensor", "Tile", "barrier", "device_print", "grid", "inline_asm_elementwise", "jagged_tile",
     "register_block_size", "specialize", "static_range", "tile",
 )  # fmt: skip
 RENAMED = (  # the same, but for what their parameters are called
@@ -12,7 +12,8 @@ RENAMED = (  # the same, but for what their parameters are called
     "cumprod", "cumsum", "dot", "inline_triton", "join", "register_tunable", "split", "stacktensor_like",
 )  # fmt: skip
 ADAPTED = (
-    "arange", "associative_scan", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load",
-    "pdl_launch_dependents", "pdl_wait", "rand", "rand4x", "randint", "reduce", "register_reduction_dim", "store",
-    "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
+    "arange", "associative_scan", "breakpoint", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full",
+    "load", "pdl_launch_dependents", "pdl_wait", "rand", "rand4x", "randint", "reduce", "register_reduction_dim",
+    "store", "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel",
+    "zeros",
 )  # fmt: skip
