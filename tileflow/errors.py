@@ -27,6 +27,7 @@ TileflowError
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .lazy_dataclass import dataclass
 
@@ -154,9 +155,11 @@ class LaunchError(TileflowError):
 
 
 class VariantError(LaunchError):
-    """No variant of a region accepts the call: its arguments select other code. ``region``: which launch it was."""
+    """No variant of a region accepts the call: its arguments select other code. ``region``: which launch it was.
+    ``tried``: what it would have launched with, the bounds of its loop and the variants, where these are known."""
 
     region: int = 0
+    tried: tuple[Any, ...] = ()
 
 
 class OutOfResources(LaunchError):

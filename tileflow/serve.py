@@ -263,7 +263,7 @@ def _further(kernel: Kernel, kept: Planned, config: Config, is_last: bool, decli
     """
     if not has_compiler():
         return None
-    changed = Counter(path for variant in declined.variants for path in _changed_ints(kernel, variant, declined))
+    changed = Counter(changed_ints(kernel, declined))
     # an argument is a run-time value from the start, what is in one from its first change on
     selecting = {path for path, count in changed.items() if count > 1 or path in kernel.host.signature.parameters}
     loose = kept.ints - kernel.cache.by_value
@@ -278,8 +278,13 @@ def _further(kernel: Kernel, kept: Planned, config: Config, is_last: bool, decli
     return BuiltServer(config, launchers, "compiled", "a launch that no variant took")
 
 
+def changed_ints(kernel: Kernel, declined: Declined) -> Iterator[str]:
+    """The paths of captured ints that variants hold fixed, and that are others now, for each variant."""
+    for variant in declined.variants:
+        yield from _changed_ints(kernel, variant, declined)
+
+
 def _changed_ints(kernel: Kernel, variant: Launcher, declined: Declined) -> Iterator[str]:
-    """The paths of captured ints that a variant holds fixed, and that are others now."""
 
     def read(name: str) -> int:
         return read_symbol(Symbol.parse(name), declined.frame, kernel.scope, declined.begins, declined.ends)

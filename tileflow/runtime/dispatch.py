@@ -126,7 +126,7 @@ def unmatched(
         hint="this code is for other arguments, and for some sizes there is none under its config: lower the kernel "
         "for these, or call it without a config, which finds code for them",
     )
-    error.region = region
+    error.region, error.tried = region, (frame, begins, ends, declined)
     return error
 
 

@@ -14,7 +14,7 @@ import tileflow.language as tfl
 from tile_testing.kernels import outer_constants as constants
 from tile_testing.kernels.changing_by_name import CASES, case, run
 from tile_testing.kernels.outer_constants import by_an_entry, shifted, twice
-from tile_testing.kernels.outside_kernels import Step, X
+from tile_testing.kernels.outside_kernels import Step, Traces, X
 from tileflow.errors import CallError, TraceError
 
 __all__ = ["CASES", "run"]
@@ -158,6 +158,27 @@ def a_tensor_on_another_device() -> Iterator[Step]:
     except CallError as error:
         yield error.constraint, "every tensor of a launch must be on the CPU"
     OWN = before
+
+
+steps = 3
+
+
+def by_steps(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.numel()):
+        out[tile] = x[tile] + steps
+    return out
+
+
+@case
+def a_number_that_counts_on_in_the_dialect() -> Iterator[Step]:
+    """It is a run-time value once it has changed: each further number was compiled for."""
+    global steps
+    kernel = helion.kernel(by_steps, config=helion.Config(block_sizes=[8]))
+    traces = Traces(kernel.__tileflow_kernel__)
+    for steps in range(3, 12):
+        yield kernel(X), X + steps
+    yield traces.count, 2
 
 
 def stored(tile: Any, place: Any) -> Any:

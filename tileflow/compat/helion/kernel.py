@@ -25,7 +25,9 @@ from ...runtime.call_cache import MOST_KEYS
 from ...runtime.describe import device_class, device_of
 from ...runtime.keys import call_key
 from ...runtime.recording import recorders
+from ...runtime.serving import Declined
 from ...runtime.table_lookup import hits
+from ...serve import changed_ints
 from ...target import Target, target
 from ...tuning import tune
 from . import notes
@@ -164,6 +166,7 @@ class Kernel:
             except VariantError as error:
                 if cache.begin_again(error, args, kwargs):
                     return self._served(args, kwargs)  # by the key that has its ints
+                self._note_numbers(error)
         cache.watch(args, kwargs)
         run = self._prepare(self.normalize_args(*args, **kwargs))
         self._runs.replace(key, (run, *known)[:MOST_RUNS])
@@ -173,6 +176,16 @@ class Kernel:
             if not cache.begin_again(error, args, kwargs):
                 raise
         return self._served(args, kwargs)
+
+    def _note_numbers(self, error: VariantError) -> None:
+        """An int from outside that changed is a run-time value from then on: each further one would be compiled for."""
+        if not error.tried:
+            return
+        frame, begins, ends, variants = error.tried
+        declined = Declined(error.region, frame, begins, ends, (), variants)
+        changed = set(changed_ints(self.__tileflow_kernel__, declined))
+        passed = self.signature.parameters
+        self.__tileflow_kernel__.host.varying.update(p for p in changed if p.partition(".")[0] not in passed)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         """What tells calls apart, of what the kernel reads now besides its arguments."""
