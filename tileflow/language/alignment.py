@@ -5,7 +5,7 @@ by their loops. ``a[t0, t1] + b[t0]`` gives each row a number of its own; torch 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -15,27 +15,45 @@ from ..errors import ShapeError
 from .dim_identity import Identity, lanes_of, tag
 from .rules import ORDER, TURNED
 
-_ELEMENTWISE = frozenset(
-    {"add", "sub", "mul", "div", "truediv", "true_divide", "divide", "floordiv", "floor_divide", "mod", "remainder",
-     "fmod", "pow", "subtract", "multiply", "eq", "ne", "lt", "le", "gt", "ge", "minimum", "maximum", "where", "and",
-     "or", "xor", "lshift", "rshift", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
-     "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "addcmul", "addcdiv", "lerp", "clamp", "atan2",
-     "hypot", "copysign"}
+# Functions of several tiles whose dimensions are their own: products, rows that indices name, tables, parameters of
+# channels, what one tile says of another. The operands of every other function meet per element, as far as they do.
+_OF_THEIR_OWN = frozenset(
+    {"matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "ger", "addmm", "addmv", "addr", "baddbmm", "addbmm",
+     "linear", "bilinear", "einsum", "tensordot", "cdist", "kron", "multi_dot", "chain_matmul", "cross", "vecdot",
+     "cosine_similarity", "pairwise_distance", "scaled_dot_product_attention", "trapezoid", "trapz",
+     "cumulative_trapezoid", "gather", "take", "take_along_dim", "index_select", "embedding", "repeat_interleave",
+     "getitem", "setitem", "searchsorted", "bucketize", "isin", "quantile", "nanquantile", "vander", "pad", "prelu",
+     "topk", "kthvalue", "batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm", "reshape_as", "view_as",
+     "type_as", "to", "type", "result_type", "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack",
+     "column_stack", "row_stack"}
 )  # fmt: skip
+_FAMILIES = ("linalg.", "linalg_", "special.", "special_")
 
 
-def opposite(func: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments of an elementwise function, a tile's dimension of one opposite the same tile's of the widest."""
-    name = func.__name__.strip("_")
-    if name not in _ELEMENTWISE and name.removeprefix("r") not in _ELEMENTWISE:
-        return args
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+def meets_by_loops(name: str) -> bool:
+    """Whether the operands of torch's function of that name, or of the operator that Python calls so, meet per element:
+    a tile's dimension of one opposite the same tile's of another."""
+    plain = name.strip("_")
+    for family in _FAMILIES:
+        plain = plain.removeprefix(family)
+    return plain not in _OF_THEIR_OWN and not (name.startswith("__") and plain[1:] in _OF_THEIR_OWN)  # __rmatmul__
+
+
+def opposite(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The arguments of a function, a tile's dimension of one opposite the same tile's of the widest."""
+    tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+    if len(tensors) < 2 or not meets_by_loops(func.__name__):
+        return args, kwargs
     if len({a.ndim for a in tensors if a.ndim}) < 2:
         for a, b in combinations(tensors, 2):
             check_order(a, lanes_of(b), b.shape)
-        return args
+        return args, kwargs
     widest = max(tensors, key=lambda a: a.ndim)
-    return [stood(a, lanes_of(widest), widest.shape) if isinstance(a, torch.Tensor) else a for a in args]
+
+    def placed(a: Any) -> Any:
+        return stood(a, lanes_of(widest), widest.shape) if isinstance(a, torch.Tensor) else a
+
+    return [placed(a) for a in args], {name: placed(a) for name, a in kwargs.items()}
 
 
 def stood(tensor: torch.Tensor, lanes: Identity, shape: Sequence[int]) -> torch.Tensor:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
+from functools import partial
 from itertools import islice
 from math import prod
 from types import CodeType, FrameType
@@ -153,10 +154,10 @@ class _EagerMode(TorchFunctionMode):
         if func.__name__ in _AUGMENTED:
             return _augmented(func, *args)
         if is_sort(func):
-            return _followed(func, args, kwargs, lambda *args: sorted_stably(computed, func, args, kwargs))
+            return _followed(func, args, kwargs, lambda *args, **kwargs: sorted_stably(computed, func, args, kwargs))
         if is_gather(func):
-            return _followed(func, args, kwargs, lambda *args: gathered(computed, func, args, kwargs))
-        return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
+            return _followed(func, args, kwargs, lambda *args, **kwargs: gathered(computed, func, args, kwargs))
+        return _followed(func, args, kwargs, lambda *args, **kwargs: _call(func, args, kwargs))
 
 
 def _operands(args: Any, kwargs: Any) -> Iterator[Operand]:
@@ -238,10 +239,10 @@ def _as_short(tensor: torch.Tensor, *sizes: Any) -> tuple[Any, ...]:
 
 
 def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[..., Any]) -> Any:
-    """``compute``, which does what ``func`` does, its result tagged with what its dimensions are."""
-    args = opposite(func, args)
+    """``compute``, which does of the arguments what ``func`` does, its result tagged with what its dimensions are."""
+    args, kwargs = opposite(func, args, kwargs)
     cut = fitted(func, args)
-    out = followed(func, cut, kwargs, compute)
+    out = followed(func, cut, kwargs, partial(compute, **kwargs))
     keep_partial(func, args, cut, out, current("tile").loops[-1])
     return out
 

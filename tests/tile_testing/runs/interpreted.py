@@ -199,7 +199,7 @@ def run_cases(path: str, names: Sequence[tuple[str, str]]) -> list[str]:
         found = []
         for config in (case.config, cheap_sample(lowered, number).items):
             args = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in case.args)
-            (got,) = run_all([Call(path, name, args, config, mode)])
+            (got,) = run_all([Call(path, case.kernel.__name__, args, config, mode)])
             wrong = close(got, case.wanted(*case.args))
             found += [f"{wrong} under {dict(config)}"] if wrong else []
         results.append("\n".join(found))
