@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..errors import TraceError
+from ..errors import ShapeError, TraceError
 from ..expr import Expr
 from ..ir.graph import Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
+from ..language.rules import KEPT, instead_of_growing
 from .branches import both, branch, is_open, opposite
 from .calls import call
 from .captured_objects import is_one
@@ -25,7 +26,7 @@ from .changed_containers import ChangedContainers
 from .counted_turns import UNROLLED, counted_turns, exhaust
 from .few_turns import few_turns
 from .outer_tensors import OuterTensors
-from .trace import Tracer
+from .trace import Tracer, show
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
 
@@ -397,7 +398,7 @@ class Control:
             kept = self.tracer.cast_weakly(result, a)
             # the lanes of a tile that was added stay known, so that a loop keeps the others
             same = [d.extent for d in kept.value.dims] == [d.extent for d in a.value.dims]
-            return kept if same else self.tracer.expand(kept, a.value.dims)
+            return kept if same else self._shaped_as_before(op, kept, a)
         return result
 
     def _is_of_a_caller(self, tile: TileValue) -> bool:
@@ -406,6 +407,13 @@ class Control:
         while first is not None and not (self.passed and id(first) in self.passed[-1]):
             first = self.tracer.stands_for.get(first.value)
         return first is not None and not tile.is_number and not tile.value.type.weak
+
+    def _shaped_as_before(self, op: str, result: TileValue, a: TileValue) -> TileValue:
+        try:
+            return self.tracer.expand(result, a.value.dims)
+        except ShapeError as error:
+            shapes = f"{show(a.value.dims)} {op}= {show(result.value.dims)}"
+            raise ShapeError(KEPT, got=shapes, where=error.where, hint=instead_of_growing(op)) from error
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call anything."""

@@ -39,7 +39,15 @@ from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
-from .rules import ASSIGNED_HINT, INDEX_OF_A_TILE, NO_OUT, flatten, instead_of_item_of_a_tile
+from .rules import (
+    ASSIGNED_HINT,
+    INDEX_OF_A_TILE,
+    KEPT,
+    NO_OUT,
+    flatten,
+    instead_of_growing,
+    instead_of_item_of_a_tile,
+)
 from .stable_sorts import is_sort, sorted_stably
 from .unsigned import computed
 
@@ -324,21 +332,24 @@ def _number(x: Any) -> Any:
     return len(x) if isinstance(x, EagerTile) else x.item() if isinstance(x, torch.Tensor) else x
 
 
-# what torch calls for ``a op= b``, by name, and the operator
-_AUGMENTED: dict[str, Callable[[Any, Any], Any]] = {
-    "add_": operator.add, "sub_": operator.sub, "mul_": operator.mul, "div_": operator.truediv,
-    "floor_divide_": operator.floordiv, "remainder_": operator.mod, "pow_": operator.pow, "__iand__": operator.and_,
-    "__ior__": operator.or_, "__ixor__": operator.xor, "__ilshift__": operator.lshift, "__irshift__": operator.rshift,
+# what torch calls for ``a op= b``, by name, and the operator with its sign
+_AUGMENTED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "add_": (operator.add, "+"), "sub_": (operator.sub, "-"), "mul_": (operator.mul, "*"),
+    "div_": (operator.truediv, "/"), "floor_divide_": (operator.floordiv, "//"), "remainder_": (operator.mod, "%"),
+    "pow_": (operator.pow, "**"), "__iand__": (operator.and_, "&"), "__ior__": (operator.or_, "|"),
+    "__ixor__": (operator.xor, "^"), "__ilshift__": (operator.lshift, "<<"), "__irshift__": (operator.rshift, ">>"),
 }  # fmt: skip
 
 
 def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
     """``tile op= other``: a new tile of the same dtype and shape, for tiles are values that other names may have."""
+    operation, sign = _AUGMENTED[func.__name__]
 
     def compute(tile: torch.Tensor, other: Any) -> torch.Tensor:
-        result: torch.Tensor = computed(_AUGMENTED[func.__name__], (tile, other), {}).to(tile.dtype)
+        result: torch.Tensor = computed(operation, (tile, other), {}).to(tile.dtype)
         if result.shape != tile.shape:
-            raise ShapeError("a tile keeps its shape", got=f"{tuple(tile.shape)} op= {tuple(result.shape)}")
+            shapes = f"{tuple(tile.shape)} {sign}= {tuple(result.shape)}"
+            raise ShapeError(KEPT, got=shapes, hint=instead_of_growing(sign))
         return result
 
     return _followed(func, (tile, other), {}, compute)  # type: ignore[no-any-return]

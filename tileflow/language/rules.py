@@ -74,6 +74,14 @@ def found_elsewhere(what: str) -> str:
 
 NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
 ASSIGNED_HINT = "assign the result: y[tile] = torch.add(a, b)"
+KEPT = "a tile keeps its shape under an operator that assigns, as in torch"
+
+
+def instead_of_growing(op: str) -> str:
+    """What to write for ``a op= b`` where ``a op b`` has another shape than ``a``."""
+    return (
+        f"write a = a {op} b, which gives the name another tile; what a tensor takes has its index's shape: reduce it"
+    )
 
 
 MEET = "dimensions that meet must have the same size"

@@ -193,9 +193,29 @@ def into_a_tile(x, out):
         out[t, :] = row
 
 
+def number_that_grows(x, out):
+    for t in tfl.tile(x.size(0)):
+        total = x[0, 0]
+        total += x[t, 1]  # <-
+        out[t, 0] = total
+
+
+def row_that_grows(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :].int().sum(1)
+        row |= x[t, :].int()  # <-
+        out[t, :] = row
+
+
+def element_that_grows(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[0, 0] *= x[t, 0]  # <-
+
+
 OF_ITEMS = "an index is a tile, a slice, an int, a size or a tile of ints"
 OF_TILES = "a tile in registers is indexed by slices, None, ints, and one tile of ints"
 NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
+KEPT = "a tile keeps its shape under an operator that assigns, as in torch"
 ASSIGNED = "a tile in registers cannot be assigned to by index"
 LISTED = "torch.tensor([3, 5, 4])"
 CASES: dict[Callable[..., Any], tuple[str, str]] = {
@@ -222,6 +242,9 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     stored_beyond_its_size: ("dimensions that meet must have the same size", "shapes align at the right"),
     into_a_tensor: (NO_OUT, "y[tile] = torch.add(a, b)"),
     into_a_tile: (NO_OUT, "y[tile] = torch.add(a, b)"),
+    number_that_grows: (KEPT, "write a = a + b, which gives the name another tile"),
+    row_that_grows: (KEPT, "write a = a | b"),
+    element_that_grows: (KEPT, "what a tensor takes has its index's shape: reduce it"),
     indices_that_do_not_meet: ("dimensions that meet must have the same size", "shapes align at the right"),
 }
 
@@ -233,6 +256,9 @@ KINDS: dict[Callable[..., Any], type[TileflowError]] = {
     turned_in_a_sum: ShapeError,
     stored_beyond_its_size: ShapeError,
     indices_that_do_not_meet: ShapeError,
+    number_that_grows: ShapeError,
+    row_that_grows: ShapeError,
+    element_that_grows: ShapeError,
     changed_in_place: MissingAttribute,
     cut_in_place: MissingAttribute,
 }
