@@ -63,7 +63,7 @@ def resolve(tracer: Tracer, ref: TensorRef, index: Any, *, reads: bool, masked: 
 class _Resolver:
     def __init__(self, tracer: Tracer, ref: TensorRef, index: Any, reads: bool, masked: bool) -> None:
         self.t, self.ref, self.reads, self.masked = tracer, ref, reads, masked
-        self.items = self._whole(flatten(index, is_traced, is_size))
+        self.items = tracer.facing(self._whole(flatten(index, is_traced, is_size)))
         self.resolved = Resolved()
         self._groups = self._together()
         self._axes: dict[tuple[Dim, ...], tuple[int, ...]] = {}

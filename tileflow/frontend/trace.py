@@ -22,7 +22,7 @@ from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
-from ..language.alignment import meets_by_loops
+from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
 from ..language.rules import ALIGNED, ASSIGNED_HINT, CHANGED, CHANGED_HINT, MEET, NO_OUT, ORDER, TURNED
@@ -509,25 +509,24 @@ class Tracer(Assumptions):
         args, kwargs = with_numbers(handler, *with_sizes(handler, args, kwargs))
         check_dtypes(name, _operands(args, kwargs), self.location())
         if meets_by_loops(name):
-            args, kwargs = self._facing(args, kwargs)
-        found = self.run(handler, name, args, kwargs)
-        if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and found.value != args[0].value:
+            found = self.facing([*args, *kwargs.values()])
+            args, kwargs = tuple(found[: len(args)]), dict(zip(kwargs, found[len(args) :], strict=True))
+        result = self.run(handler, name, args, kwargs)
+        if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and result.value != args[0].value:
             self.overwrite(args[0])
+        return result
+
+    def facing(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments of a call, a tile's dimension of one opposite the same tile's of the widest."""
+        wide = max((x.value.dims for x in args if isinstance(x, TileValue)), key=len, default=())
+        found = []
+        for x in args:
+            if isinstance(x, TileValue) and gaps(x.value.dims, wide):
+                (value,) = self.opposite([x.value], wide)
+                assert isinstance(value, Value)
+                x = self.wrap(value)
+            found.append(x)
         return found
-
-    def _facing(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """The arguments of a call, a tile's dimension of one opposite the same tile's of the widest."""
-        tiles = [x for x in (*args, *kwargs.values()) if isinstance(x, TileValue)]
-        wide = max((x.value.dims for x in tiles), key=len, default=())
-
-        def placed(x: Any) -> Any:
-            if not isinstance(x, TileValue) or not gaps(x.value.dims, wide):
-                return x
-            (value,) = self.opposite([x.value], wide)
-            assert isinstance(value, Value)
-            return self.wrap(value)
-
-        return tuple(map(placed, args)), {name: placed(x) for name, x in kwargs.items()}
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""

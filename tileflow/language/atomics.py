@@ -16,7 +16,8 @@ import torch
 
 from ..errors import Location, TraceError
 from . import eager
-from .dim_identity import tag
+from .alignment import stood
+from .dim_identity import lanes_of, tag
 from .eager_indexing import IndexedElements, listed
 from .marks import device
 
@@ -147,7 +148,7 @@ def _update(
     place = IndexedElements(tensor, listed(index), masked=extra_mask is not None)
     values = eager.widened(values)
     place.check_once(values)
-    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in values]
+    given = [place.fit(_as_index(place, v)) for v in values]
     indices, inside = place.everywhere(extra_mask)
     chosen = torch.ones(place.shape, dtype=torch.bool, device=tensor.device)
     chosen = chosen if inside is None else chosen & inside
@@ -166,6 +167,12 @@ def _update(
         memory.index_copy_(0, here, _COMBINE[fn](old, *(v[turn] for v in lanes)))
     old = torch.zeros(place.shape, dtype=tensor.dtype, device=tensor.device).masked_scatter(chosen, found)
     return tag(old, place.lanes)
+
+
+def _as_index(place: IndexedElements, value: Any) -> torch.Tensor:
+    """A value in the tensor's dtype, a tile's dimension opposite the index's."""
+    made = torch.as_tensor(value, device=place.tensor.device)
+    return stood(tag(made.to(place.tensor.dtype), lanes_of(made)), place.lanes, place.shape)
 
 
 def _turns(offsets: torch.Tensor) -> list[torch.Tensor]:

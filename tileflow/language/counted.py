@@ -14,7 +14,7 @@ import torch
 from . import eager
 from .dim_identity import lanes_of, tag
 from .marks import device, inline
-from .random import LOW, Words, philox, positions_of
+from .random import LOW, Words, of_shape, philox, positions_of
 
 SCALE = 4.6566127342e-10  # Triton's: the largest number of 31 bits times it is less than 1
 
@@ -23,7 +23,7 @@ SCALE = 4.6566127342e-10  # Triton's: the largest number of 31 bits times it is 
 def positions(shape: Sequence[Any], *, whole: Sequence[Any] | None = None, by_length: bool = False) -> torch.Tensor:
     """Each element's position in the whole, counted row by row from 0, as int64. ``shape`` and ``whole``: as for
     ``rand``. ``by_length``: the whole is as large as the tiles' loops are long, rather than up to their ends."""
-    return positions_of("positions", shape, whole, by_length)
+    return of_shape(positions_of("positions", shape, whole, by_length), shape)
 
 
 @device

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..lazy_dataclass import dataclass
+from .elementwise import meets_by_loops
 
 Identity = tuple["Lanes | None", ...]
 
@@ -78,20 +79,16 @@ _ORDERS = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "moved
 _PRODUCTS = frozenset({"matmul", "__matmul__", "mm", "bmm", "dot"})
 _ALONG = frozenset({"cat", "concat", "split", "chunk", "flip"})  # what is changed along some dimensions
 _PAIRED = frozenset({"linalg_vecdot", "cosine_similarity"})  # two tensors reduced along one dimension
-_LOST = frozenset({
-    "reshape", "flatten", "ravel", "unflatten", "gather", "cdist", "inner", "tensordot", "pairwise_distance",
-    "linalg_diagonal", "linalg_vander", "linalg_matrix_norm", "diag_embed", "one_hot", "embedding", "rot90", "quantile",
-    "nanmedian", "median", "trapezoid", "trapz",
-})  # fmt: skip
+_REARRANGED = frozenset({"reshape", "view", "flatten", "ravel", "unflatten", "rot90", "one_hot", "linalg_norm"})
 
 
 def follow(func: Any, args: Sequence[Any], kwargs: Any, result: Any) -> Any:
     """``result`` of a torch function, its dimensions tagged with what they are of the arguments'."""
     if not any(any(lanes_of(a)) for a in tensors_of(args)):
         return result
-    for out in tensors_of(result if isinstance(result, (tuple, list)) else (result,)):
+    for place, out in enumerate(tensors_of(result if isinstance(result, (tuple, list)) else (result,))):
         with suppress(AttributeError):  # a result that is an argument of another type
-            tag(out, _identity(func, args, kwargs, out))
+            tag(out, _identity(func, args, kwargs, out, place))
     return result
 
 
@@ -104,7 +101,7 @@ def tensors_of(items: Any) -> Iterator[torch.Tensor]:
             yield from tensors_of(item)
 
 
-def _identity(func: Any, args: Any, kwargs: Any, out: torch.Tensor) -> Identity:
+def _identity(func: Any, args: Any, kwargs: Any, out: torch.Tensor, place: int) -> Identity:
     name = getattr(func, "__name__", "")
     first = lanes_of(args[0]) if args and isinstance(args[0], torch.Tensor) else ()
     if func in _TRANSPOSED or name in _ORDERS:
@@ -133,9 +130,40 @@ def _identity(func: Any, args: Any, kwargs: Any, out: torch.Tensor) -> Identity:
         return tuple(_first_loops(own) for own in zip(_aligned(first, out), _product_of(args[1], args[2]), strict=True))
     if name in _ALONG:
         return _along_some(name, args, kwargs, out)
-    if name in _LOST or (name == "view" and not isinstance(kwargs.get("dtype", args[1:2] and args[1]), torch.dtype)):
+    given = [*tensors_of((*args, *kwargs.values()))]
+    if name in _REARRANGED and out.shape == given[0].shape and out.ndim < 3:
+        return first
+    if name in _REARRANGED or not meets_by_loops(name) or out.ndim != max(tensor.ndim for tensor in given):
+        return _by_length(func, args, kwargs, given, out, place)
+    return tuple(_meeting(given, axis, out) for axis in range(out.ndim))
+
+
+def _by_length(
+    func: Any, args: Any, kwargs: Any, given: Sequence[torch.Tensor], out: torch.Tensor, place: int
+) -> Identity:
+    """Which lanes the dimensions of the result at that place are: torch says how long they are where those of each
+    tile have a length of their own. Nothing where such lengths do not fit the other arguments."""
+    least = 2 * (1 + sum(tensor.numel() for tensor in given))  # more than sizes of other dimensions make together
+    named = dict.fromkeys(own for tensor in given for own in lanes_of(tensor) if own is not None)
+    lengths = {own: least + number for number, own in enumerate(named)}
+
+    def alike(argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            pairs = zip(lanes_of(argument), argument.shape, strict=True)
+            is_int = not (argument.dtype.is_floating_point or argument.dtype == torch.bool)  # any names elements here
+            dtype = torch.int64 if is_int else argument.dtype
+            return torch.empty([n if own is None else lengths[own] for own, n in pairs], dtype=dtype, device="meta")
+        if isinstance(argument, (tuple, list)) and [*tensors_of(argument)]:
+            return [alike(item) for item in argument]
+        return argument
+
+    try:
+        made = func(*map(alike, args), **{key: alike(value) for key, value in kwargs.items()})
+    except (RuntimeError, TypeError, ValueError, IndexError):  # NotImplementedError too: torch makes no such metadata
         return ()
-    return tuple(_meeting([*tensors_of(args)], axis, out) for axis in range(out.ndim))
+    shape = [*tensors_of(made if isinstance(made, (tuple, list)) else (made,))][place].shape
+    found = {length: own for own, length in lengths.items()}
+    return tuple(found.get(length) for length in shape) if len(shape) == out.ndim else ()
 
 
 def met(*tensors: torch.Tensor) -> Identity:

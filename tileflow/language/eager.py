@@ -37,6 +37,7 @@ from .global_tensors import check_reached
 from .in_place import check_in_place, check_unchanged, note_changed
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
+from .marks import INLINED
 from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
 from .rules import (
@@ -155,6 +156,8 @@ class _EagerMode(TorchFunctionMode):
             if (whole := _as_whole(func, *args)) is not None:
                 return whole
             return _reshaped(func, args)
+        if func.__name__ in _EXPANDS and not kwargs:
+            return _of_sizes(_followed(func, args, {}, lambda *given: _call(func, given, {})), args)
         if func is torch.Tensor.__getitem__:
             return _read(*args)
         if func is torch.Tensor.__setitem__:
@@ -212,6 +215,7 @@ RANDOM: dict[Any, Callable[..., torch.Tensor]] = {}
 
 
 _RESHAPES = frozenset({"reshape", "view"})
+_EXPANDS = frozenset({"expand", "broadcast_to"})
 
 
 def _as_whole(func: Any, tensor: torch.Tensor, *sizes: Any) -> torch.Tensor | None:
@@ -231,10 +235,15 @@ def _as_whole(func: Any, tensor: torch.Tensor, *sizes: Any) -> torch.Tensor | No
 def _reshaped(func: Any, args: Sequence[Any]) -> Any:
     """A reshape, its dimensions tagged by the block sizes among its sizes."""
     cut = _as_short(*args)
-    made = _followed(func, cut, {}, lambda *given: _call(func, given, {}))
-    sizes = cut[1] if isinstance(cut[1], (list, tuple)) else cut[1:]
-    is_of_sizes = isinstance(made, torch.Tensor) and made.ndim == len(sizes)
-    return tag(made, tuple(map(lanes_by, sizes))) if is_of_sizes else made
+    return _of_sizes(_followed(func, cut, {}, lambda *given: _call(func, given, {})), cut)
+
+
+def _of_sizes(made: Any, args: Sequence[Any]) -> Any:
+    """What a function made of the sizes behind its first argument, its dimensions tagged by the tiles among them."""
+    sizes = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
+    if not isinstance(made, torch.Tensor) or made.ndim != len(sizes):
+        return made
+    return tag(made, tuple(lanes_by(size) or own for size, own in zip(sizes, lanes_of(made), strict=True)))
 
 
 def _as_short(tensor: torch.Tensor, *sizes: Any) -> tuple[Any, ...]:
@@ -366,7 +375,8 @@ def _asker(frame: FrameType) -> FrameType:
 def _is_ours(frame: FrameType) -> bool:
     """Whether the code is the language's own, which means by an index what torch does."""
     module = str(frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] == _PACKAGE and not is_kernel_text(module)
+    is_of_package = module.partition(".")[0] == _PACKAGE and not is_kernel_text(module)
+    return is_of_package and frame.f_code not in INLINED
 
 
 def _call(func: Any, args: Any, kwargs: Any) -> Any:

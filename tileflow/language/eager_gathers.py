@@ -37,6 +37,12 @@ def _embedding(compute: Compute, index: torch.Tensor, weight: torch.Tensor, *arg
     return _or_zero(_is_inside(index, size)[..., None], found)
 
 
+def _one_hot(compute: Compute, index: torch.Tensor, num_classes: int) -> torch.Tensor:
+    """Also of the ints of 32 bits that a tile's index has, of which torch makes none."""
+    found = compute(F.one_hot, (_clamped(index.long(), num_classes), num_classes), {})
+    return _or_zero(_is_inside(index, num_classes)[..., None], found)
+
+
 def _select(compute: Compute, x: torch.Tensor, dim: int, index: Any) -> torch.Tensor:
     return IndexedElements(x, (*[slice(None)] * (dim % x.ndim), index), reads=True).read()
 
@@ -51,6 +57,7 @@ _GATHERS: dict[Any, Callable[..., torch.Tensor]] = {
     torch.select: _select,
     torch.Tensor.select: _select,
     F.embedding: _embedding,
+    F.one_hot: _one_hot,
 }
 
 

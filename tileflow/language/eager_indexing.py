@@ -14,7 +14,7 @@ import torch
 
 from ..errors import ShapeError, TraceError
 from ..lazy_dataclass import dataclass
-from .alignment import check_order, stood
+from .alignment import check_order, facing, stood
 from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of, tag
 from .rules import (
     ALIGNED,
@@ -181,7 +181,7 @@ class IndexedElements:
         self._lanes: list[Lanes | None] = []
         self._elastic: dict[int, int] = {}  # axes whose length may be another than a block, and the block's
         self._groups: dict[Any, tuple[int, ...]] = {}
-        items = _whole(tensor, flatten(index, is_traced, is_size))
+        items = _facing(_whole(tensor, flatten(index, is_traced, is_size)))
         self._vectors = [i for i in items if isinstance(i, torch.Tensor) and i.ndim]
         self._along: list[_Along] = []
         self._plain: list[Any] = []  # the index as torch's own basic one, as far as it is
@@ -208,6 +208,7 @@ class IndexedElements:
             return tag(self.tensor[tuple(self._plain)].clone(), self.lanes)
         indices, inside = self.everywhere(mask)
         values = self.tensor[indices] if self.tensor.numel() else self.tensor.new_zeros(self.shape)
+        other = self._opposite(other)
         kept = values if inside is None else torch.where(inside, values, other).to(values.dtype)
         return tag(kept.expand(self.shape), self.lanes)
 
@@ -237,6 +238,10 @@ class IndexedElements:
         *found, inside = torch.broadcast_tensors(*indices, inside.expand(self.shape))  # type: ignore[no-untyped-call]
         self.tensor[tuple(i[inside] for i in found)] = value.expand(self.shape)[inside]
 
+    def _opposite(self, operand: Any) -> Any:
+        """A mask, or what stands for elements that it leaves out, a tile's dimension opposite the index's."""
+        return stood(operand, self.lanes, self.shape) if isinstance(operand, torch.Tensor) else operand
+
     def check_once(self, values: Sequence[Any]) -> None:
         """Raise ShapeError where elements are written for pairs of a loop's lanes that nobody wrote as pairs."""
         lanes = [None if is_elastic(own) else own for own in self._lanes]
@@ -255,6 +260,7 @@ class IndexedElements:
         broadcast to ``shape``; what does not count names an element all the same."""
         inside = counted(self.lanes, self.shape, self.tensor.device)
         if mask is not None:
+            mask = self._opposite(mask)
             inside = mask if inside is None else inside & mask
         for along in self._along:
             if along.inside is not None:
@@ -414,6 +420,12 @@ def _met(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         raise ShapeError(MEET, got=" and ".join(map(str, shapes)), hint=ALIGNED) from error
+
+
+def _facing(items: Sequence[Any]) -> list[Any]:
+    """The items of an index, a tile's dimension of one opposite the same tile's of the widest."""
+    placed = iter(facing([i for i in items if isinstance(i, torch.Tensor)]))
+    return [next(placed) if isinstance(i, torch.Tensor) else i for i in items]
 
 
 def _first(found: Any) -> Lanes | None:

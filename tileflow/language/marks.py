@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
+INLINED: set[CodeType] = set()  # the code of functions of the language that are written in it
 
 
 def loop(fn: F) -> F:
@@ -27,8 +29,10 @@ def device(fn: F) -> F:
 
 
 def inline(fn: F) -> F:
-    """A function of the language that is written in the language: traced through, as a user's helper is."""
+    """A function of the language that is written in the language: traced through, as a user's helper is, and as plain
+    Python what it does is device code, too."""
     fn.__tileflow_inline__ = True  # type: ignore[attr-defined]
+    INLINED.add(fn.__code__)
     return fn
 
 

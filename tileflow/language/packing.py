@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..errors import ShapeError
+from .alignment import facing
 from .dim_identity import lanes_of, met, tag
 from .marks import device
 
@@ -12,6 +13,7 @@ from .marks import device
 @device
 def join(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Two tiles, broadcast to each other, in a new last dimension of 2."""
+    a, b = facing([a, b])
     shape = torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
     return tag(torch.stack([a.expand(shape), b.expand(shape)], -1), (*met(a, b), None))
 

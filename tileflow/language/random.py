@@ -14,7 +14,9 @@ from typing import Any
 import torch
 
 from . import eager
+from .dim_identity import tag
 from .eager import EagerTile as Tile
+from .eager_indexing import lanes_by
 from .marks import device
 from .streams import Stream, stream_at
 
@@ -37,7 +39,7 @@ def rand(shape: Sequence[Any], seed: Any, *, whole: Sequence[Any] | None = None)
     new numbers each time adds its variable to the seed.
     """
     words = _draw("rand", shape, seed, whole)
-    return UNIT * (words >> 8).float()
+    return of_shape(UNIT * (words >> 8).float(), shape)
 
 
 @device
@@ -49,7 +51,12 @@ def randint(
     A number's probability is off by at most 2**-32: the high half of word x (high - low), with nothing drawn again.
     """
     words = _draw("randint", shape, seed, whole)
-    return torch.add((words * (high - low)) >> 32, low).to(torch.int32)
+    return of_shape(torch.add((words * (high - low)) >> 32, low).to(torch.int32), shape)
+
+
+def of_shape(tile: torch.Tensor, shape: Sequence[Any]) -> torch.Tensor:
+    """A tile whose dimensions are those of the tiles and block sizes in ``shape``; returns it."""
+    return tag(tile, tuple(map(lanes_by, shape)))
 
 
 def _draw(what: str, shape: Sequence[Any], seed: Any, whole: Sequence[Any] | None) -> torch.Tensor:

@@ -16,6 +16,7 @@ import torch
 
 from ..errors import Location, TraceError
 from . import eager
+from .alignment import facing
 from .dim_identity import Identity, counted, lanes_of, tag
 from .marks import device
 
@@ -114,7 +115,7 @@ def _operands(tile: Tiles, other: Any = None) -> tuple[Items, int, Identity]:
     """The tiles in one shape, with a flag for each lane after them where not all lanes of a jagged tile count and no
     ``other`` stands in for those; how many tiles there are, and what their dimensions are."""
     given = eager.widened(tuple(tile) if isinstance(tile, (tuple, list)) else (tile,))
-    parts: Items = tuple(torch.broadcast_tensors(*given))  # type: ignore[no-untyped-call]
+    parts: Items = tuple(torch.broadcast_tensors(*facing(given)))  # type: ignore[no-untyped-call]
     lanes: Identity = tuple(
         next((own for own in column if own is not None), None)
         for column in zip(*(lanes_of(p) for p in parts), strict=True)

@@ -37,7 +37,7 @@ def inline_asm_elementwise(
     """An op ``inline_asm`` over tiles that broadcast to one shape, with one result for each dtype. A ``v`` among the
     constraints says that the text is AMD's."""
     operands = [t.operand(a) for a in args]
-    tiles = [t.wrap(o) if isinstance(o, Value) else t.full((), o, _number_dtype(o)) for o in operands]
+    tiles = t.facing([t.wrap(o) if isinstance(o, Value) else t.full((), o, _number_dtype(o)) for o in operands])
     dims = t.broadcast([tile.value.dims for tile in tiles])
     inputs = tuple(t.expand(tile, dims).value for tile in tiles)
     dtypes = [dtype] if isinstance(dtype, torch.dtype) else list(dtype)

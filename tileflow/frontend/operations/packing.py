@@ -33,8 +33,9 @@ _TWO = Dim(Expr.of(2))
 @register_language("join")
 def join(t: Tracer, a: Any, b: Any) -> TileValue:
     """Two tiles, broadcast to each other, in a new last dimension of 2."""
-    dims = t.broadcast([value_of(t, x).dims for x in (a, b)])
-    left, right = _alike(t, [t.expand(t.wrap(value_of(t, x)), dims) for x in (a, b)])
+    given = t.facing([t.wrap(value_of(t, x)) for x in (a, b)])
+    dims = t.broadcast([x.value.dims for x in given])
+    left, right = _alike(t, [t.expand(x, dims) for x in given])
     type_ = TileType(left.value.type.dtype, (*left.value.dims, _TWO))
     return t.emit(OpKind.JOIN, (left.value, right.value), type_)
 

@@ -143,7 +143,7 @@ def _check(t: Tracer, block: Block) -> None:
 def _values(t: Tracer, tile: Any) -> tuple[Value, ...]:
     """The tiles of an argument, broadcast to one shape."""
     parts = [t.operand(x) for x in (tile if isinstance(tile, (tuple, list)) else (tile,))]
-    tiles = [t.wrap(p) for p in parts if isinstance(p, Value)]
+    tiles = t.facing([t.wrap(p) for p in parts if isinstance(p, Value)])
     dims = t.broadcast([x.value.dims for x in tiles])
     if len(tiles) < len(parts) or not dims:
         raise TraceError("a scan or a reduction takes tiles with dimensions", got=f"{tile!r}"[:200], where=t.location())
