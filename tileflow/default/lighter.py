@@ -25,13 +25,25 @@ def lighter_configs(config: Config, space: ConfigSpace, ir: KernelIR) -> Iterato
     largest blocks halved."""
     seen = {config}
     for change in _changes(config, space, ir):
-        try:
-            near = space.normalise(config.with_(change))
-        except ConfigError:
-            continue
-        if near not in seen and space.is_valid(near):
+        near = _valid(config.with_(change), change, space)
+        if near is not None and near not in seen:
             seen.add(near)
             yield near
+
+
+def _valid(near: Config, change: Mapping[str, Choice], space: ConfigSpace) -> Config | None:
+    """The config, if it is valid. One with products in parts may take a smaller block or a reduction in blocks beside
+    it: their operands are staged, where multiply-adds have theirs in registers. Two products of rows of 128 in a row,
+    the first one's of the whole row, spill 2064 bytes by multiply-adds and nothing so (sm_90a, Triton 3.6)."""
+    in_parts = {name: choice for name, choice in change.items() if PRECISION.matches(name)}
+    try:
+        near = space.normalise(near)
+        if space.is_valid(near):
+            return near
+        near = space.repair(near) if in_parts else near
+    except ConfigError:
+        return None
+    return near if in_parts and all(near[name] == choice for name, choice in in_parts.items()) else None
 
 
 def _changes(config: Config, space: ConfigSpace, ir: KernelIR) -> Iterator[Mapping[str, Choice]]:

@@ -234,6 +234,17 @@ def test_products_that_spill_as_multiply_adds_are_in_parts() -> None:
     assert resources_of(source).spills <= SPILLS_BESIDE_PRODUCTS
 
 
+def test_products_in_parts_take_a_smaller_block_where_their_operands_need_it() -> None:
+    """Two products of whole rows, one of the other's result: 2064 bytes a thread spilled as multiply-adds; in parts
+    their operands are staged, for which blocks of 32 rows have no room, and such a config was none."""
+    lowered = ALL["turbo_quantise"].kernel.lower(ALL["turbo_quantise"].arguments("large", "meta"), H200)
+    near = next(iter(lighter_configs(lowered.default, lowered.space, lowered.regions[0])))
+    assert {near[f"product:dot#{n}.precision"] for n in (0, 1)} == {"bf16x6"}
+    assert near["block:t"] < lowered.default["block:t"]
+    (source,) = lowered.emit(near)
+    assert build(source, H200).resources.spills == 0
+
+
 def test_two_sides_of_products_may_be_halved() -> None:
     """Sixteen products of bits a turn: a side of 32 rows spills 304 bytes a thread, half of each side 72."""
     lowered = ALL["crossbar_product"].kernel.lower(ALL["crossbar_product"].arguments("large", "meta"), H200)
