@@ -63,8 +63,10 @@ class SymInt(Operand):
     def __rtruediv__(self, other: Any) -> Any:
         return self.tracer.pointwise("div", other, self)
 
-    def __pow__(self, exponent: Any) -> Any:
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         exponent = plain_number(exponent)
+        if modulus is not None:  # inverses and powers of residues, which Python alone computes
+            return pow(int(self), int(exponent), int(modulus))
         if isinstance(exponent, int) and exponent >= 0:
             return self.tracer.size(math.prod([self.expr] * exponent, start=Expr.of(1)))
         return SYNTAX["binary"](self.tracer, "pow", self, float(exponent) if isinstance(exponent, int) else exponent)

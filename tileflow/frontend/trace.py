@@ -189,8 +189,8 @@ class Tracer(Assumptions):
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
         weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
-        if weak and operand == "int64" and all(_is_short(o) for o in operands):
-            operand = "int32"  # torch knows Python ints as int64 only
+        if weak and operand == "int64" and fn != "shift_left" and all(_is_short(o) for o in operands):
+            operand = "int32"  # torch knows Python ints as int64 only; a shift takes them past 32 bits at once
             dtype = operand if dtype == "int64" else dtype
         made = self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
         is_of_numbers = not dims and not POINTWISE[fn].boolean and all(map(is_number, args))

@@ -347,3 +347,24 @@ def numbers_of_own_classes(x: torch.Tensor, mode: Mode, count: Count) -> torch.T
             out[5, tile] = torch.full_like(x[tile], mode) * x[tile]
         out[6, tile] = x[tile] ** Count(3)
     return out
+
+
+def _shifted_counts(x: torch.Tensor, prime: int) -> torch.Tensor:
+    n, sums = x.size(0), sum((i << 40) ^ (1 << i) for i in range(40))
+    rows = [x * 0 + ((8 * n & 255) << 56), x + sums, x * pow(prime, -1, 8191)]
+    return torch.stack(rows)
+
+
+@case(N, 3329, wanted=_shifted_counts, tile=8)
+@tileflow.kernel
+def shifted_counts(x: torch.Tensor, prime: int) -> torch.Tensor:
+    """What a loop counts, and what is made of sizes, is an int of Python: a shift takes it past 32 bits."""
+    out = torch.empty(3, x.size(0), dtype=torch.int64)
+    for tile in tfl.tile(x.size(0)):
+        out[0, tile] = x[tile] * 0 + ((8 * x.size(0) & 255) << 56)
+        total = x[tile]
+        for i in range(40):
+            total += (i << 40) ^ (1 << i)
+        out[1, tile] = total
+        out[2, tile] = x[tile] * pow(prime, -1, 8191)
+    return out
