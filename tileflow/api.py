@@ -46,8 +46,8 @@ from .runtime.registry import stores_into_arguments
 from .runtime.serving import Attempt
 from .runtime.to_meta import ToMeta
 from .runtime.wide_ints import too_wide_argument
-from .serve import ANY_TARGET, Call, plan
-from .target import Target, target
+from .serve import Call, plan
+from .target import ANY_TARGET, Target, target
 from .tolerances import UNSAID, Tolerances
 from .tuning import refuse_unknown_options, tune
 
@@ -220,17 +220,15 @@ class Kernel:
             recorder.called(self, args, kwargs)
 
     def _elsewhere(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a call gives that is interpreted, or that host code without data makes; MISS for one that is served."""
-        if interpreting():
-            return self._interpreted(args, kwargs)
+        """What a call gives that is interpreted, or that host code without a GPU makes; MISS for one that is served."""
         if not elsewhere.really_on.get():
-            return MISS
+            return self._interpreted(args, kwargs) if interpreting() else MISS
         if self._device(args, kwargs).type == "meta":
             return self.host.run(Shapes(), *args, **kwargs)
-        from .frontend.host_device import truthful
+        from .language.host_device import truthful
 
         with truthful():  # to what reads the tensors, as the cache does without a frame of Python's
-            return self(*args, **kwargs)
+            return self._interpreted(args, kwargs) if interpreting() else self.cache.call(args, kwargs)
 
     def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         check_memory(self.name, bind_call(self.host.signature, self.name, args, kwargs))
@@ -238,7 +236,7 @@ class Kernel:
             return self._operators(*args, **kwargs)  # what the operator runs is interpreted, when it runs
         self.refuse_grad(tensors((*args, *kwargs.values())))
         if self._device(args, kwargs).type == "meta":  # there are no values to look at
-            return self.host.run(Shapes(), *args, **kwargs)
+            return as_called_on_any(partial(self.host.run, Shapes()))(*args, **kwargs)
         return self.run_eagerly(*args, config=interpreted_config.get(), **kwargs)
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Attempt | Direct]:
@@ -298,7 +296,7 @@ class Kernel:
         call = self.bind(config, self.launchers(lowered, config, device))
         if device.type == "cuda":
             return call
-        from .frontend.host_device import as_on
+        from .language.host_device import as_on
 
         return as_on(lowered.target, call)
 
@@ -350,7 +348,7 @@ class Kernel:
         # a generated kernel knows nothing of autocast
         try:
             with eager.session(device, self.scope.__code__, text, config), without_autocast(device):
-                return with_builtins(self.scope)(*args, **kwargs)
+                return as_called_on_any(with_builtins(self.scope))(*args, **kwargs)
         except OverflowError as error:  # torch says neither the int nor whose it is
             values = bind_call(self.host.signature, self.name, args, kwargs)
             raise too_wide_argument(values, self.name) or error from None
@@ -516,6 +514,13 @@ class Kernel:
     def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """A call's arguments by position, defaults filled in. Raises CallError where the kernel does not take them."""
         return bound_call(self.host.signature, self.name, args, kwargs).args
+
+
+def as_called_on_any(host_code: Callable[..., Any]) -> Callable[..., Any]:
+    """Host code that is told, where its tensors are on no GPU, of the one that is compiled for there."""
+    from .language.host_device import as_on
+
+    return as_on(target(ANY_TARGET), host_code)
 
 
 def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:

@@ -20,6 +20,7 @@ import torch
 from .errors import CallError, VariantError
 from .frontend.effects import effects
 from .frontend.identity import template_identity
+from .language.host_cuda import told_of
 from .operators import Operator, Rule, Subject, define, result_of
 from .runtime import observe
 from .runtime.ambient import READERS
@@ -27,6 +28,8 @@ from .runtime.argtree import arguments_of, flatten_call, leaves_of, unflatten_ca
 from .runtime.call_cache import CallCache
 from .runtime.recording import recorders
 from .runtime.registry import on_change
+from .runtime.to_meta import says_where
+from .target import ANY_TARGET, Target, target
 from .visible import Hidden, Visible, launch_visibly, visible
 from .visible import Kernel as Shown
 
@@ -62,11 +65,12 @@ class Example:
             return Example(None, tuple(map(_example, leaf.shape)), tuple(map(_example, leaf.stride())), leaf.dtype)
         return Example(_example(leaf))
 
-    def make(self) -> Any:
-        """The number, or a meta tensor."""
+    def make(self, device: torch.device | None) -> Any:
+        """The number, or a meta tensor that stands for one on ``device``."""
         if self.dtype is None:
             return self.number
-        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="meta")
+        made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="meta")
+        return made if device is None else says_where(made, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,9 @@ class Operators:
 
     def find(self, template: Hashable, leaves: Sequence[Any]) -> tuple[Operator, Callable[..., Any]]:
         """The operator of a call, and what calls it."""
-        key = template, tuple(map(Example.of, leaves)), _settings(self._kernel), self._place(leaves)
+        device = next((leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)), None)
+        given = template, tuple(map(Example.of, leaves)), _settings(self._kernel)
+        key = *given, self._place(leaves), device, _told_of(device)
         if key not in self._made:
             # in a thread of its own: the modes by which a compiler records operators are this thread's, and lowering
             # must not be recorded
@@ -127,10 +133,16 @@ class Operators:
         return _CallSetting(device, any(map(_is_symbolic, leaves)), self._kernel.cache.number, _tables[0])
 
     def _make(
-        self, template: Hashable, examples: Sequence[Example], settings: Settings, place: _CallSetting | None
+        self,
+        template: Hashable,
+        examples: Sequence[Example],
+        settings: Settings,
+        place: _CallSetting | None,
+        device: torch.device | None,
+        told: Target | None,
     ) -> tuple[Operator, Callable[..., Any]]:
         kernel, rule = self._kernel, self._rule
-        found = effects(kernel.host, template, [example.make() for example in examples])
+        found = effects(kernel.host, template, [example.make(device) for example in examples], told)
         if rule is not None and found.stored:
             stored = [leaf.path for leaf in leaves_of(template) if leaf.index in found.stored]
             raise CallError(
@@ -161,12 +173,20 @@ class Operators:
 
 def _visible(kernel: Kernel, template: Hashable, examples: Sequence[Example], place: _CallSetting) -> Visible | None:
     """What a compiler is shown of a call; None where it stays opaque, which is logged once with its reason."""
-    args = unflatten_call(kernel.host, template, [example.make() for example in examples])
+    args = unflatten_call(kernel.host, template, [example.make(place.device) for example in examples])
     try:
         return visible(kernel, args, place.device, place.is_dynamic)
     except (Hidden, VariantError) as why:
         observe.say_once(logging.INFO, kernel.name, "opaque", f"stays an opaque operator in compiled graphs: {why}")
         return None
+
+
+def _told_of(device: torch.device | None) -> Target | None:
+    """What host code is told of the device of a call; None for a GPU that this machine may not have, whose driver
+    answers where it has it."""
+    if device is not None and device.type == "cuda":
+        return told_of()  # by host code that calls the kernel, of a GPU that is not there
+    return target(ANY_TARGET)
 
 
 def _shown(operator: Operator, kernel: Kernel, seen: Visible) -> Callable[[Sequence[Any]], Any]:

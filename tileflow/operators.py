@@ -20,6 +20,8 @@ from .errors import CallError
 from .frontend.identity import template_identity
 from .frontend.meaning import digest
 from .frontend.split import HostFunction
+from .language.host_cuda import told_of
+from .language.host_device import DEVICE, host_code_on, on_device, torch_on
 from .lazy_dataclass import dataclass
 from .locks import Lock, cached_property
 from .runtime.argtree import (
@@ -37,9 +39,11 @@ from .runtime.argtree import (
 )
 from .runtime.dispatch import Shapes
 from .runtime.paths import ascii_identifier
+from .target import ANY_TARGET, target
 
 NAMESPACE = "tileflow"
 
+_CPU = torch.device("cpu")
 HERE = "_here"  # ends the name of an operator of which a program brought another into this process
 
 _DIGITS = 24  # of a digest in a name
@@ -167,7 +171,16 @@ class Operator:
     def shapes(self, *leaves: Any) -> Any:
         """What the call returns, without values: host code with launches that do nothing."""
         host = self.kernel.host
-        return self.flat(host.run(Shapes(), *unflatten_call(host, self.template, leaves)), leaves)
+        if not any(map(_is_fake_on_a_cpu, leaves)):
+            with host_code_on(target(ANY_TARGET), leaves):
+                return self.flat(host.run(Shapes(), *unflatten_call(host, self.template, leaves)), leaves)
+        # a fake tensor says by itself where it is: on a GPU there need be none
+        told = [on_device(leaf, DEVICE) if _is_fake_on_a_cpu(leaf) else leaf for leaf in leaves]
+        with torch_on(told_of() or target(ANY_TARGET)):
+            found = self.flat(host.run(Shapes(), *unflatten_call(host, self.template, told)), told)
+        if isinstance(found, tuple):
+            return tuple(on_device(tensor, _CPU) for tensor in found)
+        return None if found is None else on_device(found, _CPU)
 
     def flat(self, result: Any, leaves: Sequence[Any]) -> Any:
         """A result of the call with these leaves as the schema has it: without the arguments that it holds. Raises
@@ -181,6 +194,10 @@ class Operator:
                 hint="let what it returns depend on constants only",
             )
         return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
+
+
+def _is_fake_on_a_cpu(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu" and is_traced(leaf)
 
 
 Shown = Callable[[Sequence[Any]], Any]  # of an operator's arguments: its call, as a compiler sees it

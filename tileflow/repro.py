@@ -17,7 +17,7 @@ from .emit.dtypes import triton_dtype
 from .emit.source import TritonSource
 from .expr import Expr
 from .frontend.capture import identifier
-from .frontend.host_device import host_code_on
+from .language.host_device import host_code_on
 from .lowered import Lowered
 from .runtime.abi import LaunchArg
 from .runtime.dispatch import bind

@@ -45,7 +45,7 @@ from .runtime.serving import (
     servers_of_rows,
 )
 from .runtime.table_lookup import Hit
-from .target import target
+from .target import ANY_TARGET, target
 
 if TYPE_CHECKING:
     from .config import Config
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from .runtime.call_cache import CallCache
     from .target import Target
 
-ANY_TARGET = "nvidia-h200"
 MOST_BUILT = 4_096  # configs that were compiled for calls of this process
 MOST_VARIANTS = 4  # of a launch that are each compiled for the sizes that it captures
 MOST_SHAPES = 8  # of calls of one kind that are each compiled for their own sizes
@@ -141,7 +140,7 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
     """What may serve a call, in order. Raises MissError at its end where nothing may."""
     if call.device.type == "meta":
         counter = observe.served(kernel.name, "shapes", "the tensors have no memory")
-        yield Direct(partial(kernel.host.run, Shapes()), counter)
+        yield Direct(_on_a_gpu(call)(partial(kernel.host.run, Shapes())), counter)
         return
     if call.device.type == "cpu" and not triton_interprets():
         counter = observe.served(kernel.name, "eager", "the tensors are on a CPU")
@@ -227,6 +226,18 @@ def runs_code(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
+def _on_a_gpu(call: Call, hit: Hit | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What host code of a call without a GPU is wrapped in: it asks about its device as it was lowered."""
+    from .language.host_device import as_on
+
+    return partial(as_on, _target_of(call, hit))
+
+
+def _target_of(call: Call, hit: Hit | None) -> Target:
+    """What a call is compiled for: the GPU that it is on, else that of the row."""
+    return target(call.live or (hit and hit.device) or ANY_TARGET)
+
+
 def may_compile(policy: str) -> bool:
     """Whether what no row serves is compiled: the policy of misses says so, and a compiler is here."""
     return policy in COMPILING and has_compiler()
@@ -246,12 +257,13 @@ def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) ->
     was_there = _built.get(key) is not None
     server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
     further = partial(_further, kernel, kept, server.config, True)
-    yield Attempt(server, lambda config: (), lambda: iter(()), counter, further)
+    around = None if runs_code(call.device) else _on_a_gpu(call, hit)
+    yield Attempt(server, lambda config: (), lambda: iter(()), counter, further, around)
     if was_there:
         _built.drop(key)
         server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
         further = partial(_further, kernel, kept, server.config, True)
-        yield Attempt(server, lambda config: (), lambda: iter(()), counter, further)
+        yield Attempt(server, lambda config: (), lambda: iter(()), counter, further, around)
 
 
 def _further(kernel: Kernel, kept: Planned, config: Config, is_last: bool, declined: Declined) -> BuiltServer | None:
@@ -318,7 +330,8 @@ def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Atte
     def counter(server: Server) -> Any:
         return MissedCalls(counted(server), missed)
 
-    yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+    around = None if runs_code(call.device) else _on_a_gpu(call)
+    yield Attempt(server, lambda config: (), lambda: iter(()), counter, around=around)
 
 
 def deserves_variants(layout: str, known: Sequence[str]) -> bool:
@@ -368,7 +381,7 @@ def _build_portable(kernel: Kernel, call: Call) -> BuiltServer:
 def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
     """Compile the call now, under the row's config fitted to the call's own space. The default config takes its place
     where there is no row, or where the row is of another problem and the default serves such better."""
-    device = target(call.live or (hit and hit.device) or ANY_TARGET)
+    device = _target_of(call, hit)
     lowered = kernel.lower(kernel.positional_args(call.args, call.kwargs), device)
     if any(tensor.device.type != "meta" for tensor in tensors(lowered.args)):
         # host code reads data, so that sizes differ from call to call: they are no constants

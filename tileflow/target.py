@@ -306,6 +306,7 @@ _TARGETS = (
 )  # fmt: skip
 
 CATALOGUE: Mapping[str, Target] = {t.name: t for t in _TARGETS}
+ANY_TARGET = "nvidia-h200"  # where there is no GPU, and any one will do
 
 # Multiplies at a quarter of its architecture's rate, so that its rates say nothing of other cards.
 _SLOWED = ("nvidia-h20",)

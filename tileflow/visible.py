@@ -23,9 +23,9 @@ from .config import Config
 from .emit.source import TritonSource
 from .errors import BuildError, CallError
 from .expr import Expr
-from .frontend.host_device import host_code_on
 from .frontend.meaning import digest
 from .frontend.split import HostFunction
+from .language.host_device import host_code_on
 from .runtime import observe
 from .runtime.argtree import tensors
 from .runtime.describe import device_class

@@ -29,7 +29,7 @@ from tileflow.build.resources import occupancy
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
 from tileflow.errors import BuildError, ClusterError, InternalError, SpecError
-from tileflow.frontend.host_device import host_code_on
+from tileflow.language.host_device import host_code_on
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import build_failure
 from tileflow.measure.racing import Rules

@@ -23,3 +23,8 @@ def test_the_defaults_have_what_the_interpreter_lacks(name: str) -> None:
 def test_such_calls_run(interpreter: Callable[..., Any], shapes: int) -> None:
     """They ended in a LaunchError about clusters or schedules that no author had chosen."""
     assert interpreter("runs.plain_calls:wrong", shapes) == {}
+
+
+def test_host_code_is_told_of_a_gpu(interpreter: Callable[..., Any]) -> None:
+    """``assert x.is_cuda`` ended the first call in the author's own words."""
+    assert interpreter("runs.plain_calls:wrong_of_a_gpu") == {}

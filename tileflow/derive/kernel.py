@@ -19,6 +19,7 @@ from ..errors import CallError
 from ..frontend.lower import lower_call
 from ..frontend.meaning import digest
 from ..frontend.split import HostFunction, split
+from ..language.host_cuda import any_target
 from ..library import Example
 from ..locks import cached_property
 from ..runtime.argtree import flatten_call, is_traced, leaves, replace, tensors, unflatten_call
@@ -103,8 +104,9 @@ class DerivedKernel(Kernel):
         if any(map(is_traced, tensors(args))):  # the compiler's modes belong to its thread
             template, values = flatten_call(self.forward.host, args, {})
             examples = [Example.of(value) for value in values]
+            device = next(value.device for value in values if isinstance(value, torch.Tensor))
             with ThreadPoolExecutor(1) as thread:
-                given = thread.submit(lambda: [example.make() for example in examples]).result()
+                given = thread.submit(lambda: [example.make(device) for example in examples]).result()
                 whole = unflatten_call(self.forward.host, template, given)
                 return thread.submit(self._remembered, whole, make).result()
         key: Key = self.forward.describe(*args).key, self.forward.semantic_hash
@@ -205,7 +207,7 @@ class SavingKernel(DerivedKernel):
         chosen, kind = self.planned(*args), self.kind(*args)
         device = next(t.device for t in tensors(args))
         if device.type == "meta":
-            found = lower_call(kind.host, tuple(args), "static").result
+            found = lower_call(kind.host, tuple(args), "static", target=any_target()).result
         else:
             found = kind(*args) if device.type == "cuda" else kind.run_eagerly(*args)
         results = tuple(tensors((found,)))

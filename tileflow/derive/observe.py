@@ -18,6 +18,7 @@ from ..frontend.split import HostFunction
 from ..ir.graph import KernelIR
 from ..ir.op_table import effects_of
 from ..ir.types import Value
+from ..language.host_cuda import any_target
 from ..runtime.argtree import replace, tensors, walk
 from ..runtime.paths import Path, read_path
 from .called import Called, noting
@@ -153,7 +154,7 @@ def observe(
                 call.written[id(tensor)] = tensor
 
         try:
-            result = lower_call(host, given, "dynamic", watch=watch).result
+            result = lower_call(host, given, "dynamic", watch=watch, target=any_target()).result
         except RuntimeError as error:
             raise GradientError(
                 "autograd records the host code of a kernel whose backward is derived",

@@ -18,6 +18,7 @@ import torch
 from ..frontend.lower import lower_call
 from ..frontend.split import HostFunction
 from ..ir.analysis import moved, reduced
+from ..language.host_cuda import any_target
 from ..runtime.argtree import replace, tensors
 from .observe import observe
 from .saved import Saved, held_by_results, statistics
@@ -50,13 +51,13 @@ def plan(name: str, host: HostFunction, args: Sequence[Any], made: Callable[[Der
         writer = Writer(name, host, call, saved)
         backward = writer.write()
         forward = saving(host, call, saved) if any(one.result is None for one in saved) else None
-        every = lower_call(made(forward), given, "dynamic").result if forward else call.results
+        every = lower_call(made(forward), given, "dynamic", target=any_target()).result if forward else call.results
         rows = tuple(tensors((every,)))[len(call.results) :]
         ends = iter(rows)
         kept = [next(ends) if one.result is None else call.results[one.result] for one in saved]
         grads = [call.results[i] for i in call.asked]
         own = (*given, *(t.detach() for t in (*kept, *grads)))
-        regions = lower_call(made(backward), own, "dynamic").regions
+        regions = lower_call(made(backward), own, "dynamic", target=any_target()).regions
         written = sum(t.numel() * t.element_size() for t in rows)
         cost = moved(regions) + written + BYTES_OF_A_REDUCTION * reduced(regions)
         numbers = {id(launch): n for n, launch in enumerate(call.launches)}

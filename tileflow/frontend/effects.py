@@ -11,10 +11,11 @@ import torch
 from ..errors import CallError
 from ..ir.graph import KernelIR
 from ..ir.op_table import effects_of
+from ..language.host_device import host_code_on
 from ..runtime.argtree import Leaf, flatten_result, leaves_of, unflatten_call
 from ..runtime.dispatch import Shapes
 from ..runtime.paths import Path, read_path
-from .host_device import host_code_on
+from ..target import Target
 from .lower import lower_call
 from .split import HostFunction
 
@@ -28,8 +29,9 @@ class Effects:
     results: Hashable
 
 
-def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Effects:
-    """The effects of a call, out of meta tensors and plain numbers.
+def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any], target: Target | None = None) -> Effects:
+    """The effects of a call, out of meta tensors and plain numbers. ``target``: what host code is told of its device;
+    None for a GPU that only its driver knows.
 
     Raises KernelError where the call cannot be lowered, and CallError where it has no meaning as an operator of
     torch.library: an output that is a view of an argument, shares memory with another output, is no tensor, or has a
@@ -43,12 +45,13 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
         paths = {path for op in ir.walk() for path in effects_of(op).writes}
         written.extend(read_path(Path.parse(path), frame, host.fn).untyped_storage() for path in paths)
 
-    lower_call(host, args, "static", watch=watch)
+    lower_call(host, args, "static", watch=watch, target=target)
     found: list[Any] = []
-    with host_code_on(None, leaves):
+    with host_code_on(target, leaves):
         results = flatten_result(host.run(Shapes(), *args), leaves, found)
     _check_results(host, results, found, memory)
-    _check_shapes(host, args, leaves, found)
+    with host_code_on(target, leaves):
+        _check_shapes(host, args, leaves, found)
     versions = [leaf._version if isinstance(leaf, torch.Tensor) else 0 for leaf in leaves]
     stored = {i for i, own in enumerate(memory) if any(own is other for other in written) or versions[i] > 0}
     return Effects(frozenset(stored), results)

@@ -21,6 +21,7 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
 from ..ir.overlap import with_pairs
 from ..ir.races import folded, race
+from ..language.host_device import host_code_on
 from ..language.knobs import check_choices, limits
 from ..parsing import module_tree
 from ..runtime.argtree import bound_call, replace
@@ -34,7 +35,6 @@ from . import operations
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .error_translation import translate_error, user_location
-from .host_device import driver_error, host_code_on
 from .host_values import SymbolicInt, constant, expr_of
 from .language_registry import DEVICE
 from .liveness import free_names, local_names
@@ -110,10 +110,6 @@ def lower_call(
         where = user_location(error, {host.fn.__code__.co_filename})
         raise type(error)(error.constraint, got=error.got, where=where, hint=error.hint) from error
     except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
-        refused = driver_error(error)
-        if refused is not None:
-            where = user_location(error, {host.fn.__code__.co_filename})
-            raise TraceError(refused.constraint, got=refused.got, where=where, hint=refused.hint) from error
         if isinstance(error, AssertionError) or "meta" not in str(error):
             raise
         raise HostDataError(

@@ -23,10 +23,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..config import Choice
-from ..errors import CallError, Location, ShapeError, TileflowError, TraceError
+from ..errors import CallError, ShapeError, TileflowError, TraceError
 from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
-from ..runtime.libraries import is_kernel_text, is_library
+from ..runtime.libraries import is_kernel_text
 from ..runtime.numpy_numbers import plain_argument
 from .alignment import opposite
 from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
@@ -34,12 +34,14 @@ from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
 from .global_tensors import check_reached
+from .host_device import behind
 from .in_place import check_in_place, check_unchanged, note_changed
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .marks import INLINED
 from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
+from .places import place_of
 from .rules import (
     ASSIGNED_HINT,
     INDEX_OF_A_TILE,
@@ -115,20 +117,20 @@ class _EagerMode(TorchFunctionMode):
     """Indexing by the language's rules in device code, and half operands that accumulate into float32."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if not current("tile").loops or _is_ours(_asker(sys._getframe(1))):
+        kwargs, frame = kwargs or {}, behind(sys._getframe(1))
+        if not current("tile").loops or _is_ours(_asker(frame)):
             return _call(func, args, kwargs)
         if not current("tile").by_torch:
             its = current("tile")
-            check_reached(args, func.__name__, sys._getframe(1), its.kernel, its.launches)
-            check_in_place(func.__name__, args, sys._getframe(1))
+            check_reached(args, func.__name__, frame, its.kernel, its.launches)
+            check_in_place(func.__name__, args, frame)
             check_unchanged(args)
             if kwargs.get("out") is not None:
                 raise TraceError(NO_OUT, got=f"torch.{func.__name__}(..., out=...)", hint=ASSIGNED_HINT)
             check_dtypes(func.__name__, _operands(args, kwargs))
         found = self._in_device_code(func, args, kwargs)
         if func.__name__ in _AUGMENTED:
-            note_changed(args[0], _asker(sys._getframe(1)), current("tile").kernel)
+            note_changed(args[0], _asker(frame), current("tile").kernel)
         for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
             if not any(out is given for given in args):
                 tile_of(out)
@@ -405,25 +407,11 @@ def session(
             yield
     except TileflowError as error:
         if error.where is None:
-            error.stand_at(_place(error))
+            error.stand_at(place_of(error))
         raise
     finally:
         _SESSION.reset(token)
     knobs.check()
-
-
-def _place(error: BaseException) -> Location | None:
-    """The innermost place outside of libraries that an exception went through."""
-    found, step = None, error.__traceback__
-    while step is not None:
-        frame, step_code = step.tb_frame, step.tb_frame.f_code
-        if not is_library(str(frame.f_globals.get("__name__", ""))):
-            line, _, column, _ = next(islice(step_code.co_positions(), step.tb_lasti // 2, None))
-            line = line or step.tb_lineno
-            text = linecache.getline(step_code.co_filename, line).rstrip()
-            found = Location(step_code.co_filename, line, column or 0, text)
-        step = step.tb_next
-    return found
 
 
 def current(what: str) -> Session:

@@ -102,7 +102,7 @@ class _Ready:
 
 def _compared(kernel: Any, request: InterpretRequest, device: Target, ready: _Ready) -> Outcome:
     from ..build.interpret import interpreter_launcher
-    from ..frontend.host_device import as_on
+    from ..language.host_device import as_on
 
     started = time.perf_counter()
     try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count, takewhile
 from typing import Any, Protocol
 
@@ -235,6 +236,11 @@ class CallCache:
         seen = self._owner.host.ambient
         return tuple(sorted({*seen, FLOAT32_PRECISION} if self._owner.multiplies else seen))
 
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Any call: as a kernel makes it, which spells out the first step."""
+        result = self._by_form(args, kwargs)
+        return self.run(args, kwargs) if result is MISS else result
+
     def declined(self, error: VariantError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call again that what was remembered for its key declined. Raises ``error`` where something was launched."""
         self.begin_again(error, args, kwargs)
@@ -291,19 +297,23 @@ class CallCache:
                 return attempt.run(*args, **kwargs)
             before = self._versions(args, kwargs)
             try:
-                result = self._owner.host.run(attempt, *args, **kwargs)
+                run = partial(self._owner.host.run, attempt)
+                result = (run if attempt.around is None else attempt.around(run))(*args, **kwargs)
             except (VariantError, OutOfResources) as error:
                 if attempt.launched or before is None or before != self._versions(args, kwargs):
                     raise
                 last = error
                 continue
             attempt.counter.calls += 1
-            self._keep(token, key, args, kwargs, self._keyed(attempt))
+            kept = self._keyed(attempt)
+            if attempt.around is not None:
+                kept = Direct(attempt.around(partial(self._run, kept)), kept.counter)
+            self._keep(token, key, args, kwargs, kept)
             return result
         assert last is not None, "a plan ends with an attempt or an error"
         raise last
 
-    def _keyed(self, context: RuntimeContext) -> RuntimeContext | KeyedContext:
+    def _keyed(self, context: RuntimeContext) -> Any:
         """What calls with the key run with: launches leave out what the key fixes, where it fixes something."""
         return KeyedContext(context, self._regions) if self._regions else context
 

@@ -97,10 +97,11 @@ class Attempt(RuntimeContext):
 
     ``launched``: whether the call that made it has launched something; it is that call's alone. ``counter``: of the
     server that launched first; ``served`` gives a server's. ``again``: the servers for such calls, asked anew once all
-    that are known declined. ``make``: what makes a server for one launch, once no other takes it.
+    that are known declined. ``make``: what makes a server for one launch, once no other takes it. ``around``: what host
+    code is wrapped in; None where it runs as it is.
     """
 
-    __slots__ = ("_again", "_asked", "_make", "_served", "_servers", "launched")
+    __slots__ = ("_again", "_asked", "_make", "_served", "_servers", "around", "launched")
 
     def __init__(
         self,
@@ -109,8 +110,10 @@ class Attempt(RuntimeContext):
         again: Callable[[], Iterator[Server]],
         served: Callable[[Server], Any],
         make: MakeServer | None = None,
+        around: Around | None = None,
     ) -> None:
         super().__init__(first.config, {})
+        self.around = around
         self._servers: tuple[Server, ...] = (first,)
         self._asked, self._again, self._served, self._make = asked, again, served, make
         self.launched = False
@@ -172,6 +175,7 @@ class Declined:
 
 
 MakeServer = Callable[[Declined], Server | None]
+Around = Callable[[Callable[..., Any]], Callable[..., Any]]
 Asked = Callable[[Config], tuple[Any, ...]]  # a config's answers to host code
 
 

@@ -24,4 +24,12 @@ class ToMeta:
         # elements further than where memory is aligned: views of one memory lie to each other as the call's do
         offset = value.storage_offset() - (-(memory.data_ptr() % 16) // value.itemsize)
         made.set_(room, offset, value.shape, value.stride())
+        says_where(made, value.device)
         return made.requires_grad_(value.requires_grad) if value.requires_grad else made
+
+
+def says_where(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """``tensor``, which has no data, as one that stands for a tensor on ``device``; returns it."""
+    if device.type == "cuda":
+        tensor.tileflow_device = device  # type: ignore[attr-defined]
+    return tensor

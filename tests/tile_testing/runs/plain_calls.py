@@ -6,6 +6,9 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.errors import TileflowError
+
+from ..kernels import device_kernels
 
 
 @tileflow.kernel
@@ -47,4 +50,18 @@ def wrong(shapes: int) -> dict[str, str]:
             out = kernel(args[0][:rows], *args[1:])
             if not bool((out == value).all()):
                 found[f"{name}, {rows} rows"] = str(out)
+    return found
+
+
+def wrong_of_a_gpu() -> dict[str, str]:
+    """What of calls whose host code asks about its device is not as it should be: each the first time, again, and with
+    other sizes."""
+    found = {}
+    for name, meaning in device_kernels.MEANINGS.items():
+        for size in (100, 100, 33):
+            x = torch.randn(size)
+            try:
+                torch.testing.assert_close(getattr(device_kernels, name)(x), meaning(x))
+            except (AssertionError, TileflowError) as error:
+                found[f"{name}, {size}"] = str(error)
     return found

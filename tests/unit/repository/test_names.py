@@ -136,6 +136,7 @@ PUBLIC = {
         "operation",
     },
     "tileflow.target": {
+        "ANY_TARGET",
         "CATALOGUE",
         "DeviceProperties",
         "Target",

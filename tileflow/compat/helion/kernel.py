@@ -28,7 +28,7 @@ from ...runtime.recording import recorders
 from ...runtime.serving import Declined
 from ...runtime.table_lookup import hits
 from ...serve import changed_ints
-from ...target import Target, target
+from ...target import ANY_TARGET, Target, target
 from ...tuning import tune
 from . import notes
 from .autotuner import FiniteSearch, Search
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from ...runtime.launch import Launcher
     from ...runtime.problem import Problem
 
-ANY_TARGET = "nvidia-h200"
 MOST_RUNS = 8  # of one kind of call, as what it reads besides its arguments changes
 
 
