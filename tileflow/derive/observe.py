@@ -136,6 +136,7 @@ def observe(
         call = Call({text: leaf for _, text, leaf in leaves}, asked)
 
         def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
+            _check_views(ir, name)
             found = {t.path: read_path(Path.parse(t.path), frame, host.fn) for t in ir.tensors}
             written = frozenset(path for op in ir.walk() for path in effects_of(op).writes)
             call.launches.append(Launch(ir, dict(frame), found, written, dict(calls)))
@@ -167,6 +168,20 @@ def observe(
         call.is_tuple = type(result) is tuple
         call.is_plain = all(isinstance(one, torch.Tensor) for one in several) and len(several) > call.is_tuple
     return call
+
+
+def _check_views(ir: KernelIR, name: str) -> None:
+    """Raises GradientError for a view that device code takes, of which autograd, which records host code, knows
+    nothing."""
+    for tensor in ir.tensors:
+        if any(kind == "view" for kind, _ in Path.parse(tensor.path).steps):
+            base, _, view = tensor.path.partition(".view:")
+            raise GradientError(
+                "a kernel whose backward is derived takes views in host code, which autograd records",
+                got=f"{base}.{view.partition('_')[0]} in device code",
+                where=name,
+                hint=f"take it before the loop, under a name of its own: part = {base}.{view.partition('_')[0]}(...)",
+            )
 
 
 def _leaves(host: HostFunction, args: Sequence[Any]) -> Iterator[tuple[str, str, torch.Tensor]]:

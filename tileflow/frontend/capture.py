@@ -17,6 +17,7 @@ from ..ir.attributes import ScalarAttrs
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.types import TileType
+from ..language.captured_views import taken
 from ..runtime.argtree import FunctionShell, SequenceShell, open_shell, tensors
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.paths import digest_of, is_spelled, key_step
@@ -66,6 +67,7 @@ class Capturer:
         self._local, self._passed, self._varying, self._outside = local, passed, varying, outside
         self._memory: dict[str, torch.UntypedStorage] = {}  # of each captured tensor, by its path
         self._passed_memory = memory
+        self._views: dict[str, Any] = {}  # that device code took, by their paths
         self.given: set[str] = set()
         self.outer = OuterTensors(self.capture, kernel, local)
 
@@ -213,7 +215,20 @@ class Capturer:
         dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
         shares = self._sharing(value, path)
         t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, self._name(path), own, shares)
-        return TensorRef(path, dtype, shape, strides, t)
+        return TensorRef(path, dtype, shape, strides, t, functools.partial(self._view, value, path))
+
+    def _view(self, value: torch.Tensor, path: str, name: str) -> Any:
+        """A view of a captured tensor, which each launch takes anew; a tuple for a ``chunk``, which is written out."""
+        there = f"{path}.view:{name}"
+        if there not in self._views:
+            with self.t.plain_torch():
+                made = taken(value, name, path)
+                if isinstance(made, tuple):
+                    self.t.assume(f"{there}.digest", digest_of(made))
+                    self._views[there] = tuple(self._tensor(v, f"{there}.item:{n}") for n, v in enumerate(made))
+                else:
+                    self._views[there] = self._tensor(made, there)
+        return self._views[there]
 
     def _sharing(self, value: torch.Tensor, path: str) -> tuple[str, ...]:
         """The paths of the tensors captured before in whose memory ``value`` lies."""
@@ -321,4 +336,4 @@ class Capturer:
 
 def identifier(path: str) -> str:
     """A Python name for what is at ``path``: ``epilogue.cell:bias`` as ``epilogue_bias``."""
-    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|entry|attr):", "_", path))
+    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|entry|attr|view):", "_", path))

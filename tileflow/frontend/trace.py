@@ -22,6 +22,7 @@ from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from ..language.captured_views import name_of_view
 from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
@@ -530,6 +531,8 @@ class Tracer(Assumptions):
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
+        if args and isinstance(args[0], TensorRef) and not args[0].is_whole and (view := name_of_view(func)):
+            return args[0].viewed(view, *args[1:], **kwargs)
         if args and isinstance(args[0], TensorRef) and not args[0].is_whole and instead_of(func.__name__, ""):
             getattr(args[0], func.__name__)  # the error of the method of that name
         handler, name = handler_for(func, self.location())

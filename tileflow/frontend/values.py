@@ -5,16 +5,20 @@ None of them is a torch tensor or a Python number, so that nothing reads a value
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingAttribute, TraceError
+from ..errors import MissingAttribute, TileflowError, TraceError
 from ..expr import Expr
 from ..ir.attributes import LoadAttrs
 from ..ir.graph import ExprIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
+from ..language.captured_views import spelled_view
 from ..language.rules import IMPLEMENTED
+from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
 from .described import Described
@@ -216,11 +220,7 @@ for _fn in _COMPARE:
     setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False, theirs=""))
 
 
-_VIEWS = frozenset({  # torch's, which host code takes
-    "view", "reshape", "flatten", "ravel", "unflatten", "transpose", "t", "T", "mT", "H", "permute", "movedim",
-    "swapaxes", "squeeze", "unsqueeze", "expand", "view_as", "select", "narrow", "diagonal", "unbind", "chunk",
-    "split", "contiguous",
-})  # fmt: skip
+_IN_HOST_CODE = frozenset({"H", "view_as", "contiguous"})  # what it takes of a tensor, and device code does not
 _OF_TILES = frozenset({"scope", "value"})
 _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
@@ -229,13 +229,21 @@ class TensorRef(Described):
     """A captured tensor: what is loaded from and stored to by index.
 
     ``is_whole``: whether it stands for all of its elements where no index says which, as a module's weight does.
+    ``take_view``: what a view of it is, by the view's name in paths.
     """
 
-    __slots__ = ("dims", "dtype_name", "is_whole", "path", "strides_")
+    __slots__ = ("dims", "dtype_name", "is_whole", "path", "strides_", "take_view")
 
     def __init__(
-        self, path: str, dtype_name: str, dims: tuple[Expr, ...], strides: tuple[Expr, ...], tracer: Tracer
+        self,
+        path: str,
+        dtype_name: str,
+        dims: tuple[Expr, ...],
+        strides: tuple[Expr, ...],
+        tracer: Tracer,
+        take_view: Callable[[str], Any],
     ) -> None:
+        self.take_view = take_view
         self.path = path
         self.dtype_name = dtype_name
         self.dims = dims
@@ -281,6 +289,23 @@ class TensorRef(Described):
     def __setitem__(self, index: Any, value: Any) -> None:
         SYNTAX["store"](self.tracer, self, index, value)
 
+    def viewed(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """A view of the tensor, by torch's method or property of that name, with ints and sizes: it is read and stored
+        by index as the tensor is. Raises TraceError, and ShapeError where torch has none."""
+        given = [self._plain(arg) for arg in args]
+        try:
+            words = spelled_view(name, given, {key: self._plain(arg) for key, arg in kwargs.items()}, self.path)
+            return self.take_view(words)
+        except TileflowError as error:
+            error.stand_at(self.tracer.location())
+            raise
+
+    def _plain(self, arg: Any) -> Any:
+        """An argument of a view, a size as the constant that it is in this variant."""
+        if isinstance(arg, (tuple, list)):
+            return tuple(map(self._plain, arg))
+        return self.tracer.specialize(arg.expr) if isinstance(arg, SymInt) else arg
+
     def _operator(self, name: str, *others: Any) -> Any:
         """Any operator: it applies to the value of a 0-d tensor or of a module's tensor. Raises TraceError for
         others."""
@@ -309,8 +334,14 @@ class TensorRef(Described):
             return getattr(self.all(), name)
         if name in _OF_TILES:  # asked for by an operation on tiles
             return self._operator(name)
+        if name in views.PROPERTIES:
+            return self.viewed(name)
+        if name in views.METHODS:
+            return partial(self.viewed, name)
         load = f"load a tile first: {self.path}[...].{name}"
-        load = f"take the view before the loop, in host code, under a name; or {load}" if name in _VIEWS else load
+        load = (
+            f"take the view before the loop, in host code, under a name; or {load}" if name in _IN_HOST_CODE else load
+        )
         raise MissingAttribute(
             "a captured tensor is read in a tile loop by indexing it",
             got=f"{self.path}.{name}",

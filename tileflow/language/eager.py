@@ -30,6 +30,7 @@ from ..runtime.libraries import is_kernel_text
 from ..runtime.numpy_numbers import plain_argument
 from .alignment import opposite
 from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
+from .captured_views import name_of_view, spelled_view, taken
 from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
@@ -118,8 +119,10 @@ class _EagerMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, frame = kwargs or {}, behind(sys._getframe(1))
-        if not current("tile").loops or _is_ours(_asker(frame)):
+        if not current("tile").loops:
             return _call(func, args, kwargs)
+        if _is_ours(_asker(frame)):
+            return _as_tiles(_call(func, args, kwargs), args)
         if not current("tile").by_torch:
             its = current("tile")
             check_reached(args, func.__name__, frame, its.kernel, its.launches)
@@ -128,13 +131,12 @@ class _EagerMode(TorchFunctionMode):
             if kwargs.get("out") is not None:
                 raise TraceError(NO_OUT, got=f"torch.{func.__name__}(..., out=...)", hint=ASSIGNED_HINT)
             check_dtypes(func.__name__, _operands(args, kwargs))
+            if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
+                return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
         found = self._in_device_code(func, args, kwargs)
         if func.__name__ in _AUGMENTED:
             note_changed(args[0], _asker(frame), current("tile").kernel)
-        for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
-            if not any(out is given for given in args):
-                tile_of(out)
-        return found
+        return _as_tiles(found, args)
 
     def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.Tensor.__bool__ and args[0].numel() != 1:
@@ -179,12 +181,25 @@ def _operands(args: Any, kwargs: Any) -> Iterator[Operand]:
     return (Operand(str(x.dtype).removeprefix("torch."), bool(x.ndim)) for x in tensors)
 
 
+def _as_tiles(found: Any, args: Sequence[Any]) -> Any:
+    """What a function of torch's gave in a tile loop: the tensors in it that it was not given are tiles."""
+    for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
+        if not any(out is given for given in args):
+            tile_of(out)
+    return found
+
+
 def tile_of(tensor: torch.Tensor, kept: tuple[bool, ...] = ()) -> torch.Tensor:
     """Say that a tensor is a tile in registers; returns it. ``kept``: of each dimension of the tensor in memory that it
     was just loaded from, whether the index left it."""
     if not hasattr(tensor, "tileflow_kept"):
         tensor.tileflow_kept = kept  # type: ignore[attr-defined]
     return tensor
+
+
+def _is_captured(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one that host code made or was given, and no tile."""
+    return not hasattr(tensor, "tileflow_kept")
 
 
 def _read(tensor: torch.Tensor, index: Any) -> torch.Tensor:

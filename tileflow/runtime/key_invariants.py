@@ -46,8 +46,9 @@ class KeyInvariants:
     fresh: frozenset[str] = frozenset()
 
     def holds(self, path: Path) -> bool:
-        """Whether the metadata of the tensor at ``path`` is the same in every call."""
-        return not path.steps and (path.root in self.arguments or path.root in self.made)
+        """Whether the metadata of the tensor at ``path`` is the same in every call; of a view as of its base."""
+        is_own = not path.steps or path.steps[0][0] == "view"
+        return is_own and (path.root in self.arguments or path.root in self.made)
 
     def decides(self, condition: Expr) -> bool:
         """Whether the condition, over launch symbols, comes out the same in every call with the key."""
@@ -56,10 +57,11 @@ class KeyInvariants:
     def chooses(self, guards: Expr) -> bool:
         """Whether a variant with these guards accepts all calls with the key or none: fresh memory of torch's is
         aligned."""
-        return all(
-            self._is_fixed(symbol) or (symbol.field == "align" and symbol.path is not None and self.holds(symbol.path))
-            for symbol in map(Symbol.parse, guards.symbols())
-        )
+        return all(self._is_fixed(s) or self._is_fresh(s) for s in map(Symbol.parse, guards.symbols()))
+
+    def _is_fresh(self, symbol: Symbol) -> bool:
+        own = symbol.path is not None and not symbol.path.steps and self.holds(symbol.path)
+        return symbol.field == "align" and own
 
     def _is_fixed(self, symbol: Symbol) -> bool:
         if symbol.path is None:
@@ -68,7 +70,7 @@ class KeyInvariants:
             case "align":
                 return not symbol.path.steps and symbol.path.root in self.arguments
             case "digest":
-                return not symbol.path.steps and symbol.path.root in self.arguments | self.made
+                return self.holds(symbol.path)
             case "value":
                 return not symbol.path.steps and symbol.path.root in self.made
             case "apart" | "in_step":  # of memory no key tells

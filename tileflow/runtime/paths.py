@@ -24,16 +24,17 @@ from ..errors import KernelError, TableError
 from ..lazy_dataclass import dataclass
 from .bounded import BoundedCache
 from .overlap import RELATIONS
+from .views import is_view, view_of
 
-Step = tuple[Literal["cell", "default", "global", "item", "key", "entry", "attr"], str]
+Step = tuple[Literal["cell", "default", "global", "item", "key", "entry", "attr", "view"], str]
 
 MAX_PATH = 512  # characters
 _MAX_AXIS = 63  # torch's tensors have at most 64 dimensions
 _MAX_ITEM = 1 << 31
 _OF_TORCH = frozenset({"dtype", "device", "layout", "memory_format", "finfo", "iinfo"})
 
-_PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|entry|attr):\w+)*)")
-_STEP = re.compile(r"\.(cell|default|global|item|key|entry|attr):(\w+)")
+_PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|entry|attr|view):\w+)*)")
+_STEP = re.compile(r"\.(cell|default|global|item|key|entry|attr|view):(\w+)")
 _BOUND = re.compile(r"(begin|end)\.(\d+)")
 _PAIR = re.compile(r"(?P<path>.+?)\.(?P<relation>apart|in_step)\.(?P<other>.+)")
 _FIELD = re.compile(r"(?P<path>.+?)\.(?:(?P<field>shape|stride)\.(?P<axis>\d+)|(?P<word>align|digest))")
@@ -53,7 +54,8 @@ class Path:
         steps = tuple(_STEP.findall(match["steps"])) if match else ()
         if match is None or not is_name(match["root"]) or not all(_may_be_read(step) for step in steps):
             raise TableError(
-                "a path must be a variable and steps .cell:, .default:, .global:, .item:, .key:, .entry: or .attr:",
+                "a path must be a variable and steps "
+                ".cell:, .default:, .global:, .item:, .key:, .entry:, .attr: or .view:",
                 got=repr(text[:80]),
                 hint="the table is damaged or was written by a newer tileflow",
             )
@@ -82,7 +84,7 @@ def _may_be_read(step: Step) -> bool:
         return is_public or name in ("__self__", "__func__") or (name.isdecimal() and name.isascii())
     if kind in ("item", "entry"):
         return name.isdecimal() and len(name) <= 10 and int(name) <= _MAX_ITEM
-    return True
+    return kind != "view" or is_view(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,12 @@ def key_step(key: Any, place: int) -> Step:
     return "entry", str(place)
 
 
-READERS = {"cell_of": cell_of, "default_of": default_of, "entry_of": entry_of}  # that the text of a step uses
+READERS = {
+    "cell_of": cell_of,
+    "default_of": default_of,
+    "entry_of": entry_of,
+    "view_of": view_of,
+}  # that the text of a step uses
 
 
 def read_step(source: str, step: Step) -> str:
@@ -179,6 +186,8 @@ def read_step(source: str, step: Step) -> str:
             if not _may_be_read(step):
                 raise TableError("a path's attribute must be a public one", got=repr(name[:80]))
             return f"getattr({source}, {name!r})" if name.isdecimal() else f"{source}.{name}"
+        case "view":
+            return f"view_of({source}, {name!r})"
 
 
 def root_reader(name: str, scope: FunctionType | None) -> tuple[str, object]:
@@ -229,6 +238,8 @@ def _step(value: Any, step: Step) -> Any:
             return entry_of(value, int(name))
         case "attr":
             return getattr(value, name)
+        case "view":
+            return view_of(value, name)
 
 
 def read_symbol(

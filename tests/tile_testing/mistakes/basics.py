@@ -98,12 +98,14 @@ def missing_method(x):
         x[tile, :] = x[tile, :].igamma()  # <-
 
 
-@mistake(MissingAttribute, ("a captured tensor is read in a tile loop", "take the view before the loop"), "x.view")
-def view_of_a_tensor_inside_the_loop(x):
+@mistake(
+    MissingAttribute, ("a captured tensor is read in a tile loop", "take the view before the loop"), "x.contiguous"
+)
+def copy_of_a_tensor_inside_the_loop(x):
     flat = 0
     for tile in tfl.tile(x.size(0)):
-        flat = x.view(-1)  # <-
-        x[tile, 0] = flat[tile]
+        flat = x.contiguous()  # <-
+        x[tile, 0] = flat[tile, 0]
 
 
 @mistake(MissingAttribute, "a captured tensor is read in a tile loop by indexing it", "x.sum")
