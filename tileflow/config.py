@@ -80,6 +80,7 @@ class Constraint:
     ``repair``: (knob, direction) pairs tried in turn, one step each, until ``check`` holds.
     ``reason``: why, in words, for people. ``where``: the author's line that asks for it, where it is one's.
     ``of_example``: it asks no more than that a variant takes the call that it is lowered from.
+    ``hint``: what the author writes instead where no knob mends it; empty where that is what holds for most.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Constraint:
     reason: str
     where: Location | None = field(default=None, compare=False)
     of_example: bool = False
+    hint: str = field(default="", compare=False)
 
     def broken(self, env: Mapping[str, int]) -> str:
         """What is wrong under ``env``, with both numbers where one is to be at most the other."""
@@ -95,6 +97,12 @@ class Constraint:
             return self.reason
         needed, most = (side.evaluate(env) for side in self.check.args)
         return f"{self.reason} ({needed} are needed, {most} are there)"
+
+
+_WHOLE_DIMENSIONS = (
+    "no knob that could mend it has a choice left: give a dimension that the kernel takes whole a loop, "
+    "for t in tfl.tile(n), or a smaller constant; or choose other values by hand"
+)
 
 
 @dataclass(frozen=True)  # without slots, for its key is kept
@@ -282,8 +290,7 @@ class ConfigSpace:
             "; ".join(c.broken(env) for c in violations),
             got=str(config),
             where=next((c.where for c in violations if c.where is not None), None),
-            hint="no knob that could mend it has a choice left: give a dimension that the kernel takes whole a loop, "
-            "for t in tfl.tile(n), or a smaller constant; or choose other values by hand",
+            hint=next((c.hint for c in violations if c.hint), _WHOLE_DIMENSIONS),
         )
 
     def _step(

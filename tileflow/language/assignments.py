@@ -8,6 +8,8 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
+import torch
+
 from ..parsing import module_tree
 
 ASSIGNED = "a tile in registers cannot be assigned to by index"
@@ -15,16 +17,22 @@ GENERAL = "x = torch.where(mask, value, x), or store to a tensor"
 
 
 def instead_of_assignment(index: Any, rank: int, value_rank: int) -> str:
-    """The text for ``x[index] = value``, of a tile with ``rank`` dimensions, where one of them is named by a number or
-    cut by a slice; a general one for other indices. ``value_rank``: 0 of a number."""
+    """The text for ``x[index] = value``, of a tile with ``rank`` dimensions, where one of them is named by a number, by
+    a tile of ints, or cut by a slice; a general one for other indices. ``value_rank``: 0 of a number."""
     items = [*index] if isinstance(index, tuple) else [index]
     for place in [n for n, item in enumerate(items) if item is Ellipsis]:
         items[place : place + 1] = [slice(None)] * (rank - len(items) + 1)
     named = [axis for axis, item in enumerate(items) if not _is_whole(item)]
-    if len(named) != 1 or len(items) > rank or not _is_plain(items[named[0]]):
+    if len(named) == len(items) == rank == 2 and [_rank_of_ints(item) for item in items] == [1, 1]:
+        value = "value[:, None]" if value_rank else "value"
+        chosen = f"torch.where(index[:, None] == tfl.arange(x.size(1)), {value}, x)"
+        return f"{GENERAL}; here, of one element of each row, x = {chosen}"
+    if len(named) != 1 or len(items) > rank:
         return GENERAL
     (axis,) = named
     item = items[axis]
+    if not _is_plain(item):
+        return _instead_of_places(_rank_of_ints(item), axis, rank, value_rank)
     is_cut = isinstance(item, slice)
     if is_cut and value_rank:
         return f"{GENERAL}; parts side by side: torch.cat((value, x[..., n:]), -1)"
@@ -32,6 +40,31 @@ def instead_of_assignment(index: Any, rank: int, value_rank: int) -> str:
     lanes = f"tfl.arange(x.size({axis}))" + _among([":"] + ["None"] * (rank - axis - 1) if axis < rank - 1 else ())
     mask = _between(lanes, axis, item) if is_cut else f"{lanes} == {_counted(axis, item)}"
     return f"{GENERAL}; here x = torch.where({mask}, {value}, x)"
+
+
+def _instead_of_places(index_rank: int | None, axis: int, rank: int, value_rank: int) -> str:
+    """The text for ``x[..., index, ...] = value`` with a tile of ints, which a tile compares its places with."""
+    places = f"tfl.arange(x.size({axis}))"
+    behind = _among([":"] + ["None"] * (rank - axis - 1) if axis < rank - 1 else ())
+    if index_rank == 0 and not value_rank:
+        return f"{GENERAL}; here x = torch.where({places}{behind} == index, value, x)"
+    if index_rank == 1 and not value_rank:
+        return f"{GENERAL}; here x = torch.where((index[:, None] == {places}).any(0){behind}, value, x)"
+    if index_rank == value_rank == rank == 1:
+        chosen = "torch.where(hit, value[:, None], 0).sum(0)"
+        return (
+            f"{GENERAL}; here, of an index that names no place twice, hit = index[:, None] == {places}, then "
+            f"x = torch.where(hit.any(0), {chosen}, x)"
+        )
+    return GENERAL
+
+
+def _rank_of_ints(item: Any) -> int | None:
+    """The dimensions of a tile of ints, 0 of a scalar of the kernel; None of other items."""
+    if isinstance(item, int):
+        return 0
+    is_tile = not isinstance(item, slice) and hasattr(item, "ndim") and hasattr(item, "dtype")
+    return item.ndim if is_tile and item.dtype is not torch.bool else None
 
 
 def instead_of_a_view(text: str, kept: Sequence[bool]) -> str:

@@ -48,9 +48,12 @@ from .rules import (
     INDEX_OF_A_TILE,
     KEPT,
     NO_OUT,
+    OF_ROWS,
+    along_a_row,
     flatten,
     instead_of_growing,
     instead_of_item_of_a_tile,
+    takes_a_dim,
 )
 from .stable_sorts import is_sort, sorted_stably
 from .unsigned import computed
@@ -131,6 +134,7 @@ class _EagerMode(TorchFunctionMode):
             if kwargs.get("out") is not None:
                 raise TraceError(NO_OUT, got=f"torch.{func.__name__}(..., out=...)", hint=ASSIGNED_HINT)
             check_dtypes(func.__name__, _operands(args, kwargs))
+            _check_dim(func.__name__, args, kwargs)
             if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
                 return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
         found = self._in_device_code(func, args, kwargs)
@@ -179,6 +183,14 @@ def _operands(args: Any, kwargs: Any) -> Iterator[Operand]:
     """The operands of a call that have a dtype."""
     tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
     return (Operand(str(x.dtype).removeprefix("torch."), bool(x.ndim)) for x in tensors)
+
+
+def _check_dim(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises TraceError for the median of a whole tile: how many rows that has is the config's choice."""
+    if name not in OF_ROWS or not args or not isinstance(args[0], torch.Tensor) or args[0].ndim < 2:
+        return
+    if kwargs.get("dim") is None and len(args) == 1 + name.endswith("quantile") - ("q" in kwargs):
+        raise TraceError(takes_a_dim(name), got=f"a tile of shape {tuple(args[0].shape)}", hint=along_a_row(name))
 
 
 def _as_tiles(found: Any, args: Sequence[Any]) -> Any:

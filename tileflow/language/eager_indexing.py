@@ -354,7 +354,9 @@ class IndexedElements:
 
     def _slice(self, item: slice, size: int) -> _Along:
         if item.step is not None and item.step < 1:
-            raise TraceError("a slice in device code has a step of 1 or more", got=item.step)
+            raise TraceError(
+                "a slice in device code has a step of 1 or more", got=item.step, hint="torch.flip reverses a dimension"
+            )
         between = tile_between(item.start, item.stop) if item.step in (None, 1) else None
         if between is not None:
             tile, shift = between

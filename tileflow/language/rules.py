@@ -136,3 +136,17 @@ def instead_of_item_of_a_tile(item: Any, is_size: Callable[[Any], bool], is_mask
         of_numbers(item, is_size)
         or "index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum"
     )
+
+
+def takes_a_dim(name: str) -> str:
+    """The rule of a function of the elements of a row, as the median, that has no meaning for a whole tile."""
+    return f"{name} takes a dim, or a tile of one"
+
+
+def along_a_row(name: str) -> str:
+    """What to write for such a function without a dim."""
+    call = "torch.quantile(x, q, dim)" if name == "quantile" else f"x.{name}(dim)"
+    return f"along a dimension of a constant size: {call}; how many rows a tile has is the config's choice"
+
+
+OF_ROWS = frozenset({"median", "nanmedian", "quantile", "nanquantile"})  # that torch takes of all elements, too

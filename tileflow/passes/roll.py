@@ -181,7 +181,12 @@ def kept_whole(ir: KernelIR, dim: Dim) -> InOnePiece | None:
     if dim in rollable(ir).values():
         return None
     reasons = (why_whole(ir, block, dim) for block in _blocks(ir.body) if any(has(v, dim) for v in _made_in(block)))
-    return next(filter(None, reasons), None)
+    found = next(filter(None, reasons), None)
+    if found is None or found.op.kind is not OpKind.FOR:
+        return found
+    # a product's own loop carries what is gathered out of, and is nothing that its author wrote
+    gathers = (op for op in ir.walk() if op.kind is OpKind.GATHER and dim in op.values[0].dims)
+    return next((InOnePiece(op, _WHOLE[op.kind]) for op in gathers if not takes_blocks(ir, op, dim)), found)
 
 
 def _made_in(block: Block) -> Iterator[Value]:

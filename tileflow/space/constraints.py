@@ -252,7 +252,14 @@ def _sorted_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
                 f"a tile that is sorted, of {itemsize(op.output.type.dtype)} bytes an element, fits the "
                 f"{target.smem_per_block} bytes of shared memory that a block of {target.name} has",
                 op.loc,
+                hint=_instead_of_sorting(op),
             )
+
+
+def _instead_of_sorting(op: Op) -> str:
+    """What to write where a row is too long to be sorted in one piece: with its indices it takes 8 bytes an element."""
+    alone = "the values alone, in half of that: torch.sort(x, dim)[0]; " if itemsize(op.output.type.dtype) > 4 else ""
+    return f"{alone}some of the largest: torch.topk(x, k, dim); or all of them before the loop, in host code"
 
 
 def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, list[Op], Expr, int]]:

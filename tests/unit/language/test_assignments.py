@@ -41,7 +41,9 @@ def test_the_hint_is_the_same(index: Any, rank: int, is_number: bool) -> None:
     assert traced(text.replace("tfl.", "torch."), {"x": x, "value": value}).ndim == rank
 
 
-@pytest.mark.parametrize("index", [(ALL, ALL), (0, 1), (None, 0), (ALL, slice(0, 4, 2)), (torch.tensor([1]),)])
+@pytest.mark.parametrize(
+    "index", [(ALL, ALL), (0, 1), (None, 0), (ALL, slice(0, 4, 2)), (torch.tensor([True]),), (torch.tensor([[1]]),)]
+)
 def test_others_are_general(index: Any) -> None:
     assert instead_of_assignment(index, 2, 0) == GENERAL
 
@@ -62,7 +64,7 @@ def test_the_refusal_says_it() -> None:
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_an_index_of_the_kernel_is_general(mode: str) -> None:
+def test_an_index_of_the_kernel_is_compared_with_the_places(mode: str) -> None:
     """A size in dynamic mode, and an element that is loaded: both answer comparisons by ops of the kernel."""
 
     @tileflow.kernel
@@ -81,7 +83,8 @@ def test_an_index_of_the_kernel_is_general(mode: str) -> None:
             x[tile, :] = r
         return x
 
-    for kernel in (by_size, by_element):
+    of_element = f"{GENERAL}; here x = torch.where(tfl.arange(x.size(1)) == index, value, x)"
+    for kernel, hint in ((by_size, GENERAL), (by_element, of_element)):
         with pytest.raises(TraceError, match="a tile in registers cannot be assigned to by index") as caught:
             kernel.lower((torch.empty(5, 8),), target("nvidia-h200"), mode=mode)
-        assert caught.value.hint == GENERAL
+        assert caught.value.hint == hint

@@ -17,6 +17,7 @@ from ...ir.attributes import AxisAttrs
 from ...ir.kinds import OpKind
 from ...ir.signs import is_nonnegative
 from ...ir.types import INT32_MAX, ONE, TileType, is_float, itemsize
+from ...language.rules import along_a_row, takes_a_dim
 from ..intervals import interval
 from ..torch_registry import named, register_torch
 from ..trace import Tracer, show
@@ -188,13 +189,17 @@ def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) ->
     return named("kthvalue", *_alone(t, x)) if not x.ndim else named("kthvalue", *_at(t, x, k - 1, axis, keepdim))
 
 
+def _no_dim(t: Tracer, x: TileValue, name: str) -> TraceError:
+    return TraceError(takes_a_dim(name), got=show(x.value.dims), where=t.location(), hint=along_a_row(name))
+
+
 @register_torch("median")
 def median(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower of two middle elements; NaN where there is one."""
     if is_scalar(t, x, dim or 0):
         return x if dim is None else named("median", *_alone(t, x))
     if dim is None and x.ndim != 1:
-        raise TraceError("median takes a dim", got="None", where=t.location(), hint="x.flatten().median()")
+        raise _no_dim(t, x, "median")
     axis = axis_of(t, 0 if dim is None else dim, x.ndim)
     size = size_of(t, x, axis, "median")
     middle: Any = (size - 1) // 2
@@ -212,7 +217,7 @@ def nanmedian(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) 
     if is_scalar(t, x, dim or 0):
         return x if dim is None else named("nanmedian", *_alone(t, x))
     if dim is None and x.ndim != 1:
-        raise TraceError("nanmedian takes a dim", got="None", where=t.location(), hint="x.flatten().nanmedian()")
+        raise _no_dim(t, x, "nanmedian")
     axis = axis_of(t, 0 if dim is None else dim, x.ndim)
     size_of(t, x, axis, "nanmedian")
     numbers: Any = reduce(t, "sum", t.cast(x == x, "int32"), axis, True)
@@ -239,7 +244,7 @@ def quantile(
     if is_scalar(t, x, dim or 0):
         return x
     if dim is None and x.ndim != 1:
-        raise TraceError("quantile takes a dim", got="None", where=t.location(), hint="torch.quantile(x.flatten(), q)")
+        raise _no_dim(t, x, "quantile")
     axis = axis_of(t, 0 if dim is None else dim, x.ndim)
     last = size_of(t, x, axis, "quantile") - 1
     place = q * last
