@@ -49,6 +49,19 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
         yield process.call
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The tests of ``tile_testing.runs.constructs``, for each of the ``CASES`` of the module that imports them."""
+    if "construct" in metafunc.fixturenames:
+        metafunc.parametrize("construct", list(metafunc.module.CASES))
+
+
+@pytest.fixture(scope="module")
+def cases(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The ``CASES`` of the test module's file of kernels."""
+    found: dict[str, Any] = request.module.CASES
+    return found
+
+
 @pytest.fixture(scope="module")
 def interpreted(request: pytest.FixtureRequest, interpreter: Callable[..., Any]) -> dict[tuple[str, str], str]:
     """What is wrong with each of the ``CASES`` of the test module's file of kernels, ``KERNELS``, in each mode; few
