@@ -253,7 +253,7 @@ def interpreting() -> bool:
     return bool(triton.knobs.runtime.interpret)
 
 
-def mend_interpreter() -> None:  # noqa: C901
+def mend_interpreter() -> None:
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
     give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types;
     make masks of comparisons of scalars, and atomics of broadcast operands;
@@ -261,32 +261,52 @@ def mend_interpreter() -> None:  # noqa: C901
     a source while no other thread parses.
     """
     import triton.language as tl
-    from triton.language.semantic import TritonSemantic
     from triton.runtime import interpreter
 
-    from .interpreted_floats import convert, is_ours, scaled_product
-    from .interpreted_ops import bfloat16_bits, reduce_slices, scan_slices
+    from .interpreted_ops import reduce_slices, scan_slices
 
-    builder: Any = interpreter.InterpreterBuilder
-    if hasattr(builder, "tileflow_dot"):
+    if hasattr(interpreter.InterpreterBuilder, "tileflow_dot"):
         return
-    options = interpreter.interpreter_builder.options
-    # products are exact here, in however many parts a GPU would take them
+    _mend_products(interpreter, tl)
+    _mend_scaled_products(interpreter, tl)
+    _mend_bfloat16(interpreter, tl)
+    _mend_conversions(interpreter)
+    _mend_atomics(interpreter, tl.bfloat16)
+    _mend_tensors(interpreter)
+    _make_masks(interpreter, tl.int1)
+    _parse_alone(interpreter.FunctionRewriter)
+    interpreter.ReduceOps.generic_reduce, interpreter.ScanOps.generic_scan = reduce_slices, scan_slices
+
+
+def _widened(interpreter: Any, tl: Any, handle: Any) -> Any:
+    """A tile of bfloat16, which the interpreter holds as bits, as the float32 that these are the upper half of."""
+    if handle.dtype.scalar != tl.bfloat16:
+        return handle
+    bits = handle.data.view("uint16").astype("uint32") << 16
+    return interpreter.TensorHandle(bits.view("float32"), tl.float32)
+
+
+def _mend_products(interpreter: Any, tl: Any) -> None:
+    """Products of bfloat16, and in however many parts a GPU would take them: they are exact here."""
+    builder, options = interpreter.InterpreterBuilder, interpreter.interpreter_builder.options
+    create_dot = builder.create_dot
     interpreter.interpreter_builder.options = dataclasses.replace(
         options, allowed_dot_input_precisions=(*options.allowed_dot_input_precisions, "bf16x6")
     )
-    create_dot, create_fsub = builder.create_dot, builder.create_fsub
-    semantic_dot_scaled, patch_lang_tensor = TritonSemantic.dot_scaled, interpreter._patch_lang_tensor
-    create_fp_to_fp, cast_impl = builder.create_fp_to_fp, builder.cast_impl
-
-    def widened(handle: Any) -> Any:
-        if handle.dtype.scalar != tl.bfloat16:
-            return handle
-        bits = handle.data.view("uint16").astype("uint32") << 16
-        return interpreter.TensorHandle(bits.view("float32"), tl.float32)
 
     def dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
-        return create_dot(self, widened(a), widened(b), *rest)
+        return create_dot(self, _widened(interpreter, tl, a), _widened(interpreter, tl, b), *rest)
+
+    builder.tileflow_dot = builder.create_dot = dot
+
+
+def _mend_scaled_products(interpreter: Any, tl: Any) -> None:
+    """Products with block scales, of which the interpreter has none."""
+    from triton.language.semantic import TritonSemantic
+
+    from .interpreted_floats import scaled_product
+
+    semantic_dot_scaled = TritonSemantic.dot_scaled
 
     def dot_scaled_of_names(
         self: Any, a: Any, a_scale: Any, a_format: str, b: Any, b_scale: Any, b_format: str, *rest: Any
@@ -301,6 +321,17 @@ def mend_interpreter() -> None:  # noqa: C901
         left, right = zip((a.data, b.data), scales, (a_format.name, b_format.name), strict=True)
         return interpreter.TensorHandle(scaled_product(left, right) + rest[-1].data, tl.float32)
 
+    builder = interpreter.InterpreterBuilder
+    builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
+
+
+def _mend_conversions(interpreter: Any) -> None:
+    """Conversions to and from the short types, which round as a GPU's do."""
+    from .interpreted_floats import convert, is_ours
+
+    builder = interpreter.InterpreterBuilder
+    create_fp_to_fp, cast_impl = builder.create_fp_to_fp, builder.cast_impl
+
     def fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
         types = source.dtype.scalar.name, target.scalar.name
         if not is_ours(*types):
@@ -313,35 +344,44 @@ def mend_interpreter() -> None:  # noqa: C901
             return cast_impl(self, source, target)
         return interpreter.TensorHandle(convert(source.data, *types), target.scalar)
 
+    builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
+
+
+def _mend_bfloat16(interpreter: Any, tl: Any) -> None:
+    """Differences and constants of bfloat16, and the largest unsigned number, of which numpy takes no -1."""
+    from .interpreted_ops import bfloat16_bits
+
+    builder = interpreter.InterpreterBuilder
+    create_fsub = builder.create_fsub
+
     def fsub(self: Any, a: Any, b: Any) -> Any:
         if a.dtype.scalar != tl.bfloat16:
             return create_fsub(self, a, b)
-        return interpreter.TensorHandle(bfloat16_bits(widened(a).data - widened(b).data), tl.bfloat16)
+        difference = _widened(interpreter, tl, a).data - _widened(interpreter, tl, b).data
+        return interpreter.TensorHandle(bfloat16_bits(difference), tl.bfloat16)
 
     def constant(self: Any, value: float) -> Any:
         return interpreter.TensorHandle(bfloat16_bits([value]), tl.bfloat16)
 
-    def all_ones(self: Any, type_: Any) -> Any:  # numpy takes no -1 for an unsigned number
+    def all_ones(self: Any, type_: Any) -> Any:
         bits = (1 << type_.scalar.primitive_bitwidth) - 1
         is_signed = type_.scalar.is_int_signed()
         return interpreter.TensorHandle(
             interpreter.np.full(1, -1 if is_signed else bits, dtype=interpreter._get_np_dtype(type_)), type_.scalar
         )
 
+    builder.get_bf16, builder.create_fsub, builder.get_all_ones_value = constant, fsub, all_ones
+
+
+def _mend_tensors(interpreter: Any) -> None:
+    """Tiles of one element as ints: 3.6 asks numpy for the int of an array of one, which numpy 2.4 and later refuse."""
+    patch_lang_tensor = interpreter._patch_lang_tensor
+
     def patch_tensor(tensor: Any, scope: Any) -> None:
         patch_lang_tensor(tensor, scope)
-        # 3.6 asks numpy for the int of an array of one element, which numpy 2.4 and later refuse
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
-    builder.tileflow_dot = builder.create_dot = dot
-    builder.get_bf16, builder.create_fsub, builder.get_all_ones_value = constant, fsub, all_ones
-    builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
-    builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
-    _mend_atomics(interpreter, tl.bfloat16)
     interpreter._patch_lang_tensor = patch_tensor
-    _make_masks(interpreter, tl.int1)
-    _parse_alone(interpreter.FunctionRewriter)
-    interpreter.ReduceOps.generic_reduce, interpreter.ScanOps.generic_scan = reduce_slices, scan_slices
 
 
 def _mend_atomics(interpreter: Any, bfloat16: Any) -> None:
