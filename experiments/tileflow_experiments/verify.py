@@ -58,62 +58,86 @@ def verify(
     hang or end their process do so whatever the config. Returns the studies whose winner was neither measured nor
     checked.
     """
-    known = {
-        (e["study"], Config.of(e["config"])): Status(e["status"])
-        for e in journals.events(journal.lines, "interpreted")
-        if e["status"] in MADE
-    }
-
-    unmade = Counter[object]()
-
-    def futile(study: Study) -> bool:
-        return unmade[_problem(study)] >= UNMADE_TRIED
-
-    def checked(study: Study, config: Config, role: str, most_s: float = math.inf) -> Status:
-        key = (study.task.key.id, config)
-        if key not in known:
-            show(f"checking {role} configs of {study.task.key.title} in the interpreter")
-            request = _request(study, config, seed)
-            try:
-                outcome = check(replace(request, limit_s=min(request.limit_s, most_s)))
-            except TileflowError as error:
-                outcome = replace(failed(Status.CANCELLED, error), measured=False)
-            if stopping():
-                return Status.CANCELLED  # its process was ended during the check
-            journal.event(
-                "interpreted",
-                study=study.task.key.id,
-                role=role,
-                config=config.to_dict(),
-                status=outcome.status.value,
-                max_err=outcome.max_err,
-                error=outcome.error_digest,
-            )
-            known[key] = outcome.status
-            unmade[_problem(study)] += outcome.status not in MADE
-        return known[key]
-
-    for study in studies:
-        for record in [r for r in leaders(study.completed.values()) if not r.measured][:WINNERS_TRIED]:
-            if stopping() or futile(study) or (study.best is not None and study.best.measured):
-                break
-            if checked(study, record.config, "winner") is Status.OK:
-                break
-    unchecked = [study for study in studies if not _winner_is_right(study, known)]
-    until = math.inf if random_s is None else time.monotonic() + random_s
-    for study in _one_a_problem(studies):
-        configs = _random_configs(study, seed)
-        for position, config in enumerate(configs):
-            if stopping():
-                return unchecked
-            if study.stopped:
-                break
-            left_s = until - time.monotonic()
-            if futile(study) or (left_s <= 0 and position):
-                journal.event("not_interpreted", study=study.task.key.id, configs=len(configs) - position)
-                break
-            checked(study, config, "random", max(left_s, LEAST_S))
+    checks = _Checks(journal, check, seed, stopping, show)
+    checks.of_winners(studies)
+    unchecked = [study for study in studies if not _winner_is_right(study, checks.known)]
+    checks.of_random_configs(studies, math.inf if random_s is None else time.monotonic() + random_s)
     return unchecked
+
+
+class _Checks:
+    """The checks of one session. ``known``: how those ended that were made, in earlier ones too; the other arguments
+    are :func:`verify`'s."""
+
+    def __init__(
+        self,
+        journal: Writer,
+        check: Check,
+        seed: int,
+        stopping: Callable[[], bool],
+        show: Callable[[str], None],
+    ) -> None:
+        self._journal, self._check, self._seed, self._stopping, self._show = journal, check, seed, stopping, show
+        self._unmade = Counter[object]()
+        self.known = {
+            (e["study"], Config.of(e["config"])): Status(e["status"])
+            for e in journals.events(journal.lines, "interpreted")
+            if e["status"] in MADE
+        }
+
+    def of_winners(self, studies: Sequence[Study]) -> None:
+        """Of the configs that no GPU has measured and a model thinks fastest, each until one is right."""
+        for study in studies:
+            for record in [r for r in leaders(study.completed.values()) if not r.measured][:WINNERS_TRIED]:
+                if self._stopping() or self._is_futile(study) or (study.best is not None and study.best.measured):
+                    break
+                if self._made(study, record.config, "winner") is Status.OK:
+                    break
+
+    def of_random_configs(self, studies: Sequence[Study], until: float) -> None:
+        """Of a few random configs of every problem, of one where the time is over."""
+        for study in _one_a_problem(studies):
+            configs = _random_configs(study, self._seed)
+            for position, config in enumerate(configs):
+                if self._stopping():
+                    return
+                if study.stopped:
+                    break
+                left_s = until - time.monotonic()
+                if self._is_futile(study) or (left_s <= 0 and position):
+                    left_out = len(configs) - position
+                    self._journal.event("not_interpreted", study=study.task.key.id, configs=left_out)
+                    break
+                self._made(study, config, "random", max(left_s, LEAST_S))
+
+    def _is_futile(self, study: Study) -> bool:
+        return self._unmade[_problem(study)] >= UNMADE_TRIED
+
+    def _made(self, study: Study, config: Config, role: str, most_s: float = math.inf) -> Status:
+        """How the check of a config ends, or has ended."""
+        key = (study.task.key.id, config)
+        if key in self.known:
+            return self.known[key]
+        self._show(f"checking {role} configs of {study.task.key.title} in the interpreter")
+        request = _request(study, config, self._seed)
+        try:
+            outcome = self._check(replace(request, limit_s=min(request.limit_s, most_s)))
+        except TileflowError as error:
+            outcome = replace(failed(Status.CANCELLED, error), measured=False)
+        if self._stopping():
+            return Status.CANCELLED  # its process was ended during the check
+        self._journal.event(
+            "interpreted",
+            study=study.task.key.id,
+            role=role,
+            config=config.to_dict(),
+            status=outcome.status.value,
+            max_err=outcome.max_err,
+            error=outcome.error_digest,
+        )
+        self.known[key] = outcome.status
+        self._unmade[_problem(study)] += outcome.status not in MADE
+        return outcome.status
 
 
 def how_it_ended(folded: Folded, key: StudyKey) -> str:
