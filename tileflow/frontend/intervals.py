@@ -7,8 +7,10 @@ for such lanes are masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
 
 from ..expr import Expr, any_of
 from ..ir.attributes import ArangeAttrs, FoldAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
@@ -16,7 +18,9 @@ from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
 from ..ir.types import INT32_MAX, Value
-from .trace import Tracer
+
+if TYPE_CHECKING:
+    from .trace import Tracer
 
 _KEPT = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE, OpKind.FULL})
 _TILES = frozenset({OpKind.TILE_BEGIN, OpKind.TILE_END, OpKind.TILE_ID})
@@ -41,7 +45,22 @@ def interval(t: Tracer, x: Operand | Expr) -> Interval:
 
 def reach(t: Tracer, x: Operand) -> int:
     """The largest magnitude of an integer value in the example, as far as it is known."""
-    return max((abs(e.evaluate(t.hints)) for e in _known_ends(t, x)), default=0)
+    return _magnitude(t, interval(t, x))
+
+
+def reach_of(t: Tracer, fn: str, operands: Sequence[Operand]) -> int:
+    """The same of the result of a row of POINTWISE over integers, before it is computed."""
+    compute, found = _POINTWISE.get(fn), _Intervals(t)
+    if compute is None:
+        return 0
+    given = [*map(found.of, operands)]
+    if fn == "mul" and compute(*given) == ANY:  # of two that count, neither of which is one size
+        return prod(_magnitude(t, x) for x in given)
+    return _magnitude(t, compute(*given))
+
+
+def _magnitude(t: Tracer, found: Interval) -> int:
+    return max((abs(e.evaluate(t.hints)) for e in _known(t, found)), default=0)
 
 
 def fits(t: Tracer, x: Operand) -> bool:
@@ -57,7 +76,10 @@ def fits(t: Tracer, x: Operand) -> bool:
 
 
 def _known_ends(t: Tracer, x: Operand) -> list[Expr]:
-    found = interval(t, x)
+    return _known(t, interval(t, x))
+
+
+def _known(t: Tracer, found: Interval) -> list[Expr]:
     return [e for e in (found.least, found.most) if e is not None and e.symbols() <= t.hints.keys()]
 
 

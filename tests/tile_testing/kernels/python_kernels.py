@@ -368,3 +368,26 @@ def shifted_counts(x: torch.Tensor, prime: int) -> torch.Tensor:
         out[1, tile] = total
         out[2, tile] = x[tile] * pow(prime, -1, 8191)
     return out
+
+
+def _long_counts(x: torch.Tensor) -> torch.Tensor:
+    squares = sum(i * j for i in range(0, 70000, 1749) for j in range(0, 70000, 1749))
+    sums = sum(i + 2_147_483_640 for i in range(40))
+    return torch.stack([x + sum(i * 2_000_000_000 for i in range(40)), x + sums, x + squares])
+
+
+@case(N, wanted=_long_counts, tile=8)
+@tileflow.kernel
+def long_counts(x: torch.Tensor) -> torch.Tensor:
+    """Products and sums of what loops count are Python's ints, of any length: they were rounded to 32 bits."""
+    out = torch.empty(3, x.size(0), dtype=torch.int64)
+    for tile in tfl.tile(x.size(0)):
+        product, total, squares = x[tile], x[tile], x[tile]
+        for i in range(40):
+            product += i * 2_000_000_000
+            total += i + 2_147_483_640
+        for i in range(0, 70000, 1749):
+            for j in range(0, 70000, 1749):
+                squares += i * j
+        out[0, tile], out[1, tile], out[2, tile] = product, total, squares
+    return out
