@@ -97,6 +97,11 @@ class Target:
         return self.capability >= 90
 
     @property
+    def has_bfloat16(self) -> bool:
+        """Whether arithmetic of bfloat16 is the hardware's: AMD's, and NVIDIA's from Ampere on."""
+        return self.vendor == "amd" or self.capability >= 80
+
+    @property
     def has_e4m3(self) -> bool:
         """Whether Triton converts from and to float8_e4m3fn: for AMD, and for NVIDIA from Ada on."""
         return self.vendor == "amd" or self.capability >= 89

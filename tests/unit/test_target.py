@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import pickle
 from collections.abc import Iterator
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from tile_testing import ROOT
@@ -108,6 +108,8 @@ def test_abilities_go_with_the_architecture(entry: Target) -> None:
     assert entry.has_tensor_memory == (entry.name in BLACKWELLS)
     assert entry.has_warp_groups == (entry.name in HOPPERS | BLACKWELLS)
     assert entry.has_tensor_maps == (entry.name in HOPPERS | BLACKWELLS | {"nvidia-rtx5090"})
+    assert entry.has_dependent_launches == entry.has_tensor_maps
+    assert entry.has_bfloat16 and not replace(entry, vendor="nvidia", arch="sm_75").has_bfloat16
     assert entry.has_e4m3 == ("a100" not in entry.name)
     assert entry.has_fnuz == (entry.vendor == "amd")
     is_cdna3 = entry.arch == "gfx942"

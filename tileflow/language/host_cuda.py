@@ -171,7 +171,7 @@ def _ordering(kind: str) -> Callable[..., Any]:
 
 
 def _has_bf16(asked: Asked, including_emulation: bool = True) -> bool:
-    return asked.target.vendor == "amd" or asked.target.capability >= 80 or including_emulation
+    return asked.target.has_bfloat16 or including_emulation
 
 
 _CUDA: dict[str, Callable[..., Any]] = {
@@ -184,7 +184,7 @@ _CUDA: dict[str, Callable[..., Any]] = {
     "get_device_capability": lambda asked, device=None: _capability(asked.target),
     "get_device_properties": lambda asked, device=None: _properties(asked.target),
     "is_bf16_supported": _has_bf16,
-    "is_tf32_supported": lambda asked: asked.target.vendor == "nvidia" and asked.target.capability >= 80,
+    "is_tf32_supported": lambda asked: asked.target.vendor == "nvidia" and asked.target.has_bfloat16,
     "is_current_stream_capturing": lambda asked: False,
     "set_device": _nothing,
     "synchronize": _nothing,
