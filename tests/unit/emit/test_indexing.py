@@ -283,11 +283,6 @@ def stored_across_none(x):
         x[tile, None] = x[tile]
 
 
-def transposed(x):
-    for tile in tfl.tile(x.size(0)):
-        x[tile] = x.T[tile]
-
-
 @pytest.mark.parametrize(
     ("function", "error", "says"),
     [
@@ -300,7 +295,6 @@ def transposed(x):
         (before_the_begin, ShapeError, "an index must lie inside x, but got -65"),
         (two_ellipses, TraceError, "an index has one ellipsis"),
         (stored_across_none, ShapeError, "what is stored has size 1 where the index has None"),
-        (transposed, KernelError, "load a tile first"),
     ],
 )
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
