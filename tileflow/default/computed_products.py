@@ -8,6 +8,7 @@ docs/data/computed-products-h200.json). What is computed lies along a tile's row
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from ..config import Choice
 from ..expr import Expr
@@ -22,25 +23,28 @@ from ..target import Target
 from .sizes import times
 from .ways import Tile, is_half_full, sides
 
-BAND = 16
-MOST_STAGES = 6  # fewer where these do not fit, as the space says
-LEAST_COLUMNS = 32  # of the result: beside fewer the pipelined kernel is as fast or faster
-PART_NUMBERS = 512  # least that a part sums over
+_BAND = 16  # tiles that take turns along the other side, for the second-level cache
+_MOST_STAGES = 6  # fewer where these do not fit, as the space says
+_LEAST_COLUMNS = 32  # of the result: beside so few the pipelined kernel is as fast or faster
+_PART_NUMBERS = 512  # least that a part sums over
 _TURN, _TURN_SHORT = 128, 64  # numbers that a turn sums over: fewer where few stages of boxes would fit
 _LEAST_STAGES = 3
 _MANY_ROWS, _WIDE = 256, 128
-# of turns of 128 numbers
-_WAYS = (
-    Tile(128, 256, 2, 1340), Tile(128, 128, 2, 800), Tile(256, 64, 2, 1120), Tile(128, 64, 2, 620),
-    Tile(64, 256, 1, 760), Tile(64, 128, 1, 530), Tile(64, 64, 1, 380),
+# rows, columns, groups that share the rows, and the nanoseconds of a turn over 128 numbers
+_LARGEST = Tile(128, 256, 2, 1340)
+_TILES = (
+    _LARGEST, Tile(128, 128, 2, 800), Tile(256, 64, 2, 1120), Tile(128, 64, 2, 620), Tile(64, 256, 1, 760),
+    Tile(64, 128, 1, 530), Tile(64, 64, 1, 380),
 )  # fmt: skip
 _TILE_NS = 1500  # of a tile beside its turns
-# another launch that adds up parts, and what it reads of each of their sums and the first one wrote for it
+# another launch that adds up parts, and the bytes that it reads of each of their sums and the first one wrote for it
 _SECOND_NS, _SUM_BYTES = 2500, 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
+    """``ends_ns``: when its last turn is over, from the first one on."""
+
     tile: Tile
     parts: int
     programs: int
@@ -50,21 +54,23 @@ class _Way:
 def computed_config(ir: KernelIR, found: Computed, target: Target) -> dict[str, Choice]:
     """The knobs of the way that ends first; none beside few columns of the result, and where half of the
     multiprocessors would have nothing to do."""
-    columns = found.columns.tile
-    if columns is None or tile_length(ir, columns) <= LEAST_COLUMNS:
+    name = found.columns.tile
+    columns = 0 if name is None else tile_length(ir, name)
+    if columns <= _LEAST_COLUMNS:
         return {}
-    ways = [_way(ir, found, tile, n, target) for tile in _tiles(ir, found) for n in _parts_of_authors(ir, found)]
+    tiles = _tiles(ir, found, columns)
+    ways = [_way(ir, found, tile, columns, n, target) for tile in tiles for n in _parts_of_authors(ir, found)]
     best = min(ways, key=lambda way: way.ends_ns, default=None)
     if best is None or 2 * best.programs < target.sm_count:
         return {}
     chosen = sides(ir, found, best.tile.rows, best.tile.columns, _turn(found, best.tile, target))
     if not chosen:
         return {}
-    own: dict[str, Choice] = {NUM_STAGES.name(ir): MOST_STAGES, PING_PONG.name(ir): False, GROUP.name(ir): BAND}
+    own: dict[str, Choice] = {NUM_STAGES.name(ir): _MOST_STAGES, PING_PONG.name(ir): False, GROUP.name(ir): _BAND}
     return chosen | own | {CONSUMERS.name(ir): best.tile.groups} | _count(ir, found, best.parts)
 
 
-def _tiles(ir: KernelIR, found: Computed) -> list[Tile]:
+def _tiles(ir: KernelIR, found: Computed, columns: int) -> list[Tile]:
     """The tiles of which more than half lies in the result, and that are no slower than their times say.
 
     Numbers of two bytes or more are spilled by groups of 128 rows. One group waits twice as long for boxes of many
@@ -73,30 +79,25 @@ def _tiles(ir: KernelIR, found: Computed) -> list[Tile]:
     pipelined kernel takes 22 (64 x 8192 x 4096)."""
     (turn,) = found.loop.regions
     loads_beside = any(op.kind is OpKind.LOAD and op in turn.ops for op in found.prepare)
-    columns = tile_length(ir, str(found.columns.tile))
 
     def is_as_fast(tile: Tile) -> bool:
-        if loads_beside:
-            return tile is _WAYS[0]
         if tile.rows == _MANY_ROWS:
             return _box_bytes(found) <= 1
         return tile.groups > 1 or tile.columns < _WIDE or -columns % tile.columns <= tile.columns // 8
 
-    return [tile for tile in _WAYS if is_half_full(ir, found, tile) and is_as_fast(tile)]
+    tiles = (_LARGEST,) if loads_beside else _TILES
+    return [tile for tile in tiles if is_half_full(ir, found, tile) and is_as_fast(tile)]
 
 
-def _way(ir: KernelIR, found: Computed, tile: Tile, parts: int, target: Target) -> _Way:
+def _way(ir: KernelIR, found: Computed, tile: Tile, columns: int, parts: int, target: Target) -> _Way:
     """When the last turn is over: the busiest multiprocessor has so many tiles, one after the other."""
-    own = {found.rows: tile.rows, found.columns.tile: tile.columns}
-    others = [name for name in ir.grid if found.parts is None or name != found.parts.tile]
-    programs = parts
-    for name in others:
-        programs *= -(-tile_length(ir, name) // own.get(name, 1))
+    block = {found.rows: tile.rows, found.columns.tile: tile.columns}
+    axes = [name for name in ir.grid if found.parts is None or name != found.parts.tile]
+    programs = parts * prod(-(-tile_length(ir, name) // block.get(name, 1)) for name in axes)
     turns = -(-_whole(ir, found) // (parts * _TURN))
     ends = float(-(-programs // target.sm_count) * (_TILE_NS + turns * tile.turn_ns))
     if parts > 1:
-        sums = parts * tile_length(ir, found.rows) * tile_length(ir, str(found.columns.tile))
-        ends += _SECOND_NS + sums * _SUM_BYTES / target.dram_gbps
+        ends += _SECOND_NS + parts * tile_length(ir, found.rows) * columns * _SUM_BYTES / target.dram_gbps
     return _Way(tile, parts, programs, ends)
 
 
@@ -122,7 +123,7 @@ def _parts_of_authors(ir: KernelIR, found: Computed) -> list[int]:
     """How many parts the inner dimension may have: one, unless the author has a tunable for it."""
     if not _count(ir, found, 1):
         return [1]
-    return [n for n in (1, 2, 4, 8) if n == 1 or _whole(ir, found) >= n * PART_NUMBERS]
+    return [n for n in (1, 2, 4, 8) if n == 1 or _whole(ir, found) >= n * _PART_NUMBERS]
 
 
 def _count(ir: KernelIR, found: Computed, parts: int) -> dict[str, Choice]:

@@ -235,21 +235,41 @@ def _asked(ir: KernelIR, op: Op, executions: int = 1) -> int:
 
 
 def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
-    """Every op with how often it runs over all programs, tiles in its dims not counted (they are in its size), nor
-    those whose block a config chooses: by the largest there is one run."""
+    """Every op with how often it must run over all programs, tiles in its dims not counted (they are in its size), nor
+    those whose block a config chooses: by the largest there is one run; nor loops in each of whose turns it computes
+    the same, which a compiler may do once."""
+    varies: dict[Value, frozenset[str]] = {}  # the loops of whose turn a value depends
 
-    def visit(block: Block, tiles: tuple[str, ...]) -> Iterable[tuple[Op, int]]:
+    def visit(block: Block, loops: frozenset[str]) -> Iterable[tuple[Op, int]]:
         for op in block.ops:
-            inner = (*tiles, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else tiles
+            given = frozenset[str]().union(*(varies.get(v, frozenset()) for v in op.values))
+            inner = loops | {TileAttrs.of(op).tile} if op.kind is OpKind.FOR else loops
+            own = given | (_named(op) & loops)
             for region in op.regions:
+                varies.update(dict.fromkeys(region.params, given | (inner - loops)))
                 yield from visit(region, inner)
-            values = [v.dims for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
-            # of a product's inner dimension one operand may be a slice, which names no tile
-            dims = [OPS[op.kind].work(op).dims] if op.kind is OpKind.DOT else values
-            own = {d.tile for some in dims for d in some}
-            yield op, prod(_blocks(ir, name) for name in tiles if name not in own)
+                own = own.union(*(varies.get(r, own) & loops for r in region.results if isinstance(r, Value)))
+            varies.update(dict.fromkeys(op.outputs, own))
+            dims = {d.tile for some in _dims_of_work(op) for d in some}
+            yield op, prod(_blocks(ir, name) for name in (*ir.grid, *sorted(own)) if name not in dims)
 
-    return visit(ir.body, ir.grid)
+    return visit(ir.body, frozenset())
+
+
+def _named(op: Op) -> frozenset[str]:
+    """The tiles that an op names itself, beside what it is given."""
+    if isinstance(op.attrs, TileAttrs):
+        return frozenset({op.attrs.tile})
+    items = AccessAttrs.of(op).index if op.kind in ACCESSES else ()
+    return frozenset(item.tile for item in items if isinstance(item, TileIndex))
+
+
+def _dims_of_work(op: Op) -> list[tuple[Dim, ...]]:
+    """The dimensions that an op's size has. Of a product's inner dimension one operand may be a slice, which names no
+    tile."""
+    if op.kind is OpKind.DOT:
+        return [OPS[op.kind].work(op).dims]
+    return [v.dims for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
 
 
 def _blocks(ir: KernelIR, name: str) -> int:

@@ -379,7 +379,7 @@ def _long_counts(x: torch.Tensor) -> torch.Tensor:
 @case(N, wanted=_long_counts, tile=8)
 @tileflow.kernel
 def long_counts(x: torch.Tensor) -> torch.Tensor:
-    """Products and sums of what loops count are Python's ints, of any length: they were rounded to 32 bits."""
+    """Products and sums of what loops count are Python's ints, of any length: 32 bits of them were kept."""
     out = torch.empty(3, x.size(0), dtype=torch.int64)
     for tile in tfl.tile(x.size(0)):
         product, total, squares = x[tile], x[tile], x[tile]

@@ -76,3 +76,25 @@ def test_operations_of_turns_whose_length_is_the_authors(kernel: Kernel) -> None
     assert 2 * m * n * k <= found.flops < 1.1 * 2 * m * n * k and found.flop_dtype == "bfloat16"
     tensors = [x, packed, scales, *others]
     assert found.bytes == sum(t.numel() * t.element_size() for t in tensors) + 2 * m * n
+
+
+@tileflow.kernel
+def summed_again(x, y):
+    m, n = x.size(0), y.size(1)
+    out = torch.empty(m, n, device=x.device)
+    for rows, columns in tfl.tile([m, n]):
+        total, running = tfl.zeros([rows, columns]), tfl.zeros([rows, columns])
+        for _turn in tfl.tile(4096, block_size=32):
+            total += (x[rows, :] @ y[:, columns]).abs()
+            running = tfl.dot(x[rows, :], y[:, columns], acc=running)
+        out[rows, columns] = total + running
+    return out
+
+
+def test_what_each_turn_computes_alike_is_counted_once() -> None:
+    """A compiler may take it out of the loop, so that no bound on the time has it in each turn; a sum has all turns."""
+    m, k, n, turns = 256, 64, 512, 128
+    args = torch.empty(m, k, dtype=torch.float16), torch.empty(k, n, dtype=torch.float16)
+    found = summed_again.lower(tuple(a.to("meta") for a in args), target("nvidia-h200")).traffic
+    product, additions = 2 * m * n * k, m * n * (turns + 2)
+    assert product * (turns + 1) <= found.flops <= product * (turns + 1) + 2 * additions
