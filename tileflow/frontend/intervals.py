@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING
 
 from ..expr import Expr, any_of
@@ -45,38 +44,36 @@ def interval(t: Tracer, x: Operand | Expr) -> Interval:
 
 def reach(t: Tracer, x: Operand) -> int:
     """The largest magnitude of an integer value in the example, as far as it is known."""
-    return _magnitude(t, interval(t, x))
+    return max((abs(e.evaluate(t.hints)) for e in _known(t, interval(t, x))), default=0)
 
 
-def reach_of(t: Tracer, fn: str, operands: Sequence[Operand]) -> int:
-    """The same of the result of a row of POINTWISE over integers, before it is computed."""
+def result_fits(t: Tracer, fn: str, operands: Sequence[Operand]) -> bool:
+    """Whether the result of a row of POINTWISE over integers has 32 bits, before it is computed; as :func:`fits`."""
     compute, found = _POINTWISE.get(fn), _Intervals(t)
     if compute is None:
-        return 0
+        return True
     given = [*map(found.of, operands)]
-    if fn == "mul" and compute(*given) == ANY:  # of two that count, neither of which is one size
-        return prod(_magnitude(t, x) for x in given)
-    return _magnitude(t, compute(*given))
-
-
-def _magnitude(t: Tracer, found: Interval) -> int:
-    return max((abs(e.evaluate(t.hints)) for e in _known(t, found)), default=0)
+    made = compute(*given)
+    if fn == "mul" and made == ANY:  # of two that count, neither of which is one size
+        ends = [_known(t, x) for x in given]
+        return _have_32_bits(t, [a * b for a in ends[0] for b in ends[1]])
+    return _have_32_bits(t, _known(t, made))
 
 
 def fits(t: Tracer, x: Operand) -> bool:
     """Whether an integer value has 32 bits, as far as it is known. Where it does in the example, each launch checks
     that it does in its own sizes and ints."""
-    if reach(t, x) > INT32_MAX:
+    return _have_32_bits(t, _known(t, interval(t, x)))
+
+
+def _have_32_bits(t: Tracer, ends: Sequence[Expr]) -> bool:
+    if any(abs(end.evaluate(t.hints)) > INT32_MAX for end in ends):
         return False
-    for end in _known_ends(t, x):
+    for end in ends:
         t.guard(end.le(INT32_MAX))
         if not is_nonnegative(end):
             t.guard(Expr.of(-INT32_MAX).le(end))
     return True
-
-
-def _known_ends(t: Tracer, x: Operand) -> list[Expr]:
-    return _known(t, interval(t, x))
 
 
 def _known(t: Tracer, found: Interval) -> list[Expr]:

@@ -32,7 +32,7 @@ from .alignment import are_turned, gaps
 from .assumptions import Assumptions
 from .call_arguments import is_in_place, with_numbers, with_sizes
 from .held_numbers import CHOOSING, check_number
-from .intervals import reach_of
+from .intervals import result_fits
 from .operands import operand_of
 from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .structural_names import StructuralNames
@@ -192,7 +192,7 @@ class Tracer(Assumptions):
         aligned = tuple(self.align(o, len(dims)) for o in operands)
         weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
         short = weak and operand == "int64" and fn != "shift_left" and all(_is_short(o) for o in operands)
-        if short and reach_of(self, fn, operands) <= INT32_MAX:
+        if short and result_fits(self, fn, operands):
             operand = "int32"  # torch knows Python ints as int64 only; a shift takes them past 32 bits at once
             dtype = operand if dtype == "int64" else dtype
         made = self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))

@@ -71,3 +71,18 @@ def test_block_sizes_are_no_python_numbers() -> None:
 
     with pytest.raises(TraceError, match="the config chooses it"):
         region(asked)
+
+
+def test_products_of_what_loops_count_are_held_in_32_bits_as_far_as_each_launch_has_it() -> None:
+    """Of run-time sizes the example's alone were looked at: 50000 turns kept the lower 32 bits of the products."""
+
+    def counted(x):
+        for tile in tfl.tile(x.size(0)):
+            total = x[tile, 0]
+            for i in range(x.size(1)):
+                total = total + i * (x.size(1) - i)
+            x[tile, 0] = total
+
+    ir = region(counted, meta(100, 300), mode="dynamic")
+    assert holds(ir, x_shape_1=40000, x_stride_0=40000)
+    assert not holds(ir, x_shape_1=50000, x_stride_0=50000)
