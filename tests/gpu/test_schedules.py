@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from tile_testing.kernels import joint_kernels as joint
 from tile_testing.kernels.computed_kernels import (
     activated,
+    converted,
+    every_byte,
     fp8_weights,
     inputs_of,
     int4_scaled,
@@ -430,6 +432,53 @@ def test_masked_operands_in_parts(card: Target, mode: str) -> None:
 def test_scaled_weights(card: Target, kernel: Kernel, tiles: Tiles) -> None:
     args = tuple(a.cuda() for a in inputs_of(kernel, m=1000, n=1040, k=1024))
     check(computed(kernel, args, card, tiles), kernel, args)
+
+
+@pytest.mark.parametrize("layout", ["N", "T"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("tiles", COMPUTED[2:], ids=str)
+def test_every_byte_is_converted_exactly(card: Target, tiles: Tiles, dtype: torch.dtype, layout: str) -> None:
+    """By a product with ones on the diagonal."""
+    bytes_ = every_byte(512, 1040).cuda()
+    args = torch.eye(512, dtype=dtype, device="cuda"), bytes_ if layout == "N" else bytes_.T.contiguous().T
+    out = computed(converted, args, card, tiles)(*args)
+    assert torch.equal(out, bytes_.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("tiles", COMPUTED[2:], ids=str)
+def test_every_nibble_is_converted_exactly(card: Target, tiles: Tiles, dtype: torch.dtype) -> None:
+    packed = every_byte(256, 1040).cuda()
+    args = torch.eye(512, dtype=dtype, device="cuda"), packed
+    out = computed(int4_matmul, args, card, tiles)(*args)
+    assert torch.equal(out, examples.int4_matmul.unpacked(packed).to(dtype))
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(
+    ("k", "parts", "blocks"), [(7168, 1, 2), (7168, 1, 4), (4096, 1, 8), (320, 1, 4), (7168, 2, 2)]
+)
+@pytest.mark.parametrize("tile", [(128, 64, 2), (64, 64, 1), (128, 128, 2)], ids=str)
+def test_packed_weights_whose_turns_blocks_share(
+    card: Target, tile: tuple[int, int, int], k: int, parts: int, blocks: int, mode: str
+) -> None:
+    """Blocks with a turn less than others, and ones that have none."""
+    args = examples.int4_matmul.inputs(128, 1008, k, device="cuda")
+    choices: dict[str, Choice] = {"block:block_k": 64, "tunable:split_k": parts, "loop:tile_k.ctas": blocks}
+    call = computed(int4_matmul, args, card, (*tile, False), mode, **{**choices, "num_stages": 2})
+    check(call, int4_matmul, args)
+    first = call(*args)
+    assert all(torch.equal(call(*args), first) for _ in range(20))
+
+
+@pytest.mark.parametrize("kernel", [activated, shifted, int4_scaled, fp8_weights], ids=lambda k: k.name.split(":")[1])
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_blocks_share_turns_of_computed_operands(card: Target, kernel: Kernel, blocks: int) -> None:
+    args = tuple(a.cuda() for a in inputs_of(kernel, m=200, n=1040, k=1024))
+    is_left = kernel in (activated, shifted)
+    sides: dict[str, Choice] = {"block:tile_m": 128 if is_left else 64, "block:tile_n": 64 if is_left else 128}
+    tiles: Tiles = (128, 64, 2, False)
+    check(computed(kernel, args, card, tiles, **sides, **{"loop:tile_k.ctas": blocks}), kernel, args)
 
 
 @pytest.mark.parametrize("kernel", [activated, shifted], ids=["relu", "masked"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import tempfile
 from pathlib import Path
+
+import torch
 
 from tileflow.schedule.types import Arrive, Await, AwaitPuts, Copy, Multiply, Put, Step, Wait, steps_of
 
@@ -68,3 +71,48 @@ def turns_of_products(code: bytes) -> list[list[str]]:
     loops = [(a, b) for a, b in found if any("GMMA" in word for word in lines[a:b])]
     inner = [(a, b) for a, b in loops if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)]
     return [lines[a:b] for a, b in inner]
+
+
+def evaluated(text: str, helper: str, dtype: str, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both halves of the word that a helper's assembly text makes of 32-bit ``inputs``, in ``dtype``. It knows the few
+    instructions that conversions are made of."""
+    lines = role(text, helper).partition('asm: gl.constexpr = """')[2].partition('"""')[0].splitlines()
+    halves, known = getattr(torch, dtype), dict[str, torch.Tensor]()
+    outputs = 2 if "=h,=h" in role(text, helper) else 1
+    known |= {f"${outputs + n}": value.long() for n, value in enumerate(inputs)}
+
+    def value(name: str) -> torch.Tensor:
+        return known[name] if name in known else torch.tensor(int(name, 0))
+
+    def pair(word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        low, high = (((word >> shift) & 0xFFFF).to(torch.uint16).view(halves) for shift in (0, 16))
+        return low, high
+
+    def word(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+        return low.view(torch.uint16).long() | (high.view(torch.uint16).long() << 16)
+
+    for line in lines:
+        if not (found := re.match(r"\s*(\w[\w.]*) (.+?);", line)):
+            continue
+        name, (into, *operands) = found[1], re.findall(r"\{[^}]*\}|[^,\s]+", found[2])
+        given = [value(operand) for operand in operands]
+        if name == "mul.lo.u32":
+            made = given[0] * given[1]
+        elif name == "mad.lo.u32":
+            made = given[0] * given[1] + given[2]
+        elif name == "lop3.b32":
+            rows = [_where_bits(given[:3], n) for n in range(8) if int(given[3]) >> n & 1]
+            made = functools.reduce(torch.bitwise_or, rows)
+        elif name.startswith("sub.rn."):
+            made = word(*(a - b for a, b in zip(pair(given[0]), pair(given[1]), strict=True)))
+        else:
+            assert name == "mov.b32", line
+            made = given[0]
+        known[into] = made & 0xFFFFFFFF
+    return pair(known["{$0, $1}" if outputs == 2 else "$0"])
+
+
+def _where_bits(words: list[torch.Tensor], row: int) -> torch.Tensor:
+    """The bits at which three words have those of a row of a truth table, the first word's being its highest."""
+    chosen = [word if row >> (2 - n) & 1 else ~word & 0xFFFFFFFF for n, word in enumerate(words)]
+    return chosen[0] & chosen[1] & chosen[2]

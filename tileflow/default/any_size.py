@@ -24,7 +24,7 @@ from .copied_operands import BEGIN_NS, copies_fit, copies_ns, pipelined_ns
 from .sizes import length_over, programs_over, symbol, times
 from .specialised import tiles_of_copies
 from .split_products import both_tiles
-from .ways import IN_PARTS, OF_HALVES, Way, all_at_once, ends_over, shared_over, soonest, ways_of
+from .ways import IN_PARTS, OF_HALVES, Way, all_at_once, at_once, ends_over, shared_over, soonest, ways_of
 
 # nanoseconds of a turn of 64 numbers of 16 bits, of a pipelined block of up to so many sums
 PIPELINED_NS = {64 * 64: 170, 64 * 128: 200, 128 * 128: 340, 128 * 256: 650}
@@ -69,11 +69,26 @@ def other_ways(
     is_pipelined = chosen.get(SCHEDULE.name(ir), SCHEDULE.default) == SCHEDULE.default
     ir = as_matrices(ir)
     found = find_structure(ir)
-    if not isinstance(found, Single) or isinstance(found, Computed) or len(found.products) > 1:
+    if isinstance(found, Computed):
+        return () if is_pipelined else _of_computed(ir, found, chosen, target)
+    if not isinstance(found, Single) or len(found.products) > 1:
         return ()
     if found.is_split or found.copied or is_copied:
         return () if is_pipelined else _of_specialised(ir, found, chosen, target)
     return _of_halves(ir, found, chosen, target)
+
+
+def _of_computed(
+    ir: KernelIR, found: Computed, chosen: Mapping[str, Choice], target: Target
+) -> tuple[tuple[Mapping[str, Choice], Expr], ...]:
+    """Blocks of clusters, where the example has them, for calls of which all run at once, and one block a tile else:
+    what was timed is the example's size alone."""
+    name = LOOP_CTAS.name(loop_site(ir, found.keys))
+    blocks = chosen.get(name, 1)
+    if not isinstance(blocks, int) or blocks == 1:
+        return ()
+    fits = (programs_over(ir, chosen) * blocks).le(at_once(target, blocks))
+    return (chosen, fits), ({**chosen, name: 1}, TRUE)
 
 
 def _of_specialised(

@@ -1,12 +1,14 @@
-"""Where a product whose operand is computed is warp-specialised by default: its tile, and how many parts share its
-inner dimension.
+"""Where a product whose operand is computed is warp-specialised by default: its tile, and how many parts of its inner
+dimension, or blocks of a cluster, share its turns.
 
 The times are of packed 4-bit weights beside 33 to 4096 rows (H200, 2026-11-30, torch 2.11, Triton 3.6.0;
-docs/data/computed-products-h200.json). What is computed lies along a tile's rows.
+docs/data/computed-products-h200.json, and with blocks computed-blocks-h200.json). What is computed lies along a tile's
+rows.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from math import prod
 
@@ -18,10 +20,12 @@ from ..ir.kinds import OpKind
 from ..ir.types import itemsize
 from ..schedule.computed import Computed
 from ..schedule.product import PIECE_BYTES
-from ..space.knobs import CONSUMERS, GROUP, NUM_STAGES, PING_PONG
+from ..space.knobs import CONSUMERS, GROUP, LOOP_CTAS, NUM_STAGES, PING_PONG
+from ..space.names import loop_site
+from ..space.shared_turns import MOST_SUMS, shares_turns
 from ..target import Target
 from .sizes import times
-from .ways import Tile, is_half_full, sides
+from .ways import BLOCKS, Tile, at_once, is_half_full, join_ns, sides
 
 _BAND = 16  # tiles that take turns along the other side, for the second-level cache
 _MOST_STAGES = 6  # fewer where these do not fit, as the space says
@@ -47,6 +51,7 @@ class _Way:
 
     tile: Tile
     parts: int
+    blocks: int
     programs: int
     ends_ns: float
 
@@ -59,7 +64,9 @@ def computed_config(ir: KernelIR, found: Computed, target: Target) -> dict[str, 
     if columns <= _LEAST_COLUMNS:
         return {}
     tiles = _tiles(ir, found, columns)
-    ways = [_way(ir, found, tile, columns, n, target) for tile in tiles for n in _parts_of_authors(ir, found)]
+    counts = [(n, 1) for n in _parts_of_authors(ir, found)]
+    counts += [(1, n) for n in BLOCKS[1:] if shares_turns(ir, found, target)]
+    ways = [_way(ir, found, tile, columns, *each, target) for tile in tiles for each in counts]
     best = min(ways, key=lambda way: way.ends_ns, default=None)
     if best is None or 2 * best.programs < target.sm_count:
         return {}
@@ -67,6 +74,8 @@ def computed_config(ir: KernelIR, found: Computed, target: Target) -> dict[str, 
     if not chosen:
         return {}
     own: dict[str, Choice] = {NUM_STAGES.name(ir): _MOST_STAGES, PING_PONG.name(ir): False, GROUP.name(ir): _BAND}
+    if shares_turns(ir, found, target):
+        own[LOOP_CTAS.name(loop_site(ir, found.keys))] = best.blocks
     return chosen | own | {CONSUMERS.name(ir): best.tile.groups} | _count(ir, found, best.parts)
 
 
@@ -89,16 +98,20 @@ def _tiles(ir: KernelIR, found: Computed, columns: int) -> list[Tile]:
     return [tile for tile in tiles if is_half_full(ir, found, tile) and is_as_fast(tile)]
 
 
-def _way(ir: KernelIR, found: Computed, tile: Tile, columns: int, parts: int, target: Target) -> _Way:
-    """When the last turn is over: the busiest multiprocessor has so many tiles, one after the other."""
+def _way(ir: KernelIR, found: Computed, tile: Tile, columns: int, parts: int, blocks: int, target: Target) -> _Way:
+    """When the last turn is over: the busiest multiprocessor has so many tiles, one after the other. Blocks of clusters
+    all run at once, or their way never ends."""
     block = {found.rows: tile.rows, found.columns.tile: tile.columns}
     axes = [name for name in ir.grid if found.parts is None or name != found.parts.tile]
-    programs = parts * prod(-(-tile_length(ir, name) // block.get(name, 1)) for name in axes)
-    turns = -(-_whole(ir, found) // (parts * _TURN))
+    programs = parts * blocks * prod(-(-tile_length(ir, name) // block.get(name, 1)) for name in axes)
+    turns = -(-_whole(ir, found) // (parts * blocks * _TURN))
     ends = float(-(-programs // target.sm_count) * (_TILE_NS + turns * tile.turn_ns))
+    if blocks > 1:
+        fits = programs <= at_once(target, blocks) and tile.rows // tile.groups * tile.columns <= MOST_SUMS
+        ends = ends + join_ns(tile) if fits else math.inf
     if parts > 1:
         ends += _SECOND_NS + parts * tile_length(ir, found.rows) * columns * _SUM_BYTES / target.dram_gbps
-    return _Way(tile, parts, programs, ends)
+    return _Way(tile, parts, blocks, programs, ends)
 
 
 def _turn(found: Computed, tile: Tile, target: Target) -> int:

@@ -74,7 +74,17 @@ class Way:
     @property
     def join_ns(self) -> int:
         """What blocks take to put their sums together."""
-        return 0 if self.blocks == 1 else JOIN_NS + SUMS_NS * self.tile.rows * self.tile.columns // SUMS
+        return 0 if self.blocks == 1 else join_ns(self.tile)
+
+
+def join_ns(tile: Tile) -> int:
+    """What the blocks of a cluster take to put the sums of a tile together."""
+    return JOIN_NS + SUMS_NS * tile.rows * tile.columns // SUMS
+
+
+def at_once(target: Target, blocks: int) -> int:
+    """How many blocks of clusters of so many run at once."""
+    return int(target.sm_count * _AT_ONCE[blocks])
 
 
 def ways_of(
@@ -99,13 +109,13 @@ def ways_of(
 def ends_ns(ir: KernelIR, way: Way, keys: str, target: Target) -> float:
     """When the last of a product's turns is over, in nanoseconds from the first; infinitely late where not all blocks
     of clusters run at once. ``keys``: the loop's tile."""
-    count, at_once = programs(ir, way.knobs) * way.blocks, int(target.sm_count * _AT_ONCE[way.blocks])
+    count, most = programs(ir, way.knobs) * way.blocks, at_once(target, way.blocks)
     turns = -(-tile_length(ir, keys) // (_block(ir, way, keys) * way.blocks))
-    if count <= at_once:
+    if count <= most:
         return turns * way.tile.turn_ns + way.join_ns
     if way.blocks > 1:
         return math.inf
-    waves = -(-count // (way.tile.at_once * at_once))
+    waves = -(-count // (way.tile.at_once * most))
     return waves * turns * (way.tile.beside_ns or way.tile.turn_ns)
 
 
@@ -122,7 +132,7 @@ def shared_over(ir: KernelIR, way: Way, keys: str) -> Expr:
 
 def all_at_once(ir: KernelIR, way: Way, target: Target) -> Expr:
     """Whether all blocks run at once, as a condition on the call's sizes."""
-    return (programs_over(ir, way.knobs) * way.blocks).le(int(target.sm_count * _AT_ONCE[way.blocks]))
+    return (programs_over(ir, way.knobs) * way.blocks).le(at_once(target, way.blocks))
 
 
 def soonest(ir: KernelIR, ways: Sequence[Way], keys: str, target: Target) -> Way | None:

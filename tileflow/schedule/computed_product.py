@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from . import product as plain
 from .product import CONSUMER_REGISTERS, PRODUCER_REGISTERS, Shape, is_dealt, left_slots, result_buffer, stored
+from .shared_turns import begun, given_bytes, leaves, producer_warps
 from .types import (
     WARPS_OF_A_GROUP,
     Arrive,
@@ -64,14 +65,31 @@ def computed_product(shape: Shape, groups: int, stages: int, ping_pong: bool) ->
         barriers.append(Barrier("order", groups, 1, "group", "the tile before has all its products issued"))
     order: tuple[Step, ...] = (Wait("order", _OWN, Round(OwnTile(), head_start=1)),) if dealt else ()
     tile = EachTile((*order, *_sums(shape, dealt), *stored(shape)), dealt)
-    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (tile, AwaitPuts()))
+    consumer = Role(
+        "consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (*begun(shape.blocks), tile, AwaitPuts())
+    )
     filled: tuple[Step, ...] = (
         Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
         *(Copy("left", slot, "left_full", _THIS) for slot in left_slots(groups, dealt)),
         Copy("right", Staged(_THIS), "right_full", _THIS),
     )
-    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (EachTile((Repeat(0, filled),)),))
-    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages, scratch=groups * shape.piece_scattered)
+    producer = Role(
+        "producer",
+        1,
+        producer_warps(shape.blocks),
+        PRODUCER_REGISTERS,
+        (*begun(shape.blocks), EachTile((Repeat(0, filled),)), *leaves(shape.blocks)),
+    )
+    return Schedule(
+        producer,
+        consumer,
+        tuple(buffers),
+        tuple(barriers),
+        stages,
+        scratch=groups * shape.piece_scattered,
+        blocks=shape.blocks,
+        given=groups * given_bytes(shape.sums, shape.blocks),
+    )
 
 
 def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:

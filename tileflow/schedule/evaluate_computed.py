@@ -49,7 +49,7 @@ class ComputedProgram(ProductProgram):
         moved = _moved(tensor, at, int(self._value(number, env)), self._extent(item.dim))
         self._tensors = {**kept, AccessAttrs.of(right).tensor: moved}
         try:
-            found = self._load(right, env, turn % self.turns, 0, by_engine=True)
+            found = self._load(right, env, self._of_tile(turn), 0, by_engine=True)
         finally:
             self._tensors = kept
         return found.mT if is_turned(self._ir, right) else found
@@ -61,14 +61,14 @@ class ComputedProgram(ProductProgram):
         assert turn is not None
         found, part_ = self._computed, self._part(group)
         env = {**self._turn(turn), found.left.output: registers["left"]}
-        env = self._run(found.prepare, env, turn % self.turns, part_)
+        env = self._run(found.prepare, env, self._of_tile(turn), part_)
         return {"computed": env[found.product.values[0]].clone()}
 
     def _turn(self, turn: int) -> Environment:
         """The numbers of a turn."""
         self._enter(turn)
         self._scalars_outside = self._numbers(turn)
-        return self._run(self._found.inside, self._scalars_outside, turn % self.turns, 0)
+        return self._run(self._found.inside, self._scalars_outside, self._of_tile(turn), 0)
 
     def _run(self, ops: Any, env: Environment, turn: int, group: int) -> Environment:
         for op in ops:

@@ -57,8 +57,14 @@ class ProductProgram(Region):
         cluster."""
         parts = self._found.parts
         if parts is None:
-            return -(-super().turns // self._boxes.blocks)
-        return -(-self._size(parts.length) // self._size(self._ir.tiles[self._keys].block))
+            whole = super().turns
+        else:
+            whole = -(-self._size(parts.length) // self._size(self._ir.tiles[self._keys].block))
+        return -(-whole // self._boxes.blocks)
+
+    def _of_tile(self, turn: int) -> int:
+        """The number of a turn among all of its tile, of which each block of a cluster has every so many-th."""
+        return turn % self.turns * self._boxes.blocks + self._block
 
     # ---- what the executor asks for -------------------------------------------------------------
 
@@ -73,7 +79,7 @@ class ProductProgram(Region):
 
     def _brought(self, op: Op, turn: int, group: int) -> torch.Tensor:
         self._enter(turn)
-        of_tile = turn % self.turns * self._boxes.blocks + self._block
+        of_tile = self._of_tile(turn)
         env = self._run(self._found.inside, self._numbers(turn), of_tile, 0)
         found = self._load(op, env, of_tile, group, by_engine=True)
         return found.mT if is_turned(self._ir, op) else found

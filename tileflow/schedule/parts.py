@@ -27,6 +27,11 @@ class Parts:
     length: Expr
     whole: Expr
 
+    def comes_out(self, step: Expr | int) -> Expr:
+        """Whether steps of so many numbers read of no other part: they divide a part, or there is one alone, past whose
+        end there are zeros."""
+        return (self.length % step).eq(0).or_(self.whole.le(self.length))
+
 
 def parts_of(ir: KernelIR, keys: str) -> Parts | None:
     """What the bounds of the loop over ``keys`` say of parts; None where they are no parts of one length."""

@@ -78,12 +78,12 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
         yield _operands_fit(groups, own, columns, inner)
     if found.is_split:
         yield from split_constraints(ir, found, extents, target)
-    if found.parts is not None and not found.parts.length.symbols() & ir.hints.keys():
+    if found.parts is not None and not (found.parts.length + found.parts.whole).symbols() & ir.hints.keys():
         yield schedule_constraint(
             "turns of a part",
-            (found.parts.length % inner).eq(0),
+            found.parts.comes_out(ir.tiles[found.keys].block * blocks(ir, found, target)),
             block_steps(inner, "down"),
-            "turns divide a part of the inner dimension, so that none reads of the next one",
+            "turns divide a part of the inner dimension, all blocks' together, so that none reads of the next one",
         )
     yield from shared_turns_constraints(ir, found, own, columns, target)
     needed = _memory(ir, found, own, columns, extents, blocks(ir, found, target))

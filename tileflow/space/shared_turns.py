@@ -10,7 +10,6 @@ from ..ir.access import ALIGNMENT
 from ..ir.attributes import AccessAttrs
 from ..ir.graph import KernelIR
 from ..ir.types import itemsize
-from ..schedule.computed import Computed
 from ..schedule.single import Single
 from ..schedule.structure import Structure
 from ..target import Target
@@ -19,17 +18,16 @@ from .knobs import CONSUMERS, LOOP_CTAS, PING_PONG
 from .names import loop_site
 from .schedule_checks import Repair, block_steps, schedule_constraint
 
-_MOST_SUMS = 64 * 128  # of a group: 64 registers of a thread, each an operand of one assembly text
+MOST_SUMS = 64 * 128  # of a group: 64 registers of a thread, each an operand of one assembly text
 _LEAST_PIECE = 8  # columns of an instruction of the matrix units, which a piece has the layout of
 
 
 def shares_turns(ir: KernelIR, found: Structure, target: Target) -> bool:
-    """Whether blocks of a cluster may share the turns of a structure: of one product of boxes, whose epilogue may be
-    computed of some columns at a time."""
-    if not isinstance(found, Single) or isinstance(found, Computed) or len(found.products) > 1:
+    """Whether blocks of a cluster may share the turns of a structure: of one product, whose epilogue may be computed of
+    some columns at a time."""
+    if not isinstance(found, Single) or len(found.products) > 1:
         return False
-    is_whole = not found.is_ragged and found.parts is None and found.by_columns
-    return is_whole and has_shared_loops(ir, target)
+    return not found.is_ragged and found.by_columns and has_shared_loops(ir, target)
 
 
 def blocks(ir: KernelIR, found: Single, target: Target) -> Expr:
@@ -62,7 +60,7 @@ def shared_turns_constraints(
     )
     yield schedule_constraint(
         "sums that blocks give",
-        count.eq(1).or_((own * columns).le(_MOST_SUMS)),
+        count.eq(1).or_((own * columns).le(MOST_SUMS)),
         (*repair, *block_steps(columns, "down")),
-        f"a group of a cluster's block has at most {_MOST_SUMS} sums",
+        f"a group of a cluster's block has at most {MOST_SUMS} sums",
     )

@@ -40,28 +40,42 @@ TUNABLE_SPLIT_K = gl.constexpr(1)
 
 
 @gluon.jit
+def nibbles(wide):
+    # Both halves of one register, as a product reads them.
+    asm: gl.constexpr = """
+        {
+        .reg .b32 both, zeros;
+        mov.b32 zeros, 0x43084308;
+        mul.lo.u32 both, $2, 0x1001;
+        lop3.b32 both, both, 0xf000f, zeros, 0x6a;  // (both & mask) ^ zeros
+        sub.rn.bf16x2 both, both, zeros;
+        mov.b32 {$0, $1}, both;
+        }
+    """
+    return gl.inline_asm_elementwise(asm, "=h,=h,r", [wide], (gl.bfloat16, gl.bfloat16), is_pure=True, pack=1)
+
+
+@gluon.jit
 def prepare(box):
     # This turn's operand, where its product reads it.
     # y = unpacked(packed[tile_k, tile_n]).to(x.dtype)
     v6 = box.load(LANES_32_64)
     v7 = v6.to(tl.uint8, bitcast=True).to(tl.int32)
-    v8 = ((v7 | (v7 << 12)) & 0xf000f) ^ 0x43084308
-    v9 = v8.to(tl.int16).to(tl.bfloat16, bitcast=True) - 136.0
-    v10 = (v8 >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True) - 136.0
+    v8, v9 = nibbles(v7)
     # return torch.stack([low, high], dim=1).reshape(2 * packed.shape[0], packed.shape[1])
-    v11 = gl.join(v9, v10)
-    v12 = v11.permute((0, 2, 1))
-    v13 = v12.reshape([(2 * BLOCK_BLOCK_K), ROWS])
+    v10 = gl.join(v8, v9)
+    v11 = v10.permute((0, 2, 1))
+    v12 = v11.reshape([(2 * BLOCK_BLOCK_K), ROWS])
     # for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, rows), block_size=block_k):
-    v14 = v13.permute((1, 0))
-    return gl.convert_layout(v14, AS_OPERAND)
+    v13 = v12.permute((1, 0))
+    return gl.convert_layout(v13, AS_OPERAND)
 
 
 @gluon.jit
 def finish(sums):
     # What is left to do with the sums of all turns.
-    v15 = sums.to(tl.bfloat16)
-    return v15
+    v14 = sums.to(tl.bfloat16)
+    return v14
 
 
 @gluon.jit
@@ -127,26 +141,26 @@ def producer(tiles, empty, left_full, packed_desc_32x64, left, right_full, x_des
         tile_m_begin = ((pid // tile_n_count) % tile_m_count) * BLOCK_TILE_M
         part_begin = (((pid // tile_n_count) // tile_m_count))
         # for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, rows), block_size=block_k):
-        v16 = tl.cast((-128 * (-504 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-        v17 = part_begin * v16
-        v18 = part_begin + 1
-        v19 = tl.cast((-128 * (-504 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-        v20 = v18 * v19
-        v21 = tl.minimum(v20, 504)
+        v15 = tl.cast((-128 * (-504 // (128 * TUNABLE_SPLIT_K))), tl.int32)
+        v16 = part_begin * v15
+        v17 = part_begin + 1
+        v18 = tl.cast((-128 * (-504 // (128 * TUNABLE_SPLIT_K))), tl.int32)
+        v19 = v17 * v18
+        v20 = tl.minimum(v19, 504)
         start = tile * 16
         for turn in range(start, start + 16):
-            tile_k_begin = v17 + (turn - start) * BLOCK_BLOCK_K
+            tile_k_begin = v16 + (turn - start) * BLOCK_BLOCK_K
             # begin = tile_k.begin
             begin = tl.cast(tile_k_begin, tl.int32)
             # acc = torch.addmm(acc, x[tile_m, 2 * begin : 2 * begin + 2 * block_k], y)
-            v22 = 2 * begin
+            v21 = 2 * begin
             mbarrier.wait(empty.index(turn % STAGES), ((turn // STAGES) & 1) ^ 1)  # who reads these boxes has multiplied by them
             mbarrier.expect(left_full.index(turn % STAGES), 2048)
             tma.async_copy_global_to_shared(packed_desc_32x64, [tile_k_begin, tile_n_begin], left_full.index(turn % STAGES), left.index((turn % STAGES) * GROUPS + 0))
             mbarrier.expect(left_full.index(turn % STAGES), 2048)
             tma.async_copy_global_to_shared(packed_desc_32x64, [tile_k_begin, tile_n_begin + ROWS], left_full.index(turn % STAGES), left.index((turn % STAGES) * GROUPS + 1))
             mbarrier.expect(right_full.index(turn % STAGES), 8192)
-            tma.async_copy_global_to_shared(x_desc_64x64, [tile_m_begin, v22], right_full.index(turn % STAGES), right.index(turn % STAGES))
+            tma.async_copy_global_to_shared(x_desc_64x64, [tile_m_begin, v21], right_full.index(turn % STAGES), right.index(turn % STAGES))
 
 
 @gluon.jit

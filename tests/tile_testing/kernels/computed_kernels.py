@@ -178,6 +178,23 @@ def by_columns(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@tileflow.kernel(reference=_plain)
+def converted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Weights of 8 bits as they are."""
+    out = torch.empty(x.size(0), y.size(1), dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n].to(x.dtype))
+        out[tile_m, tile_n] = acc
+    return out
+
+
+def every_byte(k: int, n: int, dtype: torch.dtype = torch.int8) -> torch.Tensor:
+    """All bytes, in another order in each column."""
+    return ((torch.arange(k)[:, None] * 37 + torch.arange(n) * 101) % 256).to(torch.uint8).view(dtype)
+
+
 def inputs_of(kernel: Kernel, m: int = 72, n: int = 144, k: int = 192) -> tuple[Any, ...]:
     """Arguments of sizes that no block divides."""
     x, y = torch.randn(m, k, dtype=torch.bfloat16) / 4, torch.randn(k, n, dtype=torch.bfloat16)
@@ -189,6 +206,8 @@ def inputs_of(kernel: Kernel, m: int = 72, n: int = 144, k: int = 192) -> tuple[
         return x, packed, torch.rand(n, k // GROUP), torch.linspace(-1, 1, 16)
     if kernel is fp8_weights:
         return x, y.to(torch.float8_e4m3fn), torch.rand(n), torch.randn(n, dtype=torch.bfloat16)
+    if kernel is converted:
+        return x, every_byte(k, n)
     if kernel is up_to_a_number:
         return x, y, torch.full((m,), k, dtype=torch.int32)
     return x, y

@@ -119,10 +119,17 @@ def _clusters(
 ) -> Iterator[list[ProductProgram]]:
     """The blocks of each cluster of a launch."""
     ir, config = kernel.plan.ir, kernel.plan.config
-    kind = SplitProgram if isinstance(kernel, SplitKernel) else ProductProgram
+    kind = _kind(kernel)
     for tile in program_tiles(_tiles(kernel, ir, at), 0, 1):
         given = (ir, kernel.single, config, tensors, scalars, [tile], kernel.scheduled, False, at)
         yield [kind(*given, block) for block in range(kernel.plan.cluster)]
+
+
+def _kind(kernel: ProductKernel) -> type[ProductProgram]:
+    """Of the programs of a product whose tiles are known beforehand."""
+    if isinstance(kernel, ComputedKernel):
+        return ComputedProgram
+    return SplitProgram if isinstance(kernel, SplitKernel) else ProductProgram
 
 
 def _bodies(
@@ -133,8 +140,7 @@ def _bodies(
     tiles = _tiles(kernel, ir, at)
     given = (ir, found, config, tensors, scalars)
     if isinstance(kernel, ProductKernel):
-        kind = ComputedProgram if isinstance(kernel, ComputedKernel) else ProductProgram
-        kind = SplitProgram if isinstance(kernel, SplitKernel) else kind
+        kind = _kind(kernel)
         for number in reversed(range(PROGRAMS)):
             own: Sequence[Mapping[str, int]] = program_tiles(tiles, number, PROGRAMS)
             if isinstance(kernel, GroupedKernel):

@@ -5,11 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections import Counter
 
 import pytest
-from tile_testing.gluon_text import advice, assert_has_each_step, machine_code, role
+import torch
+from tile_testing.gluon_text import advice, assert_has_each_step, evaluated, machine_code, role, turns_of_products
 from tile_testing.kernels.computed_kernels import (
     activated,
+    converted,
+    every_byte,
     fp8_weights,
     int4_scaled,
     looked_up,
@@ -148,15 +152,58 @@ def test_packed_weights_compile_ahead_of_time() -> None:
     check_built(source, schedule)
     compiled = compile_source(source, H200)
     assert re.search(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16\.f32\.bf16\.bf16 \{[^}]*\}, \{", compiled.assembly)
-    kinds = {"LDS.U8": "load", "HADD2.BF16_V2": "convert", "HFMA2.BF16_V2": "convert", "HGMMA": "multiply",
+    kinds = {"LDS.U8": "compute", "HADD2.BF16_V2": "compute", "HFMA2.BF16_V2": "compute", "HGMMA": "multiply",
              "WARPGROUP.DEPBAR": "wait", "SYNCS.PHASECHK": "barrier"}  # fmt: skip
     found = re.findall("|".join(map(re.escape, kinds)), machine_code(compiled.code))
     order = [kinds[word] for n, word in enumerate(found) if not n or kinds[found[n - 1]] != kinds[word]]
     # the first turn, then the loop: the same with the wait in front of the product, and one behind it at the end
-    computed = ["barrier", "load", "barrier", "convert"]
+    computed = ["barrier", "compute", "barrier", "compute"]
     first, later = [*computed, "multiply"], [*computed, "wait", "multiply", "wait"]
     loops = [order[n : n + len(first + later)] for n in range(len(order))]
     assert loops.count(first + later) == 2  # once for each group
+
+
+def _of_turn(lowered: Lowered, **choices: Choice) -> Counter[str]:
+    """The instructions of a turn of one group."""
+    loops = turns_of_products(build(written(lowered, **choices)[0], H200).code)
+    turn = min((loop for loop in loops if any(word.startswith("LDS") for word in loop)), key=len)
+    return Counter(word.partition(".")[0] for word in turn)
+
+
+def test_a_packed_byte_takes_a_load_and_three_instructions() -> None:
+    """Both its halves come out in the register that the product reads: some moves were needed for each."""
+    args = examples.int4_matmul.inputs(64, 1024, 8192, device="meta")
+    turn = _of_turn(int4_matmul.lower(args, H200), **ALONE, **{"block:block_k": 64})
+    assert turn["HADD2"] + turn["HFMA2"] == turn["LDS"] == 32  # of 4096 bytes, of 128 threads
+    assert turn["LOP3"] <= 34 and turn["PRMT"] <= 4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_pair_of_bytes_takes_five_instructions(dtype: torch.dtype) -> None:
+    """Their places, the bits of both by two, the difference, and a move where the product before still reads."""
+    x, y = torch.empty(64, 8192, dtype=dtype, device="meta"), torch.empty(8192, 1024, dtype=torch.int8, device="meta")
+    turn = _of_turn(converted.lower((x, y), H200), **ALONE, **{"block:tile_k": 128})
+    assert turn["HADD2"] + turn["HFMA2"] == 32 and turn["LDS"] == 64
+    assert turn["LOP3"] <= 66 and turn["PRMT"] <= 4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_byte_by_the_assembly_text(dtype: str) -> None:
+    """As the machine reads it, of all bytes and pairs of them with others."""
+    bytes_ = torch.arange(256)
+    others = bytes_.roll(77)
+    source = written(int4(64), **ALONE) if dtype == "bfloat16" else written(_in_float16(), **ALONE)
+    low, high = evaluated(source[0].text, "nibbles", dtype, bytes_)
+    signed = bytes_.to(torch.uint8).view(torch.int8)
+    assert torch.equal(low, ((signed << 4) >> 4).to(low.dtype)) and torch.equal(high, (signed >> 4).to(low.dtype))
+    x, y = torch.empty(64, 512, dtype=getattr(torch, dtype), device="meta"), every_byte(512, 1024).to("meta")
+    text = written(converted.lower((x, y), H200), **ALONE)[0].text
+    for out, given in zip(evaluated(text, "halves", dtype, bytes_, others), (bytes_, others), strict=True):
+        assert torch.equal(out, given.to(torch.uint8).view(torch.int8).to(out.dtype))
+
+
+def _in_float16() -> Lowered:
+    return int4_matmul.lower(examples.int4_matmul.inputs(64, 1024, 1024, torch.float16, "meta"), H200)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from tileflow.schedule.chained import Refusal
 from tileflow.schedule.computed import Computed, find_computed
 from tileflow.schedule.evaluate_computed import ComputedProgram
 from tileflow.schedule.evaluate_product import program_tiles
-from tileflow.schedule.execute import NASTY, at_random, execute
+from tileflow.schedule.execute import NASTY, NASTY_BLOCKS, at_random, execute, execute_cluster
 from tileflow.schedule.structure import find_structure
 from tileflow.target import target
 
@@ -64,6 +64,14 @@ def run(kernel: Kernel, args: tuple[Any, ...], names: str, out: torch.Tensor, pr
     tensors = {**dict(zip(names.split(), args, strict=True)), "sums" if out.dim() == 3 else "out": out}
     known = {**ir.hints, **made.plan.numbers}
     counts = [(t.name, t.end.evaluate(known), made.plan.block(t.block)) for t in (ir.tiles[name] for name in ir.grid)]
+    if (blocks := made.plan.cluster) > 1:
+        for number, tile in enumerate(program_tiles(counts, 0, 1)):
+            given = (ir, found, made.plan.config, tensors, {}, [tile], made.scheduled, False, {})
+            bodies = [ComputedProgram(*given, block) for block in range(blocks)]
+            nasty = list(NASTY_BLOCKS.values())
+            choose = nasty[number // 2 % len(nasty)] if number % 2 else at_random(number)
+            execute_cluster(made.specialised, bodies, bodies[0].turns, choose)
+        return
     nasty = list(NASTY.values())
     for number in range(programs):
         tiles = program_tiles(counts, number, programs)
@@ -109,6 +117,43 @@ def test_past_the_end_of_a_part_an_operand_is_masked(mode: str) -> None:
     choices: dict[str, Choice] = {"block:tile_m": 128, "block:tile_n": 64, "ping_pong": False, "tunable:parts": 4}
     run(shifted_in_parts, args, "x y", out, mode=mode, **choices)
     close(out.sum(0), shifted_in_parts.reference(*args))
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize(("k", "parts", "blocks"), [(1024, 1, 2), (1280, 1, 4), (320, 1, 8), (1024, 2, 2)])
+def test_blocks_of_a_cluster_share_the_turns_of_a_part(k: int, parts: int, blocks: int, mode: str) -> None:
+    """Of one part the turns need not come out even, and some blocks may have none: past its end there are zeros."""
+    torch.manual_seed(0)
+    x, packed = examples.int4_matmul.inputs(64, 144, k)
+    out = torch.full((parts, 64, 144), torch.nan, dtype=torch.bfloat16 if parts == 1 else torch.float32)
+    choices: dict[str, Choice] = {
+        **SHARED, "block:tile_m": 64, "block:block_k": 64, "tunable:split_k": parts, "loop:tile_k.ctas": blocks,
+    }  # fmt: skip
+    run(int4_matmul, (x / 4, packed), "x packed", out, mode=mode, **choices)
+    close(out.float().sum(0), examples.int4_matmul.reference(x.float() / 4, packed))
+
+
+@pytest.mark.parametrize("kernel", [activated, shifted], ids=["relu", "masked"])
+def test_blocks_share_the_turns_of_a_left_operand_that_is_computed(kernel: Kernel) -> None:
+    """Each masks the turns that it has: of 200 columns in turns of 32 the sixth block's second turn has none."""
+    torch.manual_seed(0)
+    args = inputs_of(kernel, k=200)
+    out = torch.zeros(72, 144, dtype=torch.bfloat16)
+    choices: dict[str, Choice] = {"block:tile_m": 128, "block:tile_n": 64, "block:tile_k": 32, "ping_pong": False}
+    run(kernel, args, "x y", out, **choices, **{"loop:tile_k.ctas": 8})
+    close(out, kernel.reference(*args))
+
+
+def test_turns_of_a_clusters_blocks_divide_a_part() -> None:
+    """Or a block would sum what the next part does: 3 turns of 128 bytes, of two blocks."""
+    x, packed = examples.int4_matmul.inputs(64, 256, 1536, device="meta")
+    lowered = int4_matmul.lower((x, packed), H200)
+    chosen: dict[str, Choice] = {
+        **SHARED, "schedule": "warp_specialised", "block:block_k": 128, "num_stages": 2, "tunable:split_k": 2,
+    }  # fmt: skip
+    alone, two = (lowered.space.complete({**chosen, "loop:tile_k.ctas": n}) for n in (1, 2))
+    assert not lowered.space.violations(alone)
+    assert ["turns divide a part" in c.reason for c in lowered.space.violations(two)] == [True]
 
 
 @pytest.mark.parametrize("choices", [SHARED, DEALT], ids=["shared", "dealt"])

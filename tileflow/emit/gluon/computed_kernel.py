@@ -59,6 +59,11 @@ class ComputedKernel(PartsKernel):
         text = self.module.constant(name, f"gl.constexpr({lanes.text})")
         return text if axis is None else f"gl.SliceLayout({axis}, {text})"
 
+    def is_in_pairs(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether the first two registers of a thread's lanes are one of the operand's."""
+        lanes, axis = self._operand_lanes.get(dims, (None, None))
+        return lanes is not None and axis is None and len(lanes.registers) > 0
+
     @property
     def operand_layout(self) -> str:
         """The layout in which the product takes its left operand from registers."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...ir.access import box_order
 from ...ir.graph import Block, Op
 from ...schedule.chained import read_by
-from ...schedule.types import Compute, Turn
+from ...schedule.types import Compute
 from ..descriptors import offsets
 from .product_roles import ProductRoles
 
@@ -20,16 +20,6 @@ class ComputedRoles(ProductRoles):
     """Writes the roles of one schedule of such a product."""
 
     _kernel: ComputedKernel
-
-    def _begin_text(self, turn: Turn) -> str:
-        """Where the loop's tile begins in a turn."""
-        e = self._e
-        tile = e.plan.ir.tiles[self._found.keys]
-        begin = e.bound(tile, tile.begin)
-        if turn.base == "first":
-            return begin
-        step = f"(turn - start) * {e.plan.step_text(tile.block)}"
-        return step if begin == "0" else f"{begin} + {step}"
 
     def _offsets(self, op: Op) -> list[str]:
         texts, start = offsets(self._e, op), self._kernel.computed.right_start

@@ -180,6 +180,10 @@ class GluonContext(Context):
         """Whether a dimension is the tile's rows, of which each consumer group has a part."""
         return dim.tile == self.structure.rows
 
+    def is_in_pairs(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether a thread's lanes of a tile are pairs that a register of a product's operand holds together."""
+        return False
+
     def is_auto(self, value: Value) -> bool:
         """Whether Gluon infers the value's layout, so that it needs no conversion."""
         return value in self._auto

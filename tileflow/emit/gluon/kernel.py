@@ -20,6 +20,7 @@ from .. import grid
 from ..descriptors import box_of
 from ..parameters import Box
 from ..source import TritonSource
+from . import halves as _halves
 from . import rules as _rules
 from .context import GluonContext
 from .full_blocks import masked_parts
@@ -27,7 +28,7 @@ from .functions import Function
 from .roles import Roles, scalars_before, turns_of
 from .steps import Steps, place_in_row, turn_text
 
-_IMPORTED = (_rules,)  # for its rules
+_IMPORTED = (_halves, _rules)  # for their rules
 _HEADER = """\
 import triton.language as tl
 from triton.experimental import gluon

@@ -37,13 +37,13 @@ class PartsKernel(ProductKernel):
         super()._check()
         if self.parts is None:
             return
-        block = self._turn_block
-        comes_out, numbers = (self.parts.length % block).eq(0), {**self.plan.ir.hints, **self.plan.numbers}
+        block, blocks = self._turn_block, self.plan.cluster
+        comes_out, numbers = self.parts.comes_out(block * blocks), {**self.plan.ir.hints, **self.plan.numbers}
         if not comes_out.evaluate(numbers):
             raise ConfigError(
-                "turns divide a part of the inner dimension, so that none reads of the next one",
-                got=f"parts of {self.parts.length.evaluate(numbers)} in turns of {block}",
-                hint="a smaller block of the inner dimension",
+                "turns divide a part of the inner dimension, all blocks' together, so that none reads of the next one",
+                got=f"parts of {self.parts.length.evaluate(numbers)} in turns of {block} of {blocks} blocks",
+                hint="a smaller block of the inner dimension, or fewer blocks of a cluster",
             )
         self.plan.guard(comes_out)
         for op in self.boxes.values():
@@ -55,10 +55,8 @@ class PartsKernel(ProductKernel):
     def _turn_block(self) -> int:
         return self.plan.block(self.plan.ir.tiles[self.single.keys].block)
 
-    def _turn_count(self) -> Expr:
-        if self.parts is None:
-            return super()._turn_count()
-        return self.parts.length.cdiv(self._turn_block)
+    def _turns_of_tile(self) -> Expr:
+        return super()._turns_of_tile() if self.parts is None else self.parts.length.cdiv(self._turn_block)
 
     def _turns(self) -> tuple[str, bool]:
         return super()._turns() if self.parts is None else self._turns_of_each()

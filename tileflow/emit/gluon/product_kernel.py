@@ -237,8 +237,11 @@ class ProductKernel(GluonKernel):
 
     def _turn_count(self) -> Expr:
         """Of a cluster, the turns of each block."""
-        count = super()._turn_count()
+        count = self._turns_of_tile()
         return count if self.plan.cluster == 1 else count.cdiv(self.plan.cluster)
+
+    def _turns_of_tile(self) -> Expr:
+        return super()._turn_count()
 
     def _turns(self) -> tuple[str, bool]:
         return super()._turns() if self.plan.cluster == 1 else self._turns_of_each()

@@ -82,8 +82,12 @@ class ProductRoles(Steps):
         """Where the loop's tile begins in a turn."""
         tile = self._e.plan.ir.tiles[self._found.keys]
         begin, step = self._e.bound(tile, tile.begin), self._e.plan.step_text(tile.block)
-        number = "(turn - start)" if self.walks else f"(turn * {self._blocks} + {PART})"
-        return f"{'' if begin == '0' else f'{begin} + '}{number} * {step}"
+        if turn.base == "first":
+            number = "" if self.walks else PART
+        else:
+            number = "(turn - start)" if self.walks else f"(turn * {self._blocks} + {PART})"
+        terms = [begin] if begin != "0" or not number else []
+        return " + ".join([*terms, *([f"{number} * {step}"] if number else [])])
 
     # ---- blocks of a cluster --------------------------------------------------------------------
 

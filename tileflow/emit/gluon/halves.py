@@ -1,0 +1,72 @@
+"""The Gluon text of conversions whose results lie two in a register: packed numbers and bytes as halves.
+
+A product reads two halves of its left operand in one register. Of conversions one by one LLVM pairs others than those
+two, and takes the pairs apart again where the product reads them: some three moves a register, each as slow as the
+conversion itself. An assembly text converts what will lie together.
+"""
+
+from __future__ import annotations
+
+from ...ir.graph import Op
+from ...ir.kinds import OpKind
+from ..nibbles import MASK, POWERS, offset, widened
+from ..table import COMMON
+from .context import GluonContext
+from .rules import GLUON
+
+_SHORT = {"float16": "f16x2", "bfloat16": "bf16x2"}
+_NIBBLES = '''(wide):
+    # Both halves of one register, as a product reads them.
+    asm: gl.constexpr = """
+        {{
+        .reg .b32 both, zeros;
+        mov.b32 zeros, {zeros:#x};
+        mul.lo.u32 both, $2, 0x1001;
+        lop3.b32 both, both, {mask:#x}, zeros, 0x6a;  // (both & mask) ^ zeros
+        sub.rn.{short} both, both, zeros;
+        mov.b32 {{$0, $1}}, both;
+        }}
+    """
+    return gl.inline_asm_elementwise(asm, "=h,=h,r", [wide], (gl.{dtype}, gl.{dtype}), is_pure=True, pack=1)
+'''
+# A byte is its low seven bits less 128 where the eighth is set. Behind a power of two whose last bit is worth 1 the
+# eighth adds 128 in both types: to 1024 in float16's mantissa, to bfloat16's 128 by its exponent, which becomes 256's.
+_BYTES = '''(numbers):
+    # Two bytes at a time: the low seven bits of each behind a power of two, less that power and the eighth bit's.
+    asm: gl.constexpr = """
+        {{
+        .reg .b32 both, low, sign;
+        mad.lo.u32 both, $2, 0x10000, $1;
+        lop3.b32 low, both, 0x7f007f, {unit:#x}, 0xea;  // (both & mask) | unit
+        lop3.b32 sign, both, 0x800080, {unit:#x}, 0xea;
+        sub.rn.{short} $0, low, sign;
+        }}
+    """
+    wide = numbers.to(gl.uint8, bitcast=True).to(gl.int32)
+    return gl.inline_asm_elementwise(asm, "=r,r,r", [wide], gl.{dtype}, is_pure=True, pack=2)
+'''
+
+
+@GLUON.emits(OpKind.NIBBLES)
+def nibbles(e: GluonContext, op: Op) -> None:
+    """Write both nibbles of a byte as halves by one assembly text, which subtracts from both at once. Of two
+    subtractions the compiler pairs those of different bytes, and takes the pairs apart where a product reads them."""
+    dtype, (bits, _) = op.outputs[0].type.dtype, offset(op)
+    text = _NIBBLES.format(dtype=dtype, short=_SHORT[dtype], mask=MASK, zeros=bits * 0x10001)
+    wide = widened(e, op)
+    halves = [e.names.of(output, "v") for output in op.outputs]
+    e.writer.line(f"{', '.join(halves)} = {e.module.helper('nibbles', text)}({wide})")
+    for output, half in zip(op.outputs, halves, strict=True):
+        e.bind(output, half, dtype)
+
+
+@GLUON.emits(OpKind.CAST)
+def cast(e: GluonContext, op: Op) -> None:
+    """Write a conversion by the common rule, but of two signed bytes at a time for a product's operand, whose registers
+    hold two halves: one by one, the compiler puts four bytes together and takes them apart again."""
+    (value,), dtype = op.values or (None,), op.output.type.dtype
+    if value is None or e.held(value) != "int8" or dtype not in _SHORT or not e.is_in_pairs(value.dims):
+        COMMON[OpKind.CAST](e, op)
+        return
+    text = _BYTES.format(dtype=dtype, short=_SHORT[dtype], unit=POWERS[dtype][0] * 0x10001)
+    e.define(op.output, f"{e.module.helper('halves', text)}({e.name(value)})", dtype)
