@@ -435,11 +435,14 @@ def test_scaled_weights(card: Target, kernel: Kernel, tiles: Tiles) -> None:
 
 
 @pytest.mark.parametrize("layout", ["N", "T"])
+@pytest.mark.parametrize("number", [torch.int8, torch.uint8], ids=str)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("tiles", COMPUTED[2:], ids=str)
-def test_every_byte_is_converted_exactly(card: Target, tiles: Tiles, dtype: torch.dtype, layout: str) -> None:
+def test_every_byte_is_converted_exactly(
+    card: Target, tiles: Tiles, dtype: torch.dtype, number: torch.dtype, layout: str
+) -> None:
     """By a product with ones on the diagonal."""
-    bytes_ = every_byte(512, 1040).cuda()
+    bytes_ = every_byte(512, 1040, number).cuda()
     args = torch.eye(512, dtype=dtype, device="cuda"), bytes_ if layout == "N" else bytes_.T.contiguous().T
     out = computed(converted, args, card, tiles)(*args)
     assert torch.equal(out, bytes_.to(dtype))

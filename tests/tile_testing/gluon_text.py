@@ -103,8 +103,9 @@ def evaluated(text: str, helper: str, dtype: str, *inputs: torch.Tensor) -> tupl
         elif name == "lop3.b32":
             rows = [_where_bits(given[:3], n) for n in range(8) if int(given[3]) >> n & 1]
             made = functools.reduce(torch.bitwise_or, rows)
-        elif name.startswith("sub.rn."):
-            made = word(*(a - b for a, b in zip(pair(given[0]), pair(given[1]), strict=True)))
+        elif name.startswith(("sub.rn.", "add.rn.")):
+            sign = 1 if name.startswith("add") else -1
+            made = word(*(a + sign * b for a, b in zip(pair(given[0]), pair(given[1]), strict=True)))
         else:
             assert name == "mov.b32", line
             made = given[0]

@@ -61,7 +61,7 @@ NAMES = frozenset({
     "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma",
     "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
     "scatter", "grid_tile", "sums_beside", *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
-    "cta", "arrive_at_cluster", "wait_for_cluster", "give", "join", "GIVE", "JOIN",
+    "cta", "threads", "threads_of_piece", "arrive_at_cluster", "wait_for_cluster", "give", "join", "GIVE", "JOIN",
 })  # fmt: skip
 
 

@@ -178,13 +178,15 @@ def test_a_packed_byte_takes_a_load_and_three_instructions() -> None:
     assert turn["LOP3"] <= 34 and turn["PRMT"] <= 4
 
 
+@pytest.mark.parametrize("number", [torch.int8, torch.uint8], ids=str)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_a_pair_of_bytes_takes_five_instructions(dtype: torch.dtype) -> None:
-    """Their places, the bits of both by two, the difference, and a move where the product before still reads."""
-    x, y = torch.empty(64, 8192, dtype=dtype, device="meta"), torch.empty(8192, 1024, dtype=torch.int8, device="meta")
+def test_a_pair_of_bytes_takes_five_instructions(dtype: torch.dtype, number: torch.dtype) -> None:
+    """Their places, the bits of both by two, the difference, one more where there is no sign, and a move where the
+    product before still reads."""
+    x, y = torch.empty(64, 8192, dtype=dtype, device="meta"), torch.empty(8192, 1024, dtype=number, device="meta")
     turn = _of_turn(converted.lower((x, y), H200), **ALONE, **{"block:tile_k": 128})
-    assert turn["HADD2"] + turn["HFMA2"] == 32 and turn["LDS"] == 64
-    assert turn["LOP3"] <= 66 and turn["PRMT"] <= 4
+    assert turn["HADD2"] + turn["HFMA2"] == (32 if number is torch.int8 else 64) and turn["LDS"] == 64
+    assert turn["LOP3"] <= 66 and turn["PRMT"] <= 4 and turn["I2F"] == 0
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -196,10 +198,11 @@ def test_every_byte_by_the_assembly_text(dtype: str) -> None:
     low, high = evaluated(source[0].text, "nibbles", dtype, bytes_)
     signed = bytes_.to(torch.uint8).view(torch.int8)
     assert torch.equal(low, ((signed << 4) >> 4).to(low.dtype)) and torch.equal(high, (signed >> 4).to(low.dtype))
-    x, y = torch.empty(64, 512, dtype=getattr(torch, dtype), device="meta"), every_byte(512, 1024).to("meta")
-    text = written(converted.lower((x, y), H200), **ALONE)[0].text
-    for out, given in zip(evaluated(text, "halves", dtype, bytes_, others), (bytes_, others), strict=True):
-        assert torch.equal(out, given.to(torch.uint8).view(torch.int8).to(out.dtype))
+    for number in (torch.int8, torch.uint8):
+        x, y = torch.empty(64, 512, dtype=low.dtype, device="meta"), every_byte(512, 1024, number).to("meta")
+        text = written(converted.lower((x, y), H200), **ALONE)[0].text
+        for out, given in zip(evaluated(text, "halves", dtype, bytes_, others), (bytes_, others), strict=True):
+            assert torch.equal(out, given.to(torch.uint8).view(number).to(low.dtype))
 
 
 def _in_float16() -> Lowered:

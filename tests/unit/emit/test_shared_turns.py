@@ -112,6 +112,31 @@ def test_all_threads_arrive_and_givers_wait_first() -> None:
     assert "], [4, 4], [" in source.text  # the producer is a whole warp group: the compiler's idle warps never arrive
 
 
+def test_two_groups_count_turns_once_a_warp() -> None:
+    """An exchange that asked for the thread's number by %tid made every lane of both groups count, and 16 moves a turn
+    of each slot's number to where a warp has one."""
+    lowered = product(dtype=BF16, sizes=(512, 512, 8192))
+    choices: dict[str, Choice] = {"block_tile_m": 128, "block_tile_n": 128, "consumers": 2}
+    source, _ = written(lowered, config_of(lowered, BF16, **choices))
+    assert "%tid" not in source.text
+    loops = sorted(turns_of_products(build(source, H200).code), key=len)[:2]  # of the two groups
+    assert all(word.partition(".")[0] != "R2UR" for loop in loops for word in loop)
+    assert all(sum(word.startswith("HGMMA") for word in loop) == 4 for loop in loops)
+
+
+def test_threads_are_numbered_as_a_products_result_has_them() -> None:
+    """As the layout has them that Triton makes of it, over 64 and over 128 rows."""
+    for rows in (64, 128):
+        row, column = torch.arange(rows)[:, None], torch.arange(32)[None, :]
+        threads = row % 64 // 16 * 32 + row % 8 * 4 + column % 8 // 2
+        counts = threads.flatten().bincount()
+        assert counts.tolist() == [rows * 32 // 128] * 128
+        # registers of a thread: pairs of neighbours, 8 rows apart, then 8 columns apart, then 64 rows
+        mine = (threads == 37).nonzero().tolist()
+        first = mine[0]
+        assert mine[:2] == [first, [first[0], first[1] + 1]] and [first[0] + 8, first[1]] in mine
+
+
 def test_each_block_has_turns_and_columns_of_its_own() -> None:
     text = written(it := product(sizes=(128, 512, 4096)), config_of(it))[0].text
     assert "tile_k_begin = (turn * 4 + cta) * BLOCK_TILE_K" in role(text, "producer")

@@ -4,6 +4,10 @@
 Gluon knows nothing of clusters, so that these are assembly texts. A piece lies in the registers of a group's threads
 alike in all blocks: a thread hands its registers to the thread of its number, whatever lanes they hold. Their place is
 the end of the block's dynamic shared memory, of which the launch has so much more than Triton asks for.
+
+A thread's number comes as a tile. An assembly text that asks for ``%tid`` itself has ptxas (12.8) take the branches by
+which two groups find their roles for ones within a warp: it counts turns in every lane then, and moves each slot's
+number to where a warp has one (16 moves in a turn of eight products).
 """
 
 from __future__ import annotations
@@ -20,14 +24,21 @@ _VECTOR = 4 * _WIDTH  # their bytes
 _MEET = """():
     gl.inline_asm_elementwise("{0}; mov.b32 $0, 0; // $1", "=r,r", [0], dtype=tl.int32, is_pure=False, pack=1)
 """
-_GIVE = """({pieces}):
-    # Each other block's piece, into this block's slot there.
-    gl.inline_asm_elementwise({ptx}, "{constraints}", [{pieces}], dtype=tl.int32, is_pure=False, pack={count})
+# What lies where in a group's registers: rows by warps and lanes, columns by twos (PTX ISA 9.7.15.5.1)
+_THREADS_OF_TILE = """(who: gl.constexpr):
+    # The number of the thread that has each element of a piece.
+    rows = gl.arange(0, {rows}, gl.SliceLayout(1, {layout}))
+    columns = gl.arange(0, {columns}, gl.SliceLayout(0, {layout}))
+    return (who * {threads} + rows % 64 // 16 * 32 + rows % 8 * 4)[:, None] + (columns % 8 // 2)[None, :]
 """
-_JOIN = """({pieces}):
+_GIVE = """({pieces}, threads):
+    # Each other block's piece, into this block's slot there.
+    gl.inline_asm_elementwise({ptx}, "{constraints}", [{pieces}, threads], dtype=tl.int32, is_pure=False, pack={count})
+"""
+_JOIN = """({pieces}, threads):
     # This block's piece, and what the others gave it of it.
     return gl.inline_asm_elementwise(
-        {ptx}, "{constraints}", [{pieces}], dtype=gl.float32, is_pure=False, pack={count},
+        {ptx}, "{constraints}", [{pieces}, threads], dtype=gl.float32, is_pure=False, pack={count},
     )
 """
 
@@ -42,24 +53,29 @@ class Exchange:
     @property
     def arrive(self) -> str:
         """The name of the function by which a role arrives at the cluster's barrier."""
-        return self._module.helper("arrive_at_cluster", _MEET.format("barrier.cluster.arrive.release"))
+        return self._module.helper("arrive_at_cluster", _MEET.format("barrier.cluster.arrive.release.aligned"))
 
     @property
     def wait(self) -> str:
         """The name of the function by which it waits there."""
-        return self._module.helper("wait_for_cluster", _MEET.format("barrier.cluster.wait.acquire"))
+        return self._module.helper("wait_for_cluster", _MEET.format("barrier.cluster.wait.acquire.aligned"))
+
+    def threads(self, rows: int, columns: int, layout: str) -> str:
+        """The name of the function that numbers the threads of a piece of such sides, of the group that it is told."""
+        text = _THREADS_OF_TILE.format(rows=rows, columns=columns, layout=layout, threads=_THREADS)
+        return self._module.helper("threads_of_piece", text)
 
     @property
     def give(self) -> str:
         """The name of the function by which a group gives pieces of its sums."""
-        constraints = ["=r"] * self._count + ["f"] * (self._blocks * self._count)
+        constraints = ["=r"] * self._count + ["f"] * (self._blocks * self._count) + ["r"] * self._count
         return self._helper("give", _GIVE, self._give_text(), constraints)
 
     @property
     def join(self) -> str:
         """The name of the function by which it adds up its own piece."""
         own = [str(n) for n in range(self._count)]  # the registers of the first piece, which may be this block's
-        constraints = ["=f"] * self._count + own + ["f"] * ((self._blocks - 1) * self._count)
+        constraints = ["=f"] * self._count + own + ["f"] * ((self._blocks - 1) * self._count) + ["r"] * self._count
         return self._helper("join", _JOIN, self._join_text(), constraints)
 
     def _helper(self, name: str, text: str, ptx: str, constraints: list[str]) -> str:
@@ -83,8 +99,7 @@ class Exchange:
             f"sub.u32 own, own, {(self._blocks - 1) * self._slot};",
             f"mov.u32 rank, {_SHARED};",
             "add.u32 own, own, rank;",
-            "mov.u32 rank, %tid.x;",  # consumers are the first partitions, and so the first warps of a block
-            f"mad.lo.u32 own, rank, {_VECTOR}, own;",
+            f"mad.lo.u32 own, {self._register(self._blocks, 0)}, {_VECTOR}, own;",
             "mov.u32 rank, %cluster_ctarank;",
         ]
 

@@ -35,16 +35,24 @@ _BYTES = '''(numbers):
     # Two bytes at a time: the low seven bits of each behind a power of two, less that power and the eighth bit's.
     asm: gl.constexpr = """
         {{
-        .reg .b32 both, low, sign;
+        .reg .b32 both, low, eighth;
         mad.lo.u32 both, $2, 0x10000, $1;
         lop3.b32 low, both, 0x7f007f, {unit:#x}, 0xea;  // (both & mask) | unit
-        lop3.b32 sign, both, 0x800080, {unit:#x}, 0xea;
-        sub.rn.{short} $0, low, sign;
+        {eighth}
         }}
     """
     wide = numbers.to(gl.uint8, bitcast=True).to(gl.int32)
     return gl.inline_asm_elementwise(asm, "=r,r,r", [wide], gl.{dtype}, is_pure=True, pack=2)
 '''
+_EIGHTH = {
+    "int8": """lop3.b32 eighth, both, 0x800080, {unit:#x}, 0xea;
+        sub.rn.{short} $0, low, eighth;""",
+    "uint8": """lop3.b32 eighth, both, 0x800080, {unit:#x}, 0xae;  // (~both & mask) | unit: the number is 128 more
+        sub.rn.{short} low, low, eighth;
+        mov.b32 eighth, {more:#x};
+        add.rn.{short} $0, low, eighth;""",
+}
+_128 = {"float16": 0x5800, "bfloat16": 0x4300}
 
 
 @GLUON.emits(OpKind.NIBBLES)
@@ -62,11 +70,13 @@ def nibbles(e: GluonContext, op: Op) -> None:
 
 @GLUON.emits(OpKind.CAST)
 def cast(e: GluonContext, op: Op) -> None:
-    """Write a conversion by the common rule, but of two signed bytes at a time for a product's operand, whose registers
+    """Write a conversion by the common rule, but of two bytes at a time for a product's operand, whose registers
     hold two halves: one by one, the compiler puts four bytes together and takes them apart again."""
     (value,), dtype = op.values or (None,), op.output.type.dtype
-    if value is None or e.held(value) != "int8" or dtype not in _SHORT or not e.is_in_pairs(value.dims):
+    held = "" if value is None else e.held(value)
+    if value is None or held not in _EIGHTH or dtype not in _SHORT or not e.is_in_pairs(value.dims):
         COMMON[OpKind.CAST](e, op)
         return
-    text = _BYTES.format(dtype=dtype, short=_SHORT[dtype], unit=POWERS[dtype][0] * 0x10001)
+    own = {"short": _SHORT[dtype], "unit": POWERS[dtype][0] * 0x10001, "more": _128[dtype] * 0x10001}
+    text = _BYTES.format(dtype=dtype, eighth=_EIGHTH[held].format(**own), **own)
     e.define(op.output, f"{e.module.helper('halves', text)}({e.name(value)})", dtype)

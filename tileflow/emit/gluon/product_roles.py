@@ -99,11 +99,17 @@ class ProductRoles(Steps):
             case WaitCluster():
                 line(f"{self._exchange.wait}()")
             case Give(pieces):
-                line(f"{self._exchange.give}({', '.join(pieces)})")
+                line(f"threads = {self._threads(len(pieces))}(who)")
+                line(f"{self._exchange.give}({', '.join(pieces)}, threads)")
             case Join(pieces, into):
-                line(f"{into} = {self._exchange.join}({', '.join(pieces)})")
+                line(f"{into} = {self._exchange.join}({', '.join(pieces)}, threads)")
             case _:
                 super()._step(step)
+
+    def _threads(self, pieces: int) -> str:
+        """The function that numbers the threads of one of so many pieces of the sums."""
+        columns = self._kernel.all_columns // pieces
+        return self._exchange.threads(self._kernel.group_rows, columns, self._kernel.by(columns))
 
     # ---- the epilogue ---------------------------------------------------------------------------
 
