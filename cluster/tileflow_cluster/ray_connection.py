@@ -13,6 +13,7 @@ import sys
 import ray
 
 from tileflow.errors import ClusterError
+from tileflow.streams import say
 
 from .devices import visible_gpus
 from .labels import labels_for
@@ -110,8 +111,8 @@ def exit_where_the_head_has_gone(code: int) -> None:
     Ray has started for this one end with it.
     """
     if ray.is_initialized() and _head_has_gone():
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            say("", stream, end="")
         os._exit(code)
 
 

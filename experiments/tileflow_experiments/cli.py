@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tileflow.errors import SpecError, TileflowError
+from tileflow.streams import own_streams, say
 
 from .cli_bundle import bundles
 from .cli_exchange import export_table, trials, write_spec
 from .cli_table import table
 from .here import import_from_here
+from .stops import STOPS
 
 if TYPE_CHECKING:
     from tileflow_cluster.protocol import Evaluator, Ordered
@@ -304,12 +306,13 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     for noisy in ("alembic", "mlflow", "matplotlib", "git"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    try:
-        app()
-    except (TileflowError, OSError) as error:
-        said = _in_words(error) if isinstance(error, OSError) else error
-        print(f"{type(error).__name__}: {said}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
+    with own_streams():
+        try:
+            app()
+        except (TileflowError, OSError) as error:
+            said = _in_words(error) if isinstance(error, OSError) else error
+            say(f"{type(error).__name__}: {said}", sys.stderr)
+            sys.exit(BAD_INPUT)
 
 
 def _in_words(error: OSError) -> TileflowError:
@@ -360,8 +363,8 @@ def _journalled(folder: Path) -> int:
 
 @contextmanager
 def _ended_in_words() -> Iterator[_Start]:
-    """Let Ctrl-C and SIGTERM end a sweep's start in words. While it searches they drain it; later they interrupt it,
-    and it says what it left.
+    """Let the signals that stop a sweep end its start in words. While it searches they drain it; later they interrupt
+    it, and it says what it left.
 
     The process ends by the signal itself: an exception may come up in the midst of an import, which does not let it
     through, and what ends with the process is all that there is.
@@ -372,11 +375,12 @@ def _ended_in_words() -> Iterator[_Start]:
         said = start.ended(signal.Signals(number).name)
         if not said:
             raise KeyboardInterrupt(number)
-        os.write(sys.stderr.fileno(), f"{said}\n".encode("utf-8", "backslashreplace"))
+        with suppress(OSError):  # who read it has gone
+            os.write(2, f"{said}\n".encode("utf-8", "backslashreplace"))
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in STOPS}
     ours = [n for n, handler in before.items() if handler in (signal.SIG_DFL, signal.default_int_handler)]
     for number in ours:
         signal.signal(number, end)
@@ -385,7 +389,7 @@ def _ended_in_words() -> Iterator[_Start]:
     except KeyboardInterrupt as interrupt:
         raise typer.Exit(128 + next(iter(interrupt.args), signal.SIGINT)) from None
     except SystemExit:  # by Ray's own handler, while it starts
-        typer.echo(start.ended("a signal") or "a signal ended the sweep", err=True)
+        say(start.ended("a signal") or "a signal ended the sweep", sys.stderr)
         raise typer.Exit(128 + signal.SIGTERM) from None
     finally:
         for number in ours:
@@ -483,30 +487,31 @@ def _require_cluster(wanted: SweepSpec) -> None:
 def finish(stopped: str, out: Path) -> None:
     """Print the closing table and the last line, and end with the exit code.
 
-    A stop takes precedence over searches without a row, which a resume does not give one, and those over the log.
+    A stop takes precedence over searches without a row, which a resume does not give one, and those over the log. The
+    code tells as much where nobody reads the lines any more.
     """
     from . import closing
     from .tracking import state as states
 
     ending = closing.of_sweep(out / "journal.jsonl", out / "tables")
     for line in ending.lines:
-        typer.echo(line)
+        say(line, sys.stdout)
     logged = states.read(out)
     for line in logged.lines() if logged is not None else ():
-        typer.echo(line, err=True)
+        say(line, sys.stderr)
     if stopped:
         report, again = out / "report.md", shlex.join(["tileflow", "sweep", "resume", str(out)])
         see = f"see {report}; " if report.exists() else ""  # a full disk took none
-        typer.echo(f"stopped before its end ({stopped}): {see}`{again}` goes on", err=True)
+        say(f"stopped before its end ({stopped}): {see}`{again}` goes on", sys.stderr)
         if "ray" in sys.modules:
             from tileflow_cluster.ray_connection import exit_where_the_head_has_gone
 
             exit_where_the_head_has_gone(STOPPED)
         raise typer.Exit(STOPPED)
-    typer.echo(f"{time.strftime('%H:%M:%S')} done: {out / 'report.md'}")
+    say(f"{time.strftime('%H:%M:%S')} done: {out / 'report.md'}", sys.stdout)
     if ending.without:
         missing = f"{len(ending.without)} of {ending.searches} tuning tasks have no row: {', '.join(ending.without)}"
-        typer.echo(f"{missing}; {out / 'report.md'} says how their trials ended", err=True)
+        say(f"{missing}; {out / 'report.md'} says how their trials ended", sys.stderr)
         raise typer.Exit(WITHOUT_A_ROW)
     if logged is not None and not logged.complete:
         raise typer.Exit(UNLOGGED)

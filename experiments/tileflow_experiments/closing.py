@@ -17,7 +17,7 @@ from tileflow.runtime.table import Entry
 from . import journal as journals
 from .journal import Folded
 from .records import StudyKey, TrialRecord
-from .verify import WRONG, how_it_ended
+from .verify import WRONG, how_it_ended, some_config_works
 
 HEAD = ("kernel", "call", "default", "best", "speed-up", "roofline", "checks", "")
 SHOWN = 60  # characters of a call
@@ -25,14 +25,15 @@ SHOWN = 60  # characters of a call
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one search. ``row``: None where no config works. ``why``: what stopped it, if anything did.
-    ``ended``: where no config works, how its trials ended."""
+    """The result of one search. ``row``: None where no config works, or where it was not written. ``why``: what stopped
+    it, if anything did. ``ended``: without a row, how its trials ended. ``works``: whether a config of it does."""
 
     kernel: str
     call: str
     row: Entry | None
     why: str = ""
     ended: str = ""
+    works: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def of_sweep(journal: Path, tables: Path) -> Ending:
         # Another problem that makes the same call may have the row that serves both.
         row = own or served.get((key.kernel, key.device_class, calls.get(key.id, "")))
         why, ended = stopped.get(key.id, ""), "" if row else how_it_ended(folded, key)
-        outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, why, ended))
+        works = some_config_works(folded, key)
+        outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, why, ended, works))
     lines = [*table(outcomes, folded), f"rows in {tables}"] if outcomes else []
     without = [f"{one.kernel} {one.call}" for one in outcomes if one.row is None]
     return Ending(lines, without, len(outcomes))
@@ -92,7 +94,8 @@ def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:
     reason = outcome.why.splitlines()[0] if outcome.why else ""
     row = outcome.row
     if row is None:
-        note = f"no config works: {reason or outcome.ended}"
+        without = "its row is not written" if outcome.works else "no config works"
+        note = f"{without}: {reason or outcome.ended}"
         return outcome.kernel, call, "", "", "", "", "", note
     trials = [r for group in folded.trials.values() for r in group if row.trial_id and r.trial_id == row.trial_id]
     note = "" if row.origin == "measured" else f"{row.origin} for {row.device}"

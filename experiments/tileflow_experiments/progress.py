@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TextIO
+
+from tileflow.streams import is_terminal, say
 
 from .driver import Driver
 from .status import lines
@@ -13,6 +17,8 @@ from .study import Study
 
 LINE_EVERY_S = 5.0
 BAR_EVERY_S = 0.25
+
+log = logging.getLogger(__name__)
 
 
 class Line(Protocol):
@@ -26,14 +32,16 @@ class Line(Protocol):
 
 
 class Progress:
-    """Called by the driver at every turn. ``stream``: where lines go; on a terminal a bar replaces them."""
+    """Called by the driver at every turn. ``stream``: where lines go, stderr where not given; on a terminal a bar
+    replaces them. Whoever read them may go away: the sweep goes on, and the log says so once."""
 
-    def __init__(self, budget: str, stream: TextIO = sys.stderr) -> None:
+    def __init__(self, budget: str, stream: TextIO | None = None) -> None:
         self._budget = budget
-        self._stream = stream
+        self._stream = sys.stderr if stream is None else stream
+        self._is_given_up = False
         self._started = time.monotonic()
         self._next = self._started
-        self._live: Line | None = _live() if stream.isatty() else None
+        self._live: Line | None = _live(self._stream) if is_terminal(self._stream) else None
 
     def __call__(self, driver: Driver) -> None:
         """Show the driver's line where one is due."""
@@ -54,9 +62,9 @@ class Progress:
 
     def _put(self, line: str) -> None:
         if self._live:
-            self._live.update(line)
+            self._on_terminal(lambda live: live.update(line))
         else:
-            print(line, file=self._stream, flush=True)
+            self._note(say(line, self._stream))
 
     def line(self, driver: Driver) -> str:
         """Return `` 12 s 87 trials of 5 tuning tasks (40 trials each), 12 in flight, 5.2/s considered, ...``."""
@@ -85,31 +93,56 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        print(text, flush=True)
+        self._note(say(text, sys.stdout))
 
     def close(self) -> None:
         """Leave the terminal as it was."""
-        if self._live:
-            self._live.stop()
+        self._on_terminal(lambda live: live.stop())
+
+    def _on_terminal(self, change: Callable[[Line], None]) -> None:
+        live = self._live
+        if live is None:
+            return
+        try:
+            change(live)
+        except (OSError, ValueError) as error:  # the terminal has gone, or lacks a letter
+            self._live = None
+            self._note(str(error))
+            with suppress(OSError, ValueError):
+                live.stop()  # which gives the process its streams back
+
+    def _note(self, why: str) -> None:
+        if why and not self._is_given_up:
+            self._is_given_up = True
+            log.warning("nobody reads how the sweep is doing, which goes on: %s", why)
 
 
 def _last_heard(study: Study) -> float:
     return max((record.started_at for record in study.completed.values()), default=0.0)
 
 
-def _live() -> Line:
+def _live(stream: TextIO) -> Line:
+    from rich.console import Console
     from rich.live import Live
 
-    live = Live("starting", transient=True, auto_refresh=False)
-    live.start()
-    return _Refreshing(live)
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            """Let who draws the bar hear of it; Rich would end the process."""
+            raise
+
+    return _Refreshing(
+        Live("starting", console=Ours(file=stream, markup=False, highlight=False), transient=True, auto_refresh=False)
+    )
 
 
 class _Refreshing:
+    """Rich's bar, begun by its first line."""
+
     def __init__(self, live: Any) -> None:
         self._live = live
 
     def update(self, line: str) -> None:
+        self._live.start()
         self._live.update(line, refresh=True)
 
     def stop(self) -> None:

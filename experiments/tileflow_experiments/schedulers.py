@@ -159,8 +159,10 @@ def serve(
     connection: Connection,
     orders: Connection,
 ) -> None:
-    """Run a scheduler's process. It ignores Ctrl-C, which reaches all of a terminal's processes: the driver decides."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Run a scheduler's process. It ignores Ctrl-C and its terminal's end, which reach all of a terminal's processes:
+    the driver decides."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format=f"%(levelname)s %(name)s [{part.number}]: %(message)s")
     journal = Relay(path, epoch, connection)
     said: str

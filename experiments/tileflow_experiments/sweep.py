@@ -36,6 +36,7 @@ from .records import StudyKey
 from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
 from .spec_check import check
+from .stops import STOPS
 from .tracking import state as states
 from .tracking.uri import uri_of
 from .tuning_task import Prepare, TuningTask, configs_fit, prepare, require_searched, require_unchanged
@@ -44,7 +45,6 @@ from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
 
-STOPS = (signal.SIGINT, signal.SIGTERM)
 MLFLOW_FINISH_S = 120.0
 # Ray's `job stop` kills three seconds after its SIGTERM.
 MLFLOW_STOP_S = 0.5
@@ -367,8 +367,8 @@ def _say_failures(journal: Journal, failures: Iterable[Failure]) -> None:
 
 @contextmanager
 def _stopped_by_signals(runner: _Stoppable) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Does nothing outside a main thread, nor for a
-    signal that the process ignores, or whose handler is not Python's and could not be given back."""
+    """Let the signals that stop a sweep drain it; a second Ctrl-C interrupts. Does nothing outside a main thread, nor
+    for a signal that the process ignores, or whose handler is not Python's and could not be given back."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

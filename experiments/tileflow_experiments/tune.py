@@ -41,6 +41,7 @@ from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Entry, Table
 from tileflow.runtime.user_tables import keep, read, user_folder
 from tileflow.settled import known_default
+from tileflow.streams import is_terminal, say
 from tileflow.target import target
 
 from . import closing, sweep
@@ -50,8 +51,9 @@ from .outputs import Outputs
 from .progress import Progress
 from .records import StudyKey, TrialRecord
 from .spec import KernelSpec, SweepSpec, parse
+from .stops import STOPS
 from .tuning_task import TuningTask
-from .verify import WRONG, how_it_ended
+from .verify import WRONG, how_it_ended, some_config_works
 from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
@@ -136,7 +138,9 @@ def tune_calls(
     kept = {version: _keep(table, place, outputs) for version, table in rows.items()}
     found = [_row_of(call, device, rows) for call in wanted]
     drawn = {key: call.drawn for key, call in shared.items()}
-    print(_closing_table(wanted, found, kept, device, outputs, stopped, drawn), flush=True)
+    said = _closing_table(wanted, found, kept, device, outputs, stopped, drawn)
+    if untold := say(said, sys.stdout):  # the rows are kept and loaded all the same
+        log.warning("nobody was told what was found: %s\n%s", untold, said)
     _pass_on(stopped)
     return found
 
@@ -146,7 +150,7 @@ def _pass_on(stopped: str) -> None:
 
     Raises KeyboardInterrupt after a Ctrl-C, unless the program's own handler does something else.
     """
-    for number in sweep.STOPS:
+    for number in STOPS:
         if stopped.partition(";")[0] == number.name:
             signal.raise_signal(number)
 
@@ -303,13 +307,13 @@ class _TuneProgress(Progress):
     """A live line on a terminal or below a notebook's cell; elsewhere only the file has it."""
 
     def __init__(self, budget: str, chatter: TextIO) -> None:
-        super().__init__(budget, sys.stderr if sys.stderr.isatty() else chatter)
+        super().__init__(budget, sys.stderr if is_terminal(sys.stderr) else chatter)
         self._chatter = chatter
         if self._live is None and "ipykernel" in sys.modules:
             self._live = _CellLine()
 
     def say(self, text: str) -> None:
-        print(text, file=self._chatter, flush=True)
+        say(text, self._chatter)
 
 
 class _CellLine:
@@ -319,12 +323,12 @@ class _CellLine:
         self._width = 0
 
     def update(self, line: str) -> None:
-        print(f"\r{line.ljust(self._width)}", end="", file=sys.stderr, flush=True)
+        say(f"\r{line.ljust(self._width)}", sys.stderr, end="")
         self._width = len(line)
 
     def stop(self) -> None:
         self.update("")
-        print("\r", end="", file=sys.stderr, flush=True)
+        say("\r", sys.stderr, end="")
 
 
 @contextlib.contextmanager
@@ -393,7 +397,8 @@ def _closing_table(
     for call, row in zip(calls, rows, strict=True):
         key = call.study(device)
         ended = "" if row else how_it_ended(folded, key)
-        outcomes.append(closing.Outcome(call.kernel.__name__, call.problem.key, row, reasons.get(key.id, ""), ended))
+        why, works = reasons.get(key.id, ""), some_config_works(folded, key)
+        outcomes.append(closing.Outcome(call.kernel.__name__, call.problem.key, row, why, ended, works))
     text = closing.table(outcomes, folded)
     for call, row in zip(calls, rows, strict=True):
         key = call.study(device)

@@ -145,15 +145,23 @@ def how_it_ended(folded: Folded, key: StudyKey) -> str:
     config works."""
     trials = folded.trials.get(key, ())
     tried = {record.config for record in trials}
-    wrong = {
-        config: e.get("error", "")
-        for e in journals.events(folded.events, "interpreted")
-        if e["study"] == key.id and e["status"] in WRONG and (config := Config.of(e["config"])) in tried
-    }
+    wrong = {config: error for config, error in _interpreted_wrong(folded, key).items() if config in tried}
     said = Counter(error.splitlines()[0] for error in wrong.values() if error)
     most = f", most often: {said.most_common(1)[0][0]}" if said else ""
     found = f"; {len(wrong)} found wrong in the interpreter{most}" if wrong else ""
     return how_they_ended(trials) + found
+
+
+def some_config_works(folded: Folded, key: StudyKey) -> bool:
+    """Whether a search has a config that ended well, and that the interpreter did not find wrong."""
+    wrong = _interpreted_wrong(folded, key)
+    return any(record.config not in wrong for record in leaders(folded.trials.get(key, ())))
+
+
+def _interpreted_wrong(folded: Folded, key: StudyKey) -> dict[Config, str]:
+    """Return the configs of a search that the interpreter found wrong, with what it said."""
+    found = (e for e in journals.events(folded.events, "interpreted") if e["study"] == key.id)
+    return {Config.of(e["config"]): e.get("error", "") for e in found if e["status"] in WRONG}
 
 
 def _problem(study: Study) -> object:

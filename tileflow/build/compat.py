@@ -23,6 +23,7 @@ from typing import Any, TextIO
 from ..config import Choice
 from ..errors import BuildError
 from ..parsing import alone
+from ..streams import say
 from ..target import Target
 from . import dependent_launch, ptxas_faults
 from .together import Together
@@ -173,16 +174,18 @@ def _with_layout(type_: str) -> str:
 
 class _WithoutReproducers(io.TextIOBase):
     """A stream without what Triton prints when the assembler fails: all of the PTX. Its error says the rest. What a
-    kernel prints while it is compiled, and what was asked of Triton, comes through."""
+    kernel prints while it is compiled, and what was asked of Triton, comes through, where somebody reads it."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return len(text) if _REPRODUCER in text else self._stream.write(text)
+        if _REPRODUCER not in text:
+            say(text, self._stream, end="")
+        return len(text)
 
     def flush(self) -> None:
-        self._stream.flush()
+        say("", self._stream, end="")
 
 
 def check_options(options: Mapping[str, Choice], target: Target) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from os import PathLike
 
 from ..errors import TileflowError
+from ..streams import own_streams, say
 from .bundle import Bundle, load_tables
 from .snapshots import list_snapshots
 from .table import Entry, Fallback, Table
@@ -64,15 +64,16 @@ def _code(row: Entry | Fallback) -> str:
 
 def main(path: str) -> int:
     """Print what lies at ``path``. Returns 2 where it cannot be read, else 0."""
-    try:
-        for line in lines(path):
-            print(line)
-        sys.stdout.flush()
-    except BrokenPipeError:  # who reads it has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (TileflowError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 2
+    with own_streams():
+        try:
+            for line in lines(path):
+                print(line)
+            sys.stdout.flush()
+        except BrokenPipeError:  # who reads it has read enough
+            return 0
+        except (TileflowError, OSError) as error:
+            say(f"{type(error).__name__}: {error}", sys.stderr)
+            return 2
     return 0
 
 

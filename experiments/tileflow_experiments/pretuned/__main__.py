@@ -22,6 +22,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from tileflow.errors import SpecError, TileflowError
+from tileflow.streams import own_streams, say
 
 from ..here import import_from_here
 from ..spec import Budget, KernelSpec, SweepSpec, read
@@ -35,13 +36,14 @@ BAD_INPUT, STALE, STOPPED = 2, 1, 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 1 where a table is stale, 2 for bad input, 3 for a sweep that stopped before its end."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    options = _parser().parse_args(arguments)
-    import_from_here()
-    try:
-        return int(options.run(options))
-    except (TileflowError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return BAD_INPUT
+    with own_streams():
+        options = _parser().parse_args(arguments)
+        import_from_here()
+        try:
+            return int(options.run(options))
+        except (TileflowError, OSError) as error:
+            say(f"{type(error).__name__}: {error}", sys.stderr)
+            return BAD_INPUT
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,7 +98,7 @@ def tune(options: argparse.Namespace) -> int:
     measured = [stored.without_code(table) for table in load_tables(options.out / "tables")[0]]
     _say(stored.update(measured, stored.TABLES))
     if stopped:
-        print(f"stopped before its end: {stopped}", file=sys.stderr)
+        say(f"stopped before its end: {stopped}", sys.stderr)
     return STOPPED if stopped else 0
 
 

@@ -73,6 +73,13 @@ def test_what_the_interpreter_found_wrong_is_why_no_config_works(tmp_path: Path)
     assert not table.entries and any(row.reason.endswith(said) for row in table.portfolio)
 
 
+def test_a_config_that_works_is_not_denied_where_its_row_is_not_written(tmp_path: Path) -> None:
+    """Where the disk had no room for tables, the line said that no config works, of ten that are ok."""
+    sweep.run(sweep_spec(device_classes=[GPU], budget={"trials": 10}), tmp_path, quick_tools())
+    _, *lines = closing.of_sweep(tmp_path / "journal.jsonl", tmp_path / "no tables").lines[:-1]
+    assert len(lines) == 2 and all("its row is not written: " in line for line in lines)
+
+
 def test_a_search_that_tried_nothing_has_a_line(tmp_path: Path) -> None:
     """A search whose sweep had used its GPU-seconds before it began was missing from the table, and from the count."""
     spec = sweep_spec(device_classes=[GPU], budget={"trials": 2})

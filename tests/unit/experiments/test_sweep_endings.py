@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import resource
@@ -35,7 +36,7 @@ from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
-from tileflow_experiments import mlflow_log, outputs, sweep, work
+from tileflow_experiments import mlflow_log, outputs, progress, sweep, work
 from tileflow_experiments.journal_writer import Journal
 from tileflow_experiments.open_studies import study_keys
 
@@ -48,20 +49,53 @@ from tileflow.runtime.table_files import load_table
 pytestmark = pytest.mark.usefixtures("no_mlflow")
 
 
-def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path, number: signal.Signals) -> None:
+    """A terminal that went away ended the driver at once, with neither tables nor a report."""
     runs = []
 
     def interrupt(request: TrialRequest, outcome: Outcome) -> Outcome:
         runs.append(request)
         if len(runs) == 15:
-            os.kill(os.getpid(), 15)
+            os.kill(os.getpid(), number)
         return outcome
 
-    assert sweep.run(sweep_spec(), tmp_path, tools(interrupt)) == "SIGTERM"
+    assert sweep.run(sweep_spec(), tmp_path, tools(interrupt)) == number.name
     assert 15 <= len(completed(tmp_path)) < 40
     assert load_table(tmp_path / "tables/fakes-kernel.json").entries
     assert sweep.resume(tmp_path, tools()) == ""
     assert sum(completed(tmp_path).values()) == 40
+
+
+class Gone(io.TextIOBase):
+    """A stream whose reader has gone, or whose terminal has."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_sweep_goes_on_where_nobody_reads_how_it_is_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_terminal: bool
+) -> None:
+    """`tileflow sweep run SPEC 2>&1 | head` ended in the middle of its search, without a word or a table."""
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "BAR_EVERY_S", 0.0)
+    streams = Gone(is_terminal), Gone(is_terminal)
+    monkeypatch.setattr(sys, "stdout", streams[0])
+    monkeypatch.setattr(sys, "stderr", streams[1])
+    assert sweep.run(sweep_spec(), tmp_path, tools()) == ""
+    assert (sys.stdout, sys.stderr) == streams
+    assert sum(completed(tmp_path).values()) == 40
+    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
+    said = [record.getMessage() for record in caplog.records if "nobody reads" in record.getMessage()]
+    assert len(said) == 1 and "Broken pipe" in said[0]
 
 
 def test_a_folder_in_use_is_refused_before_workers_are_started(tmp_path: Path) -> None:
@@ -101,7 +135,7 @@ def test_a_second_interrupt_says_what_is_kept_and_how_to_go_on(
     assert sum(completed(out).values()) == 40
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_the_search_ends_the_sweep_in_words(tmp_path: Path, number: signal.Signals) -> None:
     """It ended without a word. What a module imports may swallow an exception: the process ends by the signal."""
     (tmp_path / "stopped.py").write_text(

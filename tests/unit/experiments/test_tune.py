@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import logging
 import re
 import runpy
@@ -126,6 +127,33 @@ def test_a_closure_is_tuned_with_its_arguments_alone_and_its_row_is_found_again(
     assert (hit.step, hit.config) == ("exact", row.config)
     assert found(scaling(3.0), x) is None, "another kernel under the same name"
     assert found(kernel, torch.randn(32, 128)) is None, "a call of another shape gets its own default"
+
+
+@pytest.mark.parametrize("stream", [None, io.TextIOWrapper(io.BytesIO(), "ascii")])
+def test_a_search_needs_nobody_to_tell(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stream: io.TextIOWrapper | None
+) -> None:
+    """Without a stderr, as in a service, no search began; where stdout could not spell a name, the caller got no row
+    of a search that had ended."""
+
+    @tileflow.kernel
+    def größe(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, :] * 2
+        return out
+
+    x = torch.randn(64, 128)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", None)
+    row = größe.tune(x, **QUICK)
+    monkeypatch.undo()
+    assert row.problem.key == größe.describe(x).key
+    told = [record.getMessage() for record in caplog.records if "nobody was told" in record.getMessage()]
+    if stream is None:
+        assert len(told) == 1 and "größe" in told[0]
+    else:
+        assert not told and b"gr\\xf6\\xdfe" in stream.buffer.getvalue()  # type: ignore[attr-defined]
 
 
 def test_several_calls_at_once_also_of_kernels_of_one_name(capsys: pytest.CaptureFixture[str]) -> None:
