@@ -103,8 +103,7 @@ def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bund
     needs the disk no more. ``"lazy"``: a binary is read and checked each time that it is asked for. A snapshot that a
     writer switches away from and prunes while it is read is no error: the one that took its place is read.
     """
-    if check not in get_args(Check):
-        raise TableError(f"check must be one of {', '.join(get_args(Check))}", got=repr(check))
+    _require_check(check)
     origin = as_path(directory, "a bundle").absolute()  # the program may go to another folder
     tries = 0
     while True:
@@ -168,11 +167,20 @@ def _table(root: Path, name: str) -> Table:
     return parse_table(text, where)
 
 
+def _require_check(check: str) -> None:
+    """Raise TableError for a word that no check is called by, also where a table alone has nothing to check."""
+    if check not in get_args(Check):
+        raise TableError(
+            f"check must be one of {', '.join(get_args(Check))}", got=repr(check), hint="all reads each binary at once"
+        )
+
+
 @paused()
 def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tuple[Table, ...], Bundle | None]:
     """The tables in a table's file, a directory of tables or a bundle, and the bundle where it is one. Raises
     TableError."""
     where = as_path(path, "what is loaded")
+    _require_check(check)
     if not os.path.isdir(where):
         return (load_table(where),), None
     names = names_in(where, "a directory of tables")

@@ -150,9 +150,23 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Wait until no other writer, of whatever process, holds ``path``, and hold it: a lock file lies beside it."""
-    with open(path.with_name(f".{path.name}.lock"), "w") as lock:
+    lock = _open_lock(path.with_name(f".{path.name}.lock"))
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
+
+
+def _open_lock(path: Path) -> int:
+    """A file to lock. Another user's in a folder that several write into may not be written, and be locked."""
+    try:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except PermissionError:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except ValueError as error:  # a NUL in its name
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
 
 
 def _read(handle: int, most: int, path: str | os.PathLike[str]) -> bytes:

@@ -239,15 +239,16 @@ def line_of(found: Miss) -> bytes:
 
 
 def place_of(what: str, path: object) -> str:
-    """``path`` as a whole one: the program may go to another folder. Raises SpecError for what is none, the empty text
-    among them, which would be the folder that the program is in."""
-    if not isinstance(path, (str, bytes, os.PathLike)) or not os.fsdecode(path):
+    """``path`` as a whole one: the program may go to another folder. Raises SpecError for what is none: the empty text,
+    which would be the folder that the program is in, and a text that no file can be named by."""
+    text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+    if not text or "\0" in text:
         raise SpecError(
             f"the place of {what} must be a path",
             got=repr(path),
             hint="name a folder that exists, or a .jsonl file in one",
         )
-    return os.path.join(os.getcwd(), os.fsdecode(path))
+    return os.path.join(os.getcwd(), text)
 
 
 def resolve(path: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import tileflow
 from tileflow.errors import SpecError, TableError
 from tileflow.runtime import miss_file, observe
 from tileflow.runtime import miss_record as misses
@@ -282,6 +283,15 @@ def test_a_rank_that_is_not_known_is_no_path(tmp_path: Path, monkeypatch: pytest
 
 
 # ---- what a call must not notice ------------------------------------------------------------------------------------
+
+
+def test_a_text_that_names_no_file_is_refused_in_words() -> None:
+    """It was a bare ValueError of the system's."""
+    for path in ("a\0.jsonl", "a\0", ""):
+        with pytest.raises(SpecError, match="must be a path"):
+            record_misses(path)
+        with pytest.raises(SpecError, match="must be a path"), tileflow.record(path):
+            pytest.fail("the block must not begin")
 
 
 def test_a_path_that_cannot_be_opened_is_refused_at_once(tmp_path: Path) -> None:

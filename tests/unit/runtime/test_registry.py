@@ -461,6 +461,14 @@ def test_a_row_that_ran_out_of_resources_takes_no_other_row_of_its_config_with_i
     assert (again := find(65536, 64)) is None or again.row is not large.row
 
 
+def test_a_check_that_there_is_not_is_refused_of_a_table_too(tmp_path: Path) -> None:
+    """A table's file took any word, which the bundle in its place refused in production."""
+    dump_table(table(), tmp_path / "t.json")
+    for place in (tmp_path, tmp_path / "t.json"):
+        with pytest.raises(TableError, match="check must be one of all, lazy"):
+            load(place, check="none")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("device", [3, b"nvidia-h200", ["nvidia-h200"]])
 def test_what_is_no_device_class_is_refused_in_words(device: Any, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="a device class must be in the catalogue"):

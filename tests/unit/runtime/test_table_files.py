@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tile_testing.fakes import runtime_examples as examples
@@ -61,6 +63,30 @@ def test_a_link_to_a_table_stays_and_its_file_is_written(tmp_path: Path) -> None
     with pytest.raises(TableError, match="a file of its own"):
         dump_tables({file: (second, second.table_id), link: (first, second.table_id)})
     assert load_table(file) == second
+
+
+def test_a_name_that_no_file_can_have_is_the_systems_error_of_a_file(tmp_path: Path) -> None:
+    """It was a ValueError, which who keeps rows did not expect: a tuning lost them."""
+    with pytest.raises(OSError, match="null byte"):
+        dump_table(table(entry(64, 64)), tmp_path / "a\0.json")
+
+
+def test_another_users_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder that several write into, only who had made a lock could write the table beside it."""
+    dump_table(table(entry(64, 64)), tmp_path / "t.json")
+    opened, real = [], os.open
+
+    def of_another(path: Any, flags: int, mode: int = 0o777) -> int:
+        if str(path).endswith(".lock"):
+            opened.append(flags)
+            if flags & os.O_ACCMODE != os.O_RDONLY:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr("tileflow.runtime.files.os.open", of_another)
+    second = table(entry(128, 64))
+    dump_table(second, tmp_path / "t.json", replaces=table(entry(64, 64)).table_id)
+    assert load_table(tmp_path / "t.json") == second and len(opened) == 2
 
 
 def test_a_disk_that_is_full_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
