@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
+from importlib.metadata import entry_points
+from urllib.parse import urlsplit
 
 from tileflow.errors import SpecError
 
@@ -16,6 +18,9 @@ MEMORY = ":memory:"
 _WHERE = "--mlflow"
 _HINT = "sqlite:////data/mlflow.db, postgresql+psycopg://user@host/db or http://host:5000"
 _BY_NAME = ("databricks", "uc")  # what MLflow takes without a scheme
+_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "file")
+_PLUGINS = "mlflow.tracking_store"  # the entry points by which others add stores to MLflow
+_FOLDERS = "MLFLOW_ALLOW_FILE_STORE"
 _READ_OTHERWISE = "?%"  # an address's query begins with the one, and the other stands for a character
 
 
@@ -61,14 +66,44 @@ def _file(uri: str) -> str:
     return uri.partition(":///")[2].partition("?")[0]
 
 
+def _require_known(uri: str) -> None:
+    """Raise SpecError for an address that no MLflow will ever answer at. A replay would take it for a server that is
+    away, and a sweep would wait for it at its end."""
+    scheme = "file" if os.path.isabs(uri) else uri.partition(":")[0].partition("+")[0]
+    if scheme == "file" and os.environ.get(_FOLDERS, "").lower() not in ("1", "true"):
+        raise SpecError(
+            "MLflow's store must be a database or a server",
+            got=f"{uri!r}, a folder, into which MLflow writes no more runs",
+            where=_WHERE,
+            hint=f"{_HINT}; {_FOLDERS}=true lets MLflow write to folders",
+        )
+    if scheme not in (*_SCHEMES, *_BY_NAME) and scheme not in entry_points(group=_PLUGINS).names:
+        raise SpecError(
+            "MLflow's store must be of a kind that MLflow knows",
+            got=repr(masked(uri)),
+            where=_WHERE,
+            hint=f"{', '.join(_SCHEMES)}, or that of an installed plugin ({_PLUGINS}): {_HINT}",
+        )
+    if scheme in ("http", "https") and not urlsplit(uri).hostname:
+        raise SpecError("a server must be named by its host", got=repr(uri), where=_WHERE, hint="http://host:5000")
+
+
 def _required(uri: str) -> str:
     """Return ``uri``, of a file by its whole path. Raises SpecError."""
     named = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri) or uri.partition(":")[0] in _BY_NAME or os.path.isabs(uri)
     if not named:
         raise SpecError("MLflow's store must be an address", got=repr(masked(uri)), where=_WHERE, hint=_HINT)
+    _require_known(uri)
     if not uri.startswith("sqlite"):
         return uri
     file = _file(uri)
+    if os.path.isdir(file):
+        raise SpecError(
+            "MLflow's sqlite database must be a file",
+            got=f"{uri!r}, a folder",
+            where=_WHERE,
+            hint="sqlite:////data/mlflow.db",
+        )
     if file in ("", MEMORY):
         raise SpecError(
             "MLflow's store must be kept",

@@ -142,12 +142,19 @@ def test_two_sweeps_of_one_name_share_the_experiment_that_either_made(uri: str) 
         ("sqlite:///", "in memory"),
         ("sqlite:///:memory:", "in memory"),
         ("sqlite+pysqlite:///:memory:", "in memory"),
+        ("sqlite:////tmp", "must be a file"),
+        ("sqllite:////data/mlflow.db", "of a kind that MLflow knows"),
+        ("http://", "named by its host"),
+        ("https:///mlflow", "named by its host"),
+        ("file:///data/mlruns", "no more runs"),
+        ("/data/mlruns", "no more runs"),
     ],
 )
 def test_an_address_that_keeps_nothing_is_refused_before_anything_is_written(
     unlogged: Path, tmp_path: Path, wanted: str, said: str
 ) -> None:
-    """A store in memory took all trials, said so, and was gone with the process."""
+    """A store in memory took all trials, said so, and was gone with the process. An address that nothing answers at
+    was taken for a server that is away: the sweep ran to its end, and waited two minutes for it."""
     out = tmp_path / "out"
     with pytest.raises(SpecError, match=said):
         sweep.run(sweep_spec(**SPEC), out, tools(), mlflow_uri=wanted)
