@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in SWITCHES:
+    for name in (*SWITCHES, "MLFLOW_TRACKING_URI"):
         os.environ.pop(name, None)
     for name, value in RAY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)

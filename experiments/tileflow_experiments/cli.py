@@ -55,13 +55,16 @@ Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
 Told = Annotated[str, typer.Argument(metavar="SWEEP", help="As `tileflow sweep status` names it, or how that begins.")]
 Address = Annotated[str, typer.Option(envvar="RAY_ADDRESS", help="The Ray cluster's address.")]
 Mlflow = Annotated[
-    str | None, typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="sqlite in the sweep's folder")
+    str | None,
+    typer.Option(
+        "--mlflow",
+        help="MLflow's tracking URI.",
+        show_default="MLFLOW_TRACKING_URI of the environment, else sqlite in the sweep's folder",
+    ),
 ]
 MlflowAgain = Annotated[
     str | None,
-    typer.Option(
-        "--mlflow", help="MLflow's tracking URI.", show_default="where it was logged before, or sqlite in its folder"
-    ),
+    typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="where it was logged before, else as for run"),
 ]
 
 

@@ -181,6 +181,25 @@ def test_a_sweep_goes_on_in_the_store_that_it_was_logged_to(
         sweep.resume(out, tools())
 
 
+def test_the_environment_names_the_store_where_the_command_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/guides/security.md said so, and the sweep was logged to a file in its folder without a word."""
+    named, other = "postgresql://u:secret@host/db", "http://host:5000"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", named)
+    place = outputs.Outputs(tmp_path)
+    assert place.logged_to(None) == named and place.logged_to(other) == other
+    state.LogState(masked(named)).write(tmp_path)
+    assert place.logged_to(None) == named, "with the password, which the folder does not keep"
+    state.LogState(other).write(tmp_path)
+    assert place.logged_to(None) == other, "a sweep goes on in its store"
+    state.LogState(place.mlflow_uri).write(tmp_path)
+    assert place.logged_to(None) == place.mlflow_uri
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "mlruns")
+    with pytest.raises(SpecError, match=r"(?s)must be an address.*at MLFLOW_TRACKING_URI"):
+        outputs.Outputs(tmp_path / "new").logged_to(None)
+
+
 def test_a_folder_that_was_moved_keeps_its_own_store(unlogged: Path, tmp_path: Path, uri: str) -> None:
     (tmp_path / "gone").mkdir()
     (tmp_path / "copied").mkdir()
