@@ -25,6 +25,7 @@ from .table_files import dump_table, load_table, require_table
 VARIABLE = "TILEFLOW_TABLES"
 
 _DIGITS = 16
+_VERSIONED = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}")
 _TRIES = 8  # of writing a file that other processes write too
 _log = logging.getLogger("tileflow.runtime")
 _reported: set[Path] = set()
@@ -63,7 +64,7 @@ def tables_of(semantic_hash: str, folder: Path) -> Iterator[Table]:
 def read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
     """The tables that :func:`tables_of` gives, each with its file."""
     try:
-        names = names_in(folder, "your folder of tables") if os.path.isdir(folder) else []
+        names = _names(folder)
     except TableError as error:
         report(folder, error)
         return
@@ -75,6 +76,29 @@ def read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
             continue
         if table.kernel.semantic_hash == semantic_hash:
             yield path, table
+
+
+def _names(folder: Path) -> list[str]:
+    """The names in the folder, of which there may be none yet. Raises TableError for what is no such folder: another
+    file, and a folder of tables that are all named otherwise, as a sweep's are."""
+    if not os.path.isdir(folder):
+        if os.path.lexists(folder):
+            raise TableError(
+                "your folder of tables must be a folder",
+                got=str(folder),
+                hint=f"name one by {VARIABLE}; tileflow.runtime.load(PATH) loads a table's file",
+            )
+        return []
+    names = names_in(folder, "your folder of tables")
+    tables = [name for name in names if name.endswith(".json") and not name.startswith(".")]
+    if tables and not any(map(_VERSIONED.search, tables)):
+        raise TableError(
+            "tables in your folder are named by the version of their kernel, KERNEL-VERSION.json",
+            got=", ".join(tables[:3]) + (f" and {len(tables) - 3} more" if len(tables) > 3 else ""),
+            where=str(folder),
+            hint="tileflow.runtime.load(PATH) loads a sweep's folder of tables, or its bundle, whatever their names",
+        )
+    return names
 
 
 def report(path: Path, error: TableError) -> None:

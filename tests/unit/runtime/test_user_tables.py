@@ -148,6 +148,20 @@ def test_the_home_of_nobody_is_refused_in_words(monkeypatch: pytest.MonkeyPatch)
         user_folder()
 
 
+def test_a_place_that_is_no_folder_of_ones_own_is_said_once(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable named a sweep's tables, or one of them: no row was used, without a word."""
+    folder.mkdir()
+    dump_table(table(8), folder / "softmax.json")
+    for place, said in ((folder, "are named by the version"), (folder / "softmax.json", "must be a folder")):
+        monkeypatch.setenv("TILEFLOW_TABLES", str(place))
+        caplog.clear()
+        assert block(8) is None and block(8, version=OTHER) is None
+        (message,) = [record.getMessage() for record in caplog.records]
+        assert said in message and "softmax.json" in message and "runtime.load" in message
+
+
 def test_many_who_keep_rows_at_once_keep_all_of_them(folder: Path) -> None:
     """As ranks do that tune one kernel: rows were refused after eight tries, or lay in a second file."""
     together = threading.Barrier(16)
