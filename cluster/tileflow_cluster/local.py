@@ -45,7 +45,7 @@ def open_on_this_machine(stages: Stages, device_classes: Sequence[str]) -> RayEv
     Raises ClusterError where that Ray has another host: a call's workers share memory.
     """
     address = os.environ.get("RAY_ADDRESS", "local")
-    evaluator = RayEvaluator(stages, device_classes, address=address if address == "local" else None, quiet=True)
+    evaluator = RayEvaluator(stages, device_classes, address=address, quiet=True)
     if len(nodes := live_nodes()) > 1:
         evaluator.close()
         raise ClusterError(

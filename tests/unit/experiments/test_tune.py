@@ -8,6 +8,7 @@ import logging
 import re
 import runpy
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -438,7 +439,20 @@ def test_workers_of_other_machines_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(local, "live_nodes", lambda: ("one", "two"))
     with pytest.raises(ClusterError, match="a Ray of 2 nodes"):
         local.open_on_this_machine(Stages(), [GPU])  # type: ignore[arg-type]
-    assert opened == [None, "closed"], "Ray reads the address itself"
+    assert opened == ["10.0.0.1:6379", "closed"], "which is asked whether a head answers before Ray waits for it"
+
+
+def test_a_ray_that_does_not_answer_is_said_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray waited for two minutes, then ended the program that tuned."""
+    from tileflow_cluster import local
+
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("RAY_ADDRESS", address := f"127.0.0.1:{nobody.getsockname()[1]}")
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match=rf"must answer at its address(.|\n)*{address}(.|\n)*RAY_ADDRESS"):
+        local.open_on_this_machine(Stages(), [GPU])  # type: ignore[arg-type]
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(("address", "opened"), [("", "here"), ("local", "ray"), ("10.0.0.1:6379", "ray")])
