@@ -35,6 +35,7 @@ from tileflow.measure.inputs import leaves
 from tileflow.runtime.ambient import float32_precision
 from tileflow.runtime.argtree import bind_call, tensors
 from tileflow.runtime.describe import check_memory
+from tileflow.runtime.files import import_paths
 from tileflow.runtime.libraries import is_library
 from tileflow.target import Target
 
@@ -68,7 +69,8 @@ class SharedCall(AbstractContextManager["SharedCall"]):
 
     ``by_value``: whether workers get floats as they are, however many (see :mod:`.shared_tensors`). ``drawn``: the
     names of the arguments that they get drawn anew. ``reference``: the text by which :func:`load` finds it, as long as
-    this process lives. Raises CallError for arguments that no kernel takes or that have no by-value form.
+    this process lives. Raises CallError for arguments that no kernel takes, that have no by-value form, or that the
+    machine has no room for.
     """
 
     def __init__(self, kernel: Kernel, args: Sequence[Any], device: torch.device, by_value: bool = False) -> None:
@@ -86,14 +88,25 @@ class SharedCall(AbstractContextManager["SharedCall"]):
                 pickler.stream,
                 packer.layout,
                 pickler.sources(),
-                tuple(path or os.getcwd() for path in sys.path),
+                import_paths(),
                 float32_precision(),
                 torch.get_default_dtype(),
             )
         )
-        begin = _begin(len(header))
-        self._file = os.memfd_create(f"tileflow-{token}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self._file = -1
+        try:
+            self._file = os.memfd_create(f"tileflow-{token}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            self._write(header, packer)
+        except OSError as error:
+            self.close()
+            raise _no_memory(kernel.name, _begin(len(header)) + packer.layout.nbytes, error) from error
+        except BaseException:
+            self.close()
+            raise
         self.reference = f"{kernel.name}@/proc/{os.getpid()}/fd/{self._file}@{token}"
+
+    def _write(self, header: bytes, packer: Packer) -> None:
+        begin = _begin(len(header))
         os.ftruncate(self._file, begin + packer.layout.nbytes)
         with mmap.mmap(self._file, begin + packer.layout.nbytes) as memory:
             memory[: _LENGTH.size + len(header)] = _LENGTH.pack(len(header)) + header
@@ -112,6 +125,17 @@ class SharedCall(AbstractContextManager["SharedCall"]):
 
     def __exit__(self, *ending: object) -> None:
         self.close()
+
+
+def _no_memory(kernel: str, nbytes: int, error: OSError) -> CallError:
+    """The error of a call that this machine, or a limit of this process, has no room for."""
+    return CallError(
+        "the arguments of a tuned call must fit into memory that its workers share",
+        got=f"{nbytes} bytes: {error.strerror}",
+        where=kernel,
+        hint="free memory, or raise the process's limits (ulimit -n, -v and -f; a container's memory); without "
+        "by_value=True large tensors of floats are not shared",
+    )
 
 
 def _drawn(kernel: Kernel, args: Sequence[Any], stored: Sequence[torch.Tensor], layout: Layout) -> tuple[str, ...]:
@@ -214,7 +238,7 @@ def _is_found(module: Any) -> bool:
     if path.with_suffix("").parts[-len(parts) :] != tuple(parts) or not path.is_file():
         return False
     root = path.parents[len(parts) - 1]
-    return any(Path(folder or os.getcwd()).resolve() == root for folder in sys.path)
+    return any(Path(folder).resolve() == root for folder in import_paths())
 
 
 # ---- on a worker ----------------------------------------------------------------------------------------------------

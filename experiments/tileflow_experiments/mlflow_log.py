@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tileflow.errors import TileflowError
+from tileflow.runtime.files import folder_to_start_in, import_paths
 
 from .tracking import state as states
 from .tracking.replay import Replay
@@ -57,10 +58,10 @@ class MlflowLog:
         self._watcher.start()
 
     def _spawn(self) -> None:
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tileflow_experiments.mlflow_log", *self._arguments],
-            env=os.environ | {"PYTHONPATH": paths},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(import_paths())},
+            cwd=folder_to_start_in(),
             stdin=subprocess.PIPE,
             text=True,
             start_new_session=True,  # Ctrl-C is the driver's to answer

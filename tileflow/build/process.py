@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ..errors import InternalError, TileflowError
 from ..locks import Lock
+from ..runtime.files import folder_to_start_in, import_paths
 
 if TYPE_CHECKING:
     from .forkserver import ForkServer
@@ -136,8 +137,7 @@ class Child:
         self._connection, theirs = Pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         self._ready = False
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        variables = {**os.environ, "PYTHONPATH": paths, **(environment or {})}
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(import_paths()), **(environment or {})}
         forked = None
         if server is not None and not fresh:
             forked = server.fork(theirs.fileno(), self._stderr.fileno(), variables, warm)
@@ -277,6 +277,7 @@ def _fresh(descriptor: int, output: IO[bytes], variables: Mapping[str, str], war
         subprocess.Popen,
         [sys.executable, "-m", "tileflow.build.serve", str(descriptor), str(os.getpid()), *warm],
         env=variables,
+        cwd=folder_to_start_in(),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,

@@ -10,8 +10,9 @@ import errno
 import fcntl
 import os
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import SpecError, TableError
@@ -28,7 +29,34 @@ def as_path(path: object, what: str) -> Path:
             got=f"{type(path).__name__} {path!r}"[:200],
             hint='name a file or a folder: "my_bundle"',
         )
+    require_here(path, what)
     return Path(path)
+
+
+def require_here(path: str | os.PathLike[str], where: str) -> None:
+    """Raise SpecError for a relative path in a program whose own folder is gone, as a job's scratch folder may be.
+    ``where``: what asked for it."""
+    if os.path.isabs(path):
+        return
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise SpecError(
+            "a relative path begins at the folder that the program is in, which must be there",
+            got=f"{os.fspath(path)!r} in a folder that is gone",
+            where=where,
+            hint="write the whole path, or go to a folder that is there by os.chdir(...)",
+        ) from error
+
+
+def import_paths() -> tuple[str, ...]:
+    """The entries of ``sys.path`` as another process must be given them: whole, without the folder that the program is
+    in where that is gone."""
+    found = []
+    for path in sys.path:
+        with suppress(OSError):
+            found.append(path or os.getcwd())
+    return tuple(found)
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
@@ -37,6 +65,15 @@ def real_path(path: str | os.PathLike[str]) -> Path:
         return Path(os.path.realpath(path))
     except ValueError:  # a NUL in its name
         return Path(path)
+
+
+def folder_to_start_in() -> str:
+    """The folder for a process that is started: the one that the program is in, or the root where that is gone, since
+    torch's libraries do not load without one."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep
 
 
 def read_file(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
@@ -107,6 +144,7 @@ def require_folder(path: str | os.PathLike[str], where: str = "") -> None:
 
     ``where``: what asked for it, by which the caller knows it.
     """
+    require_here(path, where or "a folder to write to")
     there = Path(os.path.abspath(path))
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent

@@ -33,7 +33,7 @@ from ..errors import SpecError, TableError, TileflowError
 from . import miss_record as misses
 from .arguments import all_of
 from .at_end import at_end
-from .files import is_folder, names_in
+from .files import is_folder, names_in, require_here
 from .metrics import register_counter
 from .miss_record import MAX_MISSES, Miss, Missed
 from .problem import Problem
@@ -248,7 +248,8 @@ def place_of(what: str, path: object) -> str:
             got=repr(path),
             hint="name a folder that exists, or a .jsonl file in one",
         )
-    return os.path.join(os.getcwd(), text)
+    require_here(text, f"the place of {what}")
+    return os.path.join("" if os.path.isabs(text) else os.getcwd(), text)
 
 
 def resolve(path: str) -> str:

@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import SpecError, TableError
-from .files import locked, names_in
+from .files import locked, names_in, require_here
 from .merging import merge
 from .table import KernelId, Table
 from .table_files import dump_table, load_table, require_table
@@ -36,12 +36,17 @@ def user_folder() -> Path | None:
     SpecError for the home of a user that there is not."""
     given = os.environ.get(VARIABLE)
     if given is not None:
-        return _expanded(given).absolute() if given else None
+        return _whole(_expanded(given), VARIABLE) if given else None
     data = os.environ.get("XDG_DATA_HOME")
     home = os.environ.get("HOME")
     if not data and not home:
         return None
-    return Path(data or f"{home}/.local/share").absolute() / "tileflow" / "tables"
+    return _whole(Path(data or f"{home}/.local/share"), "XDG_DATA_HOME" if data else "HOME") / "tileflow" / "tables"
+
+
+def _whole(folder: Path, variable: str) -> Path:
+    require_here(folder, variable)
+    return folder.absolute()
 
 
 def _expanded(given: str) -> Path:

@@ -115,3 +115,18 @@ def test_a_call_that_nobody_wants_any_more_ends_at_once() -> None:
     with process, pytest.raises(BuildTimeout):
         process.call("time:sleep", (60.0,), 120.0)
     assert time.monotonic() - started < 30
+
+
+def test_a_child_imports_torch_where_its_parents_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No search began: torch's libraries do not load in a folder that is gone."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.chdir(tmp_path / "scratch")
+    (tmp_path / "scratch").rmdir()
+    child = Child(warm=("torch",), fresh=True)
+    try:
+        answer = child.call("os:getcwd", (), limit_s=60.0)
+        assert isinstance(answer, Done) and answer.value == "/"
+    finally:
+        child.kill()

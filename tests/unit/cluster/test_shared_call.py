@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import linecache
 import math
 import mmap
+import os
 from typing import Any
 
 import pytest
@@ -31,6 +33,19 @@ def copied(x: torch.Tensor, others: Any = None) -> torch.Tensor:
 def made(*args: Any, device: str = "cpu", seed: int = 0) -> tuple[Any, ...]:
     with SharedCall(copied, args, CPU) as shared:
         return load(shared.reference).inputs(device=device, seed=seed)
+
+
+def test_a_call_without_room_is_refused_by_its_size_and_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a bare OSError, and the memory's file stayed open."""
+
+    def full(descriptor: int, length: int) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr("tileflow_cluster.shared_call.os.ftruncate", full)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(CallError, match=r"(?s)\d+ bytes: File too large.*copied.*ulimit"):
+        SharedCall(copied, (torch.ones(4),), CPU)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def spans(*args: Any) -> list[int | None]:

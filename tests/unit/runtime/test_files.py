@@ -15,11 +15,20 @@ from typing import Any
 import pytest
 from tile_testing.fakes import runtime_examples as examples
 
-from tileflow.errors import TableError
-from tileflow.runtime import clear, dump_table, launches_of, load, load_bundle, read_misses, write_bundle
-from tileflow.runtime.files import write_atomically
+from tileflow.errors import SpecError, TableError
+from tileflow.runtime import (
+    clear,
+    dump_table,
+    launches_of,
+    load,
+    load_bundle,
+    read_misses,
+    record_misses,
+    write_bundle,
+)
+from tileflow.runtime.files import folder_to_start_in, import_paths, require_folder, write_atomically
 from tileflow.runtime.snapshots import list_snapshots
-from tileflow.runtime.user_tables import tables_of
+from tileflow.runtime.user_tables import tables_of, user_folder
 
 Close = Callable[[Path], None]
 
@@ -139,3 +148,39 @@ def test_a_file_that_cannot_be_made_is_named_and_not_the_temporary_one(tmp_path:
     """A sweep's folder that takes no files was said to lack `.trials.parquet.43e68b4a`."""
     with pytest.raises(FileNotFoundError, match=r"/none/t\.json'$"):
         write_atomically(tmp_path / "none" / "t.json", b"")
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program is in a folder that is gone, as a job's scratch folder may be."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.chdir(tmp_path / "scratch")
+    (tmp_path / "scratch").rmdir()
+    return tmp_path
+
+
+def test_whole_paths_need_no_folder_that_the_program_is_in(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Misses of a server whose folder had gone could not be recorded, under any path."""
+    record_misses(nowhere / "misses.jsonl")
+    record_misses(None)
+    monkeypatch.setenv("TILEFLOW_TABLES", str(nowhere))
+    assert user_folder() == nowhere
+    monkeypatch.setattr(sys, "path", ["", "/a"])
+    assert (import_paths(), folder_to_start_in()) == (("/a",), "/"), "what another process is given"
+
+
+def test_relative_paths_are_refused_in_words_where_their_folder_is_gone(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a FileNotFoundError that named no file."""
+    monkeypatch.setenv("TILEFLOW_TABLES", "mine")
+    calls: list[Callable[[], Any]] = [
+        lambda: record_misses("misses.jsonl"),
+        lambda: load("t.json"),
+        lambda: load_bundle("bundle"),
+        lambda: require_folder("out", "out"),
+        user_folder,
+    ]
+    for call in calls:
+        with pytest.raises(SpecError, match=r"(?s)in a folder that is gone.*whole path"):
+            call()
