@@ -28,7 +28,7 @@ from tileflow.streams import own_streams, say
 from .cli_bundle import bundles
 from .cli_exchange import export_table, trials, write_spec
 from .cli_table import table
-from .here import import_from_here
+from .here import import_from_here, named_path
 from .stops import STOPS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ app.add_typer(trials, name="trials")
 table.command("export")(export_table)
 sweeps.command("spec")(write_spec)
 
-Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
+Out = Annotated[Path, typer.Argument(parser=named_path, help="The sweep's folder.")]
 Told = Annotated[str, typer.Argument(metavar="SWEEP", help="As `tileflow sweep status` names it, or how that begins.")]
 Address = Annotated[str, typer.Option(envvar="RAY_ADDRESS", help="The Ray cluster's address.")]
 Mlflow = Annotated[
@@ -95,8 +95,12 @@ def doctor() -> None:
 
 @sweeps.command("run")
 def run_sweep(
-    spec: Annotated[Path, typer.Argument(help="The sweep's YAML file, or what `tileflow.record` wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The sweep's folder; the spec's `output` where not given.")] = None,
+    spec: Annotated[
+        Path, typer.Argument(parser=named_path, help="The sweep's YAML file, or what `tileflow.record` wrote.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(parser=named_path, help="The sweep's folder; the spec's `output` where not given.")
+    ] = None,
     mlflow: Mlflow = None,
     device_class: Annotated[
         list[str] | None, typer.Option(help="For recorded calls: others than those that they were made on.")
@@ -175,7 +179,9 @@ def log_sweep(out: Out, mlflow: MlflowAgain = None) -> None:
 
 @sweeps.command("status")
 def sweep_status(
-    out: Annotated[Path | None, typer.Argument(help="A sweep's folder; all sweeps of the cluster without one.")] = None,
+    out: Annotated[
+        Path | None, typer.Argument(parser=named_path, help="A sweep's folder; all sweeps of the cluster without one.")
+    ] = None,
     address: Address = "auto",
 ) -> None:
     """Say how far a sweep is from its journal, or how all sweeps of a cluster are doing, from any machine."""
@@ -251,7 +257,7 @@ def tune(
     kernel: Annotated[str, typer.Argument(metavar="MODULE:KERNEL")],
     device_class: Annotated[list[str], typer.Option(help="A device class; may be repeated.")],
     problem: Annotated[list[str], typer.Option(help="key=value ... in one argument; may be repeated.")],
-    out: Annotated[Path, typer.Option(help="The folder for journal, table and report.")],
+    out: Annotated[Path, typer.Option(parser=named_path, help="The folder for journal, table and report.")],
     budget_s: Annotated[float, typer.Option(help="Seconds for each problem and device class.")] = 60.0,
     strategy: Annotated[str, typer.Option()] = "default",
     seed: Annotated[int, typer.Option()] = 0,

@@ -9,11 +9,11 @@ import typer
 
 from tileflow.errors import SpecError
 
-from .here import import_from_here
+from .here import import_from_here, named_path
 
 bundles = typer.Typer(help="Build bundles, look at their snapshots, take rows out, roll back.", no_args_is_help=True)
 
-BundlePath = Annotated[Path, typer.Argument(help="A bundle's directory.")]
+BundlePath = Annotated[Path, typer.Argument(parser=named_path, help="A bundle's directory.")]
 Keep = Annotated[
     int | None, typer.Option(help="How many snapshots to leave, the new one among them.", show_default="all")
 ]
@@ -21,15 +21,20 @@ Keep = Annotated[
 
 @bundles.command("build")
 def build_bundle(
-    dest: Annotated[Path, typer.Argument(help="The bundle's directory, new or with older snapshots.")],
+    dest: Annotated[
+        Path, typer.Argument(parser=named_path, help="The bundle's directory, new or with older snapshots.")
+    ],
     devices: Annotated[str, typer.Option(help="Device classes of the catalogue, separated by commas.")],
     kernels: Annotated[str, typer.Option(help="module:kernel, separated by commas; all of --problems.")] = "",
     problems: Annotated[
-        Path | None, typer.Option(help="A YAML file with `kernels`, as in a sweep's spec: their problems.")
+        Path | None,
+        typer.Option(parser=named_path, help="A YAML file with `kernels`, as in a sweep's spec: their problems."),
     ] = None,
     examples: Annotated[
         Path | None,
-        typer.Option(help="The same for --kernels without --problems: they show kinds of arguments, no more."),
+        typer.Option(
+            parser=named_path, help="The same for --kernels without --problems: they show kinds of arguments, no more."
+        ),
     ] = None,
     processes: Annotated[int, typer.Option(help="That compile; 0: one a core.")] = 0,
     keep: Keep = None,
@@ -120,7 +125,7 @@ def withdraw_rows(
 @bundles.command("replace")
 def replace_rows(
     path: BundlePath,
-    other: Annotated[Path, typer.Argument(help="Another bundle.")],
+    other: Annotated[Path, typer.Argument(parser=named_path, help="Another bundle.")],
     is_merged: Annotated[
         bool, typer.Option("--merge", help="Keep the better row of each problem, not only the other's.")
     ] = False,

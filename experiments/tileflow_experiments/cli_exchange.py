@@ -9,15 +9,17 @@ import typer
 
 from tileflow.errors import SpecError
 
-from .here import import_from_here
+from .here import import_from_here, named_path
 
 trials = typer.Typer(help="Hand a sweep's trials to other programs.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Option(help="The folder for the files.")]
+Folder = Annotated[Path, typer.Option(parser=named_path, help="The folder for the files.")]
 
 
 def export_table(
-    path: Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")],
+    path: Annotated[
+        Path, typer.Argument(parser=named_path, help="A table's file, a directory of tables, or a bundle.")
+    ],
     out: Folder,
     format_: Annotated[Literal["vllm-moe"], typer.Option("--format", help="vllm-moe: for VLLM_TUNED_CONFIG_FOLDER.")],
 ) -> None:
@@ -33,7 +35,7 @@ def export_table(
 
 @trials.command("export")
 def export_trials(
-    sweep: Annotated[Path, typer.Argument(help="The sweep's folder.")],
+    sweep: Annotated[Path, typer.Argument(parser=named_path, help="The sweep's folder.")],
     out: Folder,
     format_: Annotated[Literal["t4"], typer.Option("--format", help="t4: what auto-tuners share.")],
 ) -> None:
@@ -50,8 +52,10 @@ def export_trials(
 
 
 def write_spec(
-    traces: Annotated[Path, typer.Argument(help="The folder of FLASHINFER_TRACE_DUMP_DIR, or of workloads.")],
-    out: Annotated[Path, typer.Option(help="The spec's YAML file.")],
+    traces: Annotated[
+        Path, typer.Argument(parser=named_path, help="The folder of FLASHINFER_TRACE_DUMP_DIR, or of workloads.")
+    ],
+    out: Annotated[Path, typer.Option(parser=named_path, help="The spec's YAML file.")],
     device_class: Annotated[list[str], typer.Option(help="A device class; may be repeated.")],
     format_: Annotated[Literal["flashinfer"], typer.Option("--format", help="flashinfer: its trace dumps.")],
     size: Annotated[

@@ -12,7 +12,7 @@ import typer
 
 from tileflow.errors import TableError
 
-from .here import import_from_here
+from .here import import_from_here, named_path
 
 if TYPE_CHECKING:
     from tileflow.runtime import Entry, RowChange, Table
@@ -23,7 +23,9 @@ Version = tuple[str, str]  # a kernel's name and semantic hash
 
 table = typer.Typer(help="Look at tables and bundles, check, compare and merge them.", no_args_is_help=True)
 
-TablePath = Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")]
+TablePath = Annotated[
+    Path, typer.Argument(parser=named_path, help="A table's file, a directory of tables, or a bundle.")
+]
 
 
 @table.command("show")
@@ -36,7 +38,7 @@ def show_table(path: TablePath) -> None:
 
 
 @table.command("portfolio")
-def show_portfolio(out: Annotated[Path, typer.Argument(help="The sweep's folder.")]) -> None:
+def show_portfolio(out: Annotated[Path, typer.Argument(parser=named_path, help="The sweep's folder.")]) -> None:
     """Choose the few configs of each kernel of a sweep that serve unseen shapes, and say how well they do."""
     from . import sweep
 
@@ -88,8 +90,10 @@ def diff_tables(
 
 @table.command("merge")
 def merge_tables(
-    tables: Annotated[list[Path], typer.Argument(help="Tables' files and directories of tables.")],
-    out: Annotated[Path, typer.Option(help="The directory for the merged tables, one file a kernel.")],
+    tables: Annotated[list[Path], typer.Argument(parser=named_path, help="Tables' files and directories of tables.")],
+    out: Annotated[
+        Path, typer.Option(parser=named_path, help="The directory for the merged tables, one file a kernel.")
+    ],
 ) -> None:
     """Write one table for each version of a kernel: of comparable rows for the same call the better one.
 

@@ -188,6 +188,28 @@ def test_a_kernel_that_cannot_be_imported_is_one_message(
         load_kernel(name)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sweep", "status", ""),
+        ("sweep", "run", "spec.yaml", "--out", ""),
+        ("tune", "a:b", "--device-class", "nvidia-h200", "--problem", "n=1", "--out", ""),
+        ("table", "show", ""),
+        ("table", "merge", "tables", "", "--out", "x"),
+        ("bundle", "build", "", "--devices", "nvidia-h200"),
+        ("trials", "export", "", "--format", "t4", "--out", "x"),
+    ],
+)
+def test_an_empty_path_is_not_the_folder_that_the_command_runs_in(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--out "$OUT"` without that variable wrote a sweep into the current folder."""
+    monkeypatch.chdir(tmp_path)
+    assert call(*command, monkeypatch=monkeypatch) == 2
+    assert "a path must be named" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_who_reads_the_first_line_alone_gets_no_traceback(out: Path) -> None:
     program = f"import sys; from tileflow.runtime.show import main; sys.exit(main({str(out / 'tables')!r}))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
