@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from ..errors import ClusterError, InternalError
 from ..locks import Lock
 from . import process, serve
-from .process import Child, Done, Failed, Started
+from .process import Child, Done, Failed, Started, inherited
 
 # What libraries read when they are imported; a child for which one of these is another than it was for the server needs
 # an interpreter of its own. Those behind are read later.
@@ -54,7 +54,7 @@ class ForkServer:
     whether its owner ended it."""
 
     def __init__(self, *, warm: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> None:
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**inherited(), **(environment or {})}
         self._child = Child(warm=(__name__, *warm), environment=environment, fresh=True)
         self._lock = Lock()
         self.forks = 0

@@ -116,7 +116,7 @@ Answer = Done | Failed | Died | TimedOut
 class Child:
     """One child process, for one call at a time. Only :meth:`kill` is thread-safe.
 
-    ``warm``: modules that the child imports before it is ready. ``environment``: changes to this process's.
+    ``warm``: modules that the child imports before it is ready. ``environment``: changes to what it inherits.
     ``unwanted``: asked a few times a second while a call runs; once true, the child is killed as at its limit.
     ``fresh``: an interpreter of its own, wherever other children come from. ``nice``: how far it stands back.
     """
@@ -137,7 +137,7 @@ class Child:
         self._connection, theirs = Pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         self._ready = False
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(import_paths()), **(environment or {})}
+        variables = {**inherited(), "PYTHONPATH": os.pathsep.join(import_paths()), **(environment or {})}
         forked = None
         if server is not None and not fresh:
             forked = server.fork(theirs.fileno(), self._stderr.fileno(), variables, warm)
@@ -269,6 +269,12 @@ class Child:
         died = Died(self._process.returncode or 0, tail, phase)
         self.kill()
         return died
+
+
+def inherited() -> dict[str, str]:
+    """The variables of this process that its children have too. That it interprets is no reason for those that compile
+    and measure to: who wants a child that does says so."""
+    return {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
 
 
 def _fresh(descriptor: int, output: IO[bytes], variables: Mapping[str, str], warm: tuple[str, ...]) -> Started:

@@ -130,3 +130,15 @@ def test_a_child_imports_torch_where_its_parents_folder_is_gone(
         assert isinstance(answer, Done) and answer.value == "/"
     finally:
         child.kill()
+
+
+def test_a_program_that_interprets_has_children_that_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuning in a process with TRITON_INTERPRET=1 ended without a row: no compiler could be opened."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    child = Child(fresh=True)
+    try:
+        answer = child.call("tileflow.runtime.environment:triton_interprets", (), limit_s=30.0)
+        assert isinstance(answer, Done) and answer.value is False
+    finally:
+        child.kill()
+    monkeypatch.delenv("TRITON_INTERPRET")
