@@ -42,4 +42,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main() if len(sys.argv) == 1 else "usage: python -m tileflow_cluster.labels")

@@ -22,7 +22,7 @@ from multiprocessing.connection import Pipe
 from multiprocessing.reduction import send_handle
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from ..errors import InternalError, TileflowError
+from ..errors import InternalError, SpecError, TileflowError
 from ..locks import Lock
 from ..runtime.files import folder_to_start_in, import_paths
 
@@ -278,7 +278,13 @@ def inherited() -> dict[str, str]:
 
 
 def _fresh(descriptor: int, output: IO[bytes], variables: Mapping[str, str], warm: tuple[str, ...]) -> Started:
-    """An interpreter that serves the pipe at ``descriptor``."""
+    """An interpreter that serves the pipe at ``descriptor``. Raises SpecError where this process names none."""
+    if not sys.executable:
+        raise SpecError(
+            "a process that compiles and measures in others must name the Python that they run",
+            got="an empty sys.executable",
+            hint="a program that embeds Python sets it before it tunes: sys.executable = '/usr/bin/python3'",
+        )
     return _spawner.submit(
         subprocess.Popen,
         [sys.executable, "-m", "tileflow.build.serve", str(descriptor), str(os.getpid()), *warm],
