@@ -147,5 +147,5 @@ def test_a_program_that_interprets_has_children_that_compile(monkeypatch: pytest
 def test_a_program_that_embeds_python_is_told_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was "Permission denied: ''"."""
     monkeypatch.setattr(sys, "executable", "")
-    with pytest.raises(SpecError, match="an empty sys.executable"):
+    with pytest.raises(SpecError, match=r"an empty sys\.executable"):
         Child(fresh=True)
