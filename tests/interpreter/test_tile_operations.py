@@ -172,6 +172,7 @@ def test_operations(interpreter: Callable[..., Any], tmp_path: Path, name: str) 
 REFUSED = {
     "a.add_(b)": "assign it", "a.sum().item()": "use it as it is", "a.cpu()": "store",
     "F.dropout(a, 0.5)": "tfl.rand", "a.double().sort(1)": r"\.float\(\)", "torch.einsum('m.k->m', a)": "one letter",
+    "torch.einsum('mk,mk->m', a, b.double())[:, None]": "have one dtype", "a.cumsum(1, dtype=torch.bool)": "cummax",
     "a.nonzero()": "known before", "a[::-1]": "index",
     "a[:, ::-1]": "flip", "a[a > 0]": "extra_mask=mask", "F.pad(a, (0, 0, 1, 1))": "load more of the tensor",
     "F.pad(a, (17, 0), mode='circular')": "in several steps", "torch.quantile(a, 2.0, dim=1)": "from 0 to 1",

@@ -36,9 +36,10 @@ def pointwise(e: Context, op: Op) -> None:
 def _typed(template: str, text: str, dtype: str, numbers: bool) -> str:
     """``text`` in ``dtype`` also where Triton gives another one. A number among a function's arguments is an int32 or a
     float32 there, to which narrower ints are widened; of two ``numbers`` nothing says otherwise."""
-    if "tl." not in template or dtype in ("bool", "int32", "float32"):
+    is_sign = template in (POINTWISE["sign"].triton, POINTWISE["sign"].integer)
+    if "tl." not in template or dtype in ("int32", "float32") or (dtype == "bool" and not is_sign):
         return text
-    chooses_numbers = numbers or template in (POINTWISE["sign"].triton, POINTWISE["sign"].integer)
+    chooses_numbers = numbers or is_sign
     return f"({text}).to({triton_dtype(dtype)})" if dtype in NARROW_INTS or chooses_numbers else text
 
 

@@ -42,9 +42,13 @@ _ARG_EXTREMES = {
 }  # fmt: skip
 
 
+_WIDENING = ("sum", *EXTREMES)  # the functions by which Triton reduces and scans narrow ints in 32 bits
+_OF_BOOLS = {"max": "any", "min": "all"}
+
+
 def narrowed(text: str, fn: str, dtype: str) -> str:
-    """A reduction's text in the dtype of its operand, of which Triton's own extremes are wider."""
-    return f"{text}.to({triton_dtype(dtype)})" if fn in EXTREMES and dtype in NARROW_INTS else text
+    """A reduction's or a scan's text in the dtype of its operand, also where Triton's own result is wider."""
+    return f"{text}.to({triton_dtype(dtype)})" if fn in _WIDENING and dtype in NARROW_INTS else text
 
 
 @TRITON.emits(OpKind.REDUCE)
@@ -55,6 +59,7 @@ def reduce(e: Context, op: Op) -> None:
     assert isinstance(value, Value)
     fn, axis = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis
     dtype = compute_dtype(value.type.dtype)
+    fn = _OF_BOOLS.get(fn, fn) if dtype == "bool" else fn
     operand = e.as_dtype(value, dtype)
     if fn in _ARG_EXTREMES and is_float(dtype):
         lanes = e.lanes(e.arange(value.dims[axis].extent), axis, len(value.dims))

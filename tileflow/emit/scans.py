@@ -14,6 +14,7 @@ from ..ir.types import Dim, Value
 from ..passes.masks import jagged_axes
 from .context import Context
 from .dtypes import compute_dtype
+from .reductions import narrowed
 from .table import TRITON
 
 _SCANS = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
@@ -27,7 +28,8 @@ def scan(e: Context, op: Op) -> None:
     held = compute_dtype(value.type.dtype)
     attrs = ScanAttrs.of(op)
     reverse = ", reverse=True" if attrs.reverse else ""
-    e.define(op.output, f"{_SCANS[attrs.fn]}({e.as_dtype(value, held)}, axis={attrs.axis}{reverse})", held)
+    text = f"{_SCANS[attrs.fn]}({e.as_dtype(value, held)}, axis={attrs.axis}{reverse})"
+    e.define(op.output, narrowed(text, attrs.fn, held), held)
 
 
 @TRITON.emits(OpKind.COMBINE_SCAN)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
@@ -21,7 +22,7 @@ Function = Callable[[Any, Any], Any]
 
 
 def _add(name: str, function: Function, dtype: torch.dtype, result: torch.dtype) -> None:
-    low, high = (0, 256) if dtype == torch.uint8 else (-128, 128)
+    low, high = {torch.uint8: (0, 256), torch.bool: (0, 2)}.get(dtype, (-128, 128))
     generator = torch.Generator().manual_seed(len(CASES))
     x, y = (torch.randint(low, high, (37,), generator=generator).to(dtype) for _ in range(2))
 
@@ -51,6 +52,49 @@ NARROW: dict[str, Function] = {
 for _name, _function in NARROW.items():
     for _dtype in (torch.int8, torch.uint8):
         _add(f"{_name}_{str(_dtype)[6:]}", _function, _dtype, _dtype)
+
+
+def _rows(a: Any, b: Any) -> Any:
+    return torch.sort(torch.stack([a, b, a ^ b, a & b], 1), 1).values
+
+
+# Triton's own sums, running sums and extremes of narrow ints are of 32 bits, and those of bools ints
+REDUCED: dict[str, Function] = {
+    "element": lambda a, b: (_rows(a, b)[:, 1] * 3) >> 1,
+    "elements": lambda a, b: (_rows(a, b)[:, 3] - _rows(a, b)[:, 0]) // 3,
+    "median": lambda a, b: (torch.stack([a, b, a ^ b], 1).median(1).values * 3) >> 1,
+    "sum_in_its_dtype": lambda a, b: torch.stack([a, b], 1).sum(1, dtype=a.dtype) >> 1,
+    "running_sum_in_its_dtype": lambda a, b: (torch.stack([a, b], 1).cumsum(1, dtype=a.dtype) >> 1).amax(1),
+}
+for _name, _function in REDUCED.items():
+    for _dtype in (torch.int8, torch.uint8, torch.int16):
+        _add(f"{_name}_{str(_dtype)[6:]}", _function, _dtype, _dtype)
+
+BOOLS: dict[str, Function] = {
+    "none": lambda a, b: ~torch.stack([a, b], 1).amax(1),
+    "not_both": lambda a, b: ~torch.stack([a, b], 1).min(dim=1).values,
+    "no_sign": lambda a, b: ~torch.sign(a) ^ b,
+    "any_by_a_sum": lambda a, b: ~torch.stack([a, b], 1).sum(1, dtype=torch.bool),
+}
+for _name, _function in BOOLS.items():
+    _add(_name, _function, torch.bool, torch.bool)
+
+# what torch computes of narrow ints in a wider dtype, from the first step on
+WIDENED: dict[str, tuple[Function, torch.dtype]] = {
+    "cross": (lambda a, b: torch.cross(_rows(a, b)[:, :3], _rows(b, a)[:, 1:], dim=1).sum(1), torch.int64),
+    "cosine": (lambda a, b: F.cosine_similarity(_rows(a, b), _rows(b, a) / 3, dim=1), torch.float32),
+    "trapezoid": (lambda a, b: torch.trapezoid(_rows(a, b), dim=1), torch.float32),
+    "trapezoids_apart": (lambda a, b: torch.trapezoid(_rows(a, b), _rows(b, a), dim=1), torch.float32),
+    "einsum_of_one": (lambda a, b: torch.einsum("ij->i", _rows(a, b)), torch.int64),
+    "einsum_of_sums": (lambda a, b: torch.einsum("ij,ik->i", _rows(a, b), _rows(b, a)), torch.int64),
+    "einsum_that_promotes": (
+        lambda a, b: torch.einsum("ij,ij->ij", _rows(a, b), _rows(b, a) / 2).sum(1),
+        torch.float32,
+    ),
+}
+for _name, (_function, _result) in WIDENED.items():
+    for _dtype in (torch.int8, torch.uint8):
+        _add(f"{_name}_{str(_dtype)[6:]}", _function, _dtype, _result)
 
 WIDE: dict[str, Function] = {
     "sign": lambda a, b: torch.sign(a) * (1 << 40),

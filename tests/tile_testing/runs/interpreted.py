@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from tile_testing.compiler_gallery import kernel, problem
+from tile_testing.held_dtypes import asserted
 from tileflow import lowered as lowering
 from tileflow.api import Kernel
 from tileflow.build.serve import resolve
@@ -153,12 +154,14 @@ class Call:
 
 
 def run(call: Call) -> Any:
-    """What the kernel returns."""
+    """What the kernel returns. Its text asserts the dtypes that the emitter believes in."""
     subject = getattr(load_module(call.path), call.name)
     assert isinstance(subject, Kernel)
     lowered = subject.lower(call.args, target("nvidia-h200"), mode=call.mode)
     config = lowered.interpretable(lowered.space.repair(lowered.default.with_(dict(call.config))))
-    return subject.compile(lowered, config, "cpu")(*call.args)
+    with asserted():
+        compiled = subject.compile(lowered, config, "cpu")
+    return compiled(*call.args)
 
 
 def run_all(calls: Sequence[Call]) -> list[Any]:

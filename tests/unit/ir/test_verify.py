@@ -204,6 +204,7 @@ MISTAKES = {
     "axis": Mistake("rows", K.REDUCE, attrs(axis=2), "the axis is one of the dimensions, but got 2"),
     "reduction": Mistake("rows", K.REDUCE, attrs(fn="mean"), "a row of NEUTRAL, but got mean"),
     "reduced": Mistake("rows", K.REDUCE, attrs(axis=1), "the dimensions but the reduced one"),
+    "sum of bools": Mistake("rows", K.REDUCE, typed("bool"), "sums and products are of numbers"),
     "order": Mistake("rows", K.PERMUTE, attrs(order=(0, 0)), "an order names each dimension once"),
     "permuted": Mistake("rows", K.PERMUTE, lambda ir, op: op.with_(attrs=PermuteAttrs((0, 1))), "in that order"),
     "masked axes": Mistake("rows", K.LOAD, lambda ir, op: (op, Op(

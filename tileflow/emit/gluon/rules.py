@@ -154,7 +154,7 @@ def reduce(e: GluonContext, op: Op) -> None:
     fn, axis, dtype = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis, compute_dtype(value.type.dtype)
     operand = e.as_dtype(value, dtype)
     if len(value.dims) == 1:  # to a number
-        e.define(op.output, _REDUCE[fn].format(operand, axis), dtype)
+        e.define(op.output, _reductions.narrowed(_REDUCE[fn].format(operand, axis), fn, dtype), dtype)
         return
     if fn in _reductions.EXTREMES and is_float(dtype):  # which pass a NaN on
         text = f"gl.reduce({operand}, {axis}, {e.module.helper(*_reductions.EXTREMES[fn])})"

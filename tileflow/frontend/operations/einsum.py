@@ -10,8 +10,8 @@ from ...errors import ShapeError, TraceError
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .matmul import accumulator, dot
-from .reductions import reduce
+from .matmul import accumulator, dot, need_one_dtype
+from .reductions import reduce, sum_
 from .reshape import value_of
 from .views import permute, unsqueeze
 
@@ -35,9 +35,8 @@ def einsum(t: Tracer, equation: Any, *operands: Any) -> TileValue:
     for n, right in enumerate(tiles[1:], start=1):
         wanted = set(result).union(*terms[n + 1 :])
         left, term = _product(t, left, term, right, terms[n], wanted)
-    dtype = left.value.type.dtype
     left, term = _summed(t, left, term, set(result))
-    return permute(t, t.cast(left, dtype), [term.index(c) for c in result])
+    return permute(t, left, [term.index(c) for c in result])
 
 
 def _parsed(t: Tracer, equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
@@ -93,7 +92,8 @@ def _without_repeats(t: Tracer, x: TileValue, term: str) -> tuple[TileValue, str
 
 
 def _product(t: Tracer, left: TileValue, a: str, right: TileValue, b: str, wanted: set[str]) -> tuple[TileValue, str]:
-    """Two tiles multiplied, and summed over what is not wanted."""
+    """Two tiles multiplied, and summed over what is not wanted. As torch's, a product without a sum promotes, and one
+    with a sum takes operands of one dtype."""
     left, a = _summed(t, left, a, wanted | set(b))
     right, b = _summed(t, right, b, wanted | set(a))
     batch = [c for c in a if c in b and c in wanted]
@@ -103,19 +103,24 @@ def _product(t: Tracer, left: TileValue, a: str, right: TileValue, b: str, wante
         first = permute(t, left, [a.index(c) for c in (*batch, *rows, *inner)])
         second = permute(t, right, [b.index(c) for c in (*batch, *inner, *columns)])
         return dot(t, first, second), "".join((*batch, *rows, *columns))
-    dtype = left.value.type.dtype
-    wide = accumulator(dtype, right.value.type.dtype)
-    term = "".join((*batch, *rows, *columns, *inner))
-    product = t.pointwise("mul", *(t.cast(_spread(t, x, own, term), wide) for x, own in ((left, a), (right, b))))
-    summed, term = _summed(t, product, term, wanted)
-    return t.cast(summed, dtype), term
+    kept = "".join((*batch, *rows, *columns))
+    term = "".join((kept, *inner))
+    both = [_spread(t, x, own, term) for x, own in ((left, a), (right, b))]
+    if not inner:
+        return t.pointwise("mul", *both), term
+    dtype, other = (x.value.type.dtype for x in both)
+    need_one_dtype(t, dtype, other)
+    product = t.pointwise("mul", *(t.cast(x, accumulator(dtype, other)) for x in both))
+    summed = reduce(t, "sum", product, list(range(len(kept), len(term))), keepdim=False)
+    return t.cast(summed, dtype), kept
 
 
 def _summed(t: Tracer, x: TileValue, term: str, wanted: set[str]) -> tuple[TileValue, str]:
+    """A tile's own sums over what is not wanted: of ints in int64, as torch's."""
     axes = [n for n, c in enumerate(term) if c not in wanted]
     if not axes:
         return x, term
-    return reduce(t, "sum", x, axes, keepdim=False), "".join(c for c in term if c in wanted)
+    return sum_(t, x, axes), "".join(c for c in term if c in wanted)
 
 
 def _spread(t: Tracer, x: TileValue, own: str, term: str) -> TileValue:

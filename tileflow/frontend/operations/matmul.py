@@ -93,7 +93,12 @@ def _operands(t: Tracer, a: Any, b: Any) -> tuple[Value, Value]:
     left, right = t.operand(a), t.operand(b)
     if not isinstance(left, Value) or not isinstance(right, Value) or not left.dims or not right.dims:
         raise TraceError("a product takes two tiles", got=f"{a!r} and {b!r}"[:200], where=t.location())
-    x, y = left.type.dtype, right.type.dtype
+    need_one_dtype(t, left.type.dtype, right.type.dtype)
+    return left, right
+
+
+def need_one_dtype(t: Tracer, x: str, y: str) -> None:
+    """Refuse the operands of a product that sums where torch would: an accumulator of one's dtype cuts the other."""
     if x != y and not (x.startswith("float8") and y.startswith("float8")):
         raise TraceError(
             "the operands of a matrix product have one dtype",
@@ -101,7 +106,6 @@ def _operands(t: Tracer, a: Any, b: Any) -> tuple[Value, Value]:
             where=t.location(),
             hint=f"convert one: .to(torch.{_meeting(t, x, y)})",
         )
-    return left, right
 
 
 def _meeting(t: Tracer, a: str, b: str) -> str:

@@ -75,13 +75,15 @@ def accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:
 @register_torch("sum")
 def sum_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum over ``dim``, or over all dimensions; ints and bools add up in int64."""
-    return reduce(t, "sum", accumulate(t, x, dtype), dim, keepdim)
+    x = accumulate(t, x, dtype)
+    return reduce(t, "any" if x.value.type.dtype == "bool" else "sum", x, dim, keepdim)
 
 
 @register_torch("prod")
 def prod(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product over ``dim``, or over all dimensions; ints and bools multiply in int64."""
-    return reduce(t, "prod", accumulate(t, x, dtype), dim, keepdim)
+    x = accumulate(t, x, dtype)
+    return reduce(t, "all" if x.value.type.dtype == "bool" else "prod", x, dim, keepdim)
 
 
 def count(t: Tracer, x: TileValue, dim: Any) -> Any:

@@ -49,6 +49,13 @@ def torch_cumprod(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValu
 
 
 def _scan(t: Tracer, fn: str, x: TileValue, dim: int, reverse: bool) -> TileValue:
+    if x.value.type.dtype == "bool":
+        raise TraceError(
+            "running sums and products are of numbers, as in torch",
+            got="dtype=torch.bool",
+            where=t.location(),
+            hint="running ors and ands of bools: x.cummax(dim).values, x.cummin(dim).values",
+        )
     if is_scalar(t, x, dim):
         return x
     axis = _axis(t, dim, x.value)

@@ -16,7 +16,8 @@ from .reductions import amax, amin, norm, reduce, sum_, var_mean
 from .reshape import axis_of, is_scalar
 from .scans import associative_scan, cumsum
 from .slices import diff, needs_elements, part, size_of
-from .special import floating
+from .special import floating, meeting
+from .tile_index import pick
 from .views import unsqueeze
 
 
@@ -62,6 +63,7 @@ def std_mean(
 @register_torch("cosine_similarity")
 def cosine_similarity(t: Tracer, x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The sum over ``dim`` of the products of two tiles, each divided by its own length, which is ``eps`` at least."""
+    x1, x2 = meeting(t, x1, x2)  # before the squares, which the narrower ints do not hold
     lengths = (t.pointwise("maximum", norm(t, x, 2, dim, True), eps) for x in (x1, x2))
     first, second = lengths
     return reduce(t, "sum", (x1 / first) * (x2 / second), dim, False)
@@ -78,21 +80,26 @@ def dist(t: Tracer, a: Any, b: Any, p: Any = 2) -> Any:
 
 @register_torch("trapezoid", "trapz")
 def trapezoid(t: Tracer, y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
-    """The integral along ``dim`` by trapezoids, of samples at ``x``, or ``dx`` apart."""
+    """The integral along ``dim`` by trapezoids, of samples at ``x``, or ``dx`` apart. Ints add up in int64."""
     axis = axis_of(t, dim, y.ndim)
-    if size_of(t, y, axis, "trapezoid") == 1:  # no trapezoid: their sum is 0
+    size = size_of(t, y, axis, "trapezoid")
+    if size == 1:  # no trapezoid: their sum is 0
         dims = y.value.dims
         return t.full((*dims[:axis], *dims[axis + 1 :]), 0, floating(t, y).value.type.dtype)
-    return reduce(t, "sum", _trapezoids(t, y, x, dx, dim, "trapezoid"), dim, False)
+    if x is None:  # not by pairs, whose sums a narrow int does not hold
+        return (sum_(t, y, axis) - (pick(t, y, axis, 0) + pick(t, y, axis, size - 1)) * 0.5) * dx
+    return sum_(t, _trapezoids(t, y, x, dx, dim, "trapezoid"), axis) / 2
 
 
 @register_torch("cumulative_trapezoid")
 def cumulative_trapezoid(t: Tracer, y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     """The running integral along ``dim`` by trapezoids."""
-    return cumsum(t, _trapezoids(t, y, x, dx, dim, "cumulative_trapezoid"), dim)
+    doubled = _trapezoids(t, y, x, dx, dim, "cumulative_trapezoid")
+    return cumsum(t, doubled / 2, dim) if x is None else cumsum(t, doubled, dim) / 2
 
 
 def _trapezoids(t: Tracer, y: Any, x: Any, dx: Any, dim: int, what: str) -> Any:
+    """Twice the area of each."""
     axis = axis_of(t, dim, y.ndim)
     size = size_of(t, y, axis, what)
     needs_elements(t, what, size, 2)
@@ -101,7 +108,7 @@ def _trapezoids(t: Tracer, y: Any, x: Any, dx: Any, dim: int, what: str) -> Any:
         width = diff(t, x, 1, -1 if x.ndim == 1 else dim)
         for _ in range(axis + 1, y.ndim if x.ndim == 1 else 0):
             width = unsqueeze(t, width, -1)
-    return (part(t, y, axis, slice(1, size)) + part(t, y, axis, slice(0, size - 1))) * width / 2
+    return (part(t, y, axis, slice(1, size)) + part(t, y, axis, slice(0, size - 1))) * width
 
 
 # ---- running extremes -----------------------------------------------------------------------------------------------

@@ -14,7 +14,13 @@ def reduce(c: Checker, op: Op) -> None:
     """The function is a row of NEUTRAL, and the output lacks the dimension that is reduced."""
     fn = FoldAttrs.of(op).fn
     c.require(fn in NEUTRAL, op, "a reduction is a row of NEUTRAL", fn)
+    _need_numbers(c, op, fn, op.outputs[0].type.dtype)
     _dropped(c, op)
+
+
+def _need_numbers(c: Checker, op: Op, fn: str, dtype: str) -> None:
+    fits = fn not in ("sum", "prod") or dtype != "bool"
+    c.require(fits, op, "sums and products are of numbers, as any and all are of bools", fn)
 
 
 def _dropped(c: Checker, op: Op) -> None:
@@ -31,6 +37,7 @@ def scan(c: Checker, op: Op) -> None:
     same_type(c, op)
     axis_of(c, op, op.output.dims)
     c.require(ScanAttrs.of(op).fn in ("sum", "prod"), op, "a scan adds or multiplies", ScanAttrs.of(op).fn)
+    _need_numbers(c, op, ScanAttrs.of(op).fn, op.output.type.dtype)
 
 
 def combine(c: Checker, op: Op) -> None:
