@@ -57,6 +57,12 @@ def literal(value: float | int | bool, dtype: str) -> str:
     return f"({value!r})" if value < 0 else repr(value)
 
 
+def typed_literal(value: float | int | bool, dtype: str) -> str:
+    """A number as text that has ``dtype`` wherever it stands: a bare one is a float32 where no tile is beside it."""
+    text = literal(value, dtype)
+    return text if "tl." in text else f"tl.full([], {text}, {triton_dtype(dtype)})"
+
+
 def rounded(value: float) -> float:
     """``value`` as the nearest float32; itself where it lies beyond those."""
     try:

@@ -64,6 +64,11 @@ _INTERPRETED_ROUND = f"""(a):
 _CALL = re.compile(r"\b_[a-z_]+(?=\()")
 
 
+def calls_functions(template: str) -> bool:
+    """Whether a row's text calls functions beside the kernel."""
+    return _CALL.search(template) is not None
+
+
 def provide(module: ModuleText, template: str, is_interpreted: bool) -> None:
     """Write the functions that a row's text calls beside the kernel. ``is_interpreted``: whether Triton's interpreter
     may run the module."""

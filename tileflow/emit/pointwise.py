@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..ir.attributes import PointwiseAttrs, WhereMaskAttrs
-from ..ir.graph import Op
+from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import Value, is_float
 from .context import Context
-from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
-from .functions import provide
+from .dtypes import NARROW_INTS, compute_dtype, triton_dtype, typed_literal
+from .functions import calls_functions, provide
 from .number_dtypes import are_numbers
 from .round_trips import ROUNDED, is_round_trip, rounded
 from .table import COMMON
@@ -26,11 +26,18 @@ def pointwise(e: Context, op: Op) -> None:
     template = row.triton if other is None else other
     first = 1 if PointwiseAttrs.of(op).fn == "where" else 0
     operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
-    operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
+    operands += [_operand(e, v, dtype, template) for v in op.inputs[first:]]
     held = "bool" if row.boolean else dtype
     provide(e.module, template, e.is_interpreted)
     numbers = not any(isinstance(v, Value) for v in op.inputs[first:])
     e.define(op.output, _typed(template, template.format(*operands), held, numbers), held)
+
+
+def _operand(e: Context, operand: Operand, dtype: str, template: str) -> str:
+    """The text of an operand. A function of a library is found by its arguments' dtypes, a number's among them."""
+    if dtype == "float64" and not isinstance(operand, Value) and calls_functions(template):
+        return typed_literal(operand, dtype)
+    return e.as_dtype(operand, dtype)
 
 
 def _typed(template: str, text: str, dtype: str, numbers: bool) -> str:

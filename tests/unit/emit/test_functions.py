@@ -60,3 +60,25 @@ def test_amd_has_them(dtype: torch.dtype) -> None:
     lowered = alone.lower((lambda x, s: torch.round(x * s) + x % s, x, 0.3), target("amd-mi300x"))
     (source,) = lowered.emit(lowered.default)
     assert build(source, lowered.target).code.startswith(b"\x7fELF")
+
+
+BESIDE_NUMBERS: dict[str, Callable[..., Any]] = {
+    "remainder": lambda x, s: x % 3,
+    "remainder of a number": lambda x, s: 7 % x,
+    "floor_divide": lambda x, s: x // -2.5,
+    "floor_divide of a number": lambda x, s: 2 // x,
+    "fmod": lambda x, s: torch.fmod(x, float("inf")),
+    "power": lambda x, s: x**1.7 + 2.5**x,
+    "of a number of the call": lambda x, s: x + s % 0.1 + s // 3,
+    "of an element": lambda x, s: x + x.sum() % 3,
+}
+
+
+@pytest.mark.parametrize("f", BESIDE_NUMBERS.values(), ids=list(BESIDE_NUMBERS))
+@pytest.mark.parametrize("kind", ["nvidia-h200", "amd-mi300x"])
+def test_doubles_have_them_beside_numbers(f: Callable[..., Any], kind: str) -> None:
+    """A library's function has no form for a float64 and a float32, which a bare number was; the interpreter has one."""
+    x = torch.empty(4096, dtype=torch.float64, device="meta")
+    lowered = alone.lower((f, x, 0.3), target(kind))
+    (source,) = lowered.emit(lowered.default)
+    assert build(source, lowered.target).code
