@@ -77,7 +77,7 @@ BESIDE_NUMBERS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("f", BESIDE_NUMBERS.values(), ids=list(BESIDE_NUMBERS))
 @pytest.mark.parametrize("kind", ["nvidia-h200", "amd-mi300x"])
 def test_doubles_have_them_beside_numbers(f: Callable[..., Any], kind: str) -> None:
-    """A library's function has no form for a float64 and a float32, which a bare number was; the interpreter has one."""
+    """No library has a function of a float64 and a float32, which a bare number was; the interpreter has one."""
     x = torch.empty(4096, dtype=torch.float64, device="meta")
     lowered = alone.lower((f, x, 0.3), target(kind))
     (source,) = lowered.emit(lowered.default)
