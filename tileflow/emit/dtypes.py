@@ -22,6 +22,7 @@ _SIGNATURE = {
 }  # fmt: skip
 
 NARROW_INTS = ("int8", "uint8", "int16", "uint16")  # what Triton's functions widen to 32 bits, its operators not
+_WIDENING = ("sum", "max", "min")  # by which Triton reduces and scans those
 
 
 def triton_dtype(dtype: str) -> str:
@@ -32,6 +33,11 @@ def triton_dtype(dtype: str) -> str:
 def signature(dtype: str) -> str:
     """``fp32``: the word of a signature."""
     return _SIGNATURE[dtype]
+
+
+def narrowed(text: str, fn: str, dtype: str) -> str:
+    """A reduction's or a scan's text in the dtype of its operand, also where Triton's own result is wider."""
+    return f"{text}.to({triton_dtype(dtype)})" if fn in _WIDENING and dtype in NARROW_INTS else text
 
 
 def compute_dtype(dtype: str) -> str:

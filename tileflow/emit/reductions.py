@@ -11,7 +11,7 @@ from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
 from .context import Context
-from .dtypes import NARROW_INTS, compute_dtype, triton_dtype
+from .dtypes import compute_dtype, narrowed
 from .table import TRITON
 
 _REDUCE = {
@@ -42,13 +42,7 @@ _ARG_EXTREMES = {
 }  # fmt: skip
 
 
-_WIDENING = ("sum", *EXTREMES)  # the functions by which Triton reduces and scans narrow ints in 32 bits
 _OF_BOOLS = {"max": "any", "min": "all"}
-
-
-def narrowed(text: str, fn: str, dtype: str) -> str:
-    """A reduction's or a scan's text in the dtype of its operand, also where Triton's own result is wider."""
-    return f"{text}.to({triton_dtype(dtype)})" if fn in _WIDENING and dtype in NARROW_INTS else text
 
 
 @TRITON.emits(OpKind.REDUCE)

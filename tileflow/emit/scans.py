@@ -13,8 +13,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from ..passes.masks import jagged_axes
 from .context import Context
-from .dtypes import compute_dtype
-from .reductions import narrowed
+from .dtypes import compute_dtype, narrowed
 from .table import TRITON
 
 _SCANS = {"sum": "tl.cumsum", "prod": "tl.cumprod"}

@@ -23,7 +23,7 @@ from .. import pointwise as _pointwise
 from .. import reductions as _reductions
 from .. import tiles as _tiles
 from .. import views as _views
-from ..dtypes import compute_dtype, triton_dtype
+from ..dtypes import compute_dtype, narrowed, triton_dtype
 from ..table import TRITON
 from .context import GluonContext
 
@@ -154,12 +154,12 @@ def reduce(e: GluonContext, op: Op) -> None:
     fn, axis, dtype = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis, compute_dtype(value.type.dtype)
     operand = e.as_dtype(value, dtype)
     if len(value.dims) == 1:  # to a number
-        e.define(op.output, _reductions.narrowed(_REDUCE[fn].format(operand, axis), fn, dtype), dtype)
+        e.define(op.output, narrowed(_REDUCE[fn].format(operand, axis), fn, dtype), dtype)
         return
     if fn in _reductions.EXTREMES and is_float(dtype):  # which pass a NaN on
         text = f"gl.reduce({operand}, {axis}, {e.module.helper(*_reductions.EXTREMES[fn])})"
     else:
-        text = _reductions.narrowed(_REDUCE[fn].format(operand, axis), fn, dtype)
+        text = narrowed(_REDUCE[fn].format(operand, axis), fn, dtype)
     if e.by(e.extent(value.dims[1])) != e.by(e.width):
         text = f"gl.convert_layout({text}, {e.by_row})"
     e.define(op.output, text, dtype)
