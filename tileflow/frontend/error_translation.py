@@ -126,6 +126,11 @@ def _of_type(message: str) -> str:
             "of a tile and a number: torch.clamp(x, min=0); of a scalar of the kernel: max(x, 0); "
             "a number that a loop carries: tfl.full([], 0)"
         )
+    if re.search(r"where\(\) received an invalid combination of arguments - got \((bool|condition=bool)", message):
+        return (
+            "torch.where chooses by a tile of bools; by a bool of Python's, `a if condition else b` does; "
+            "a number that a loop carries, and is compared with in each turn, starts as a tile: tfl.full([], 0.0)"
+        )
     if "Tensor" in message or "invalid combination of arguments" in message:
         return "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
     return "it runs as Python once, while the kernel is compiled: mend it there, kernel.run_eagerly(...) shows the same"

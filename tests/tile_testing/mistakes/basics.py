@@ -120,6 +120,15 @@ def captured_tensor_as_operand(x, v):
         x[tile, :] = x[tile, :] + v  # <-
 
 
+@mistake(TraceError, ("got (bool, tile, float)", "starts as a tile: tfl.full([], 0.0)"), "torch.where")
+def choice_by_a_number_that_a_loop_carries(x: torch.Tensor) -> None:
+    for tile in tfl.tile(x.size(0)):
+        peak = 0.0
+        for inner in tfl.tile(x.size(1)):
+            peak = torch.where(peak > 0, x[tile, inner].amax(1), 0.0)  # <-
+        x[tile, 0] = peak
+
+
 @mistake(TraceError, "of a tile and a number: torch.clamp(x, min=0); of a scalar of the kernel: max", "torch.maximum")
 def number_for_a_tensor(x):
     for tile in tfl.tile(x.size(0)):
