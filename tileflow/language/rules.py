@@ -134,7 +134,8 @@ def instead_of_item_of_a_tile(item: Any, is_size: Callable[[Any], bool], is_mask
         return "torch.where(mask, x, 0) keeps the shape; tfl.store(out, index, x, extra_mask=mask) writes some"
     return (
         of_numbers(item, is_size)
-        or "index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum"
+        or "index the tensor once, w[i, tile] for w[i][tile], which loads all of w[i] first; "
+        "or use torch.gather, torch.chunk, or torch.where and a sum"
     )
 
 

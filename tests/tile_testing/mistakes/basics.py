@@ -120,6 +120,17 @@ def captured_tensor_as_operand(x, v):
         x[tile, :] = x[tile, :] + v  # <-
 
 
+@mistake(
+    TraceError,
+    "index the tensor once, w[i, tile] for w[i][tile], which loads all of w[i] first",
+    "w[1][tile",
+    meta(3, 40, 64),
+)
+def index_behind_an_index(w: torch.Tensor) -> None:
+    for tile, other in tfl.tile([w.size(1), w.size(2)]):
+        w[0, tile, other] = w[1][tile, other]  # <-
+
+
 @mistake(TraceError, ("got (bool, tile, float)", "starts as a tile: tfl.full([], 0.0)"), "torch.where")
 def choice_by_a_number_that_a_loop_carries(x: torch.Tensor) -> None:
     for tile in tfl.tile(x.size(0)):
