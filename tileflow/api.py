@@ -336,6 +336,7 @@ class Kernel:
 
         Raises CallError for arguments that overlap as no launch takes them.
         """
+        from .frontend import plain_python
         from .language import eager
         from .language.eager_builtins import with_builtins
         from .language.knob_names import KernelText
@@ -347,7 +348,7 @@ class Kernel:
         self._refuse_overlap(args, kwargs)
         # a generated kernel knows nothing of autocast
         try:
-            with eager.session(device, self.scope.__code__, text, config), without_autocast(device):
+            with eager.session(device, self.scope.__code__, text, plain_python, config), without_autocast(device):
                 return as_called_on_any(with_builtins(self.scope))(*args, **kwargs)
         except OverflowError as error:  # torch says neither the int nor whose it is
             values = bind_call(self.host.signature, self.name, args, kwargs)

@@ -6,8 +6,11 @@ import itertools
 import linecache
 import sys
 from types import CodeType, FrameType
+from typing import TypeVar
 
-from ..errors import Location
+from ..errors import Location, TileflowError
+
+E = TypeVar("E", bound=TileflowError)
 
 
 def frame_location(frame: FrameType) -> Location:
@@ -36,6 +39,11 @@ class Places:
             return self.forced
         frame = self.frame()
         return None if frame is None else frame_location(frame)
+
+    def placed(self, error: E) -> E:
+        """An error, standing at that place."""
+        error.stand_at(self.location())
+        return error
 
     def frame(self) -> FrameType | None:
         """The innermost Python frame in one of the user's files."""

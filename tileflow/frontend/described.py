@@ -137,6 +137,10 @@ class Described(Operand):
         """How many dimensions it has."""
         return self.ndim
 
+    def ndimension(self) -> int:
+        """How many dimensions it has."""
+        return self.ndim
+
     def size(self, dim: int | None = None) -> Any:
         """All sizes, or the one of ``dim``."""
         return self.shape if dim is None else self.of_axis(self.shape, dim)

@@ -15,6 +15,7 @@ from ..ir.types import TileType
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .promotion import dtype_name
+from .refusals import as_operand
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 if TYPE_CHECKING:
@@ -57,12 +58,7 @@ def operand_of(t: Tracer, x: Any) -> Operand:
     if isinstance(x, TensorRef):
         if x.is_whole:
             return operand_of(t, x.all())
-        raise TraceError(
-            "a captured tensor is read in a tile loop by indexing it",
-            got=repr(x),
-            where=t.location(),
-            hint=f"load a tile first: {x.path}[...]",
-        )
+        raise t.placed(as_operand(repr(x), x.path))
     if (number := plain_number(x)) is not x:
         return _number(t, number)
     got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import torch
 import torch.nn.functional as F
 
-from ..errors import Location, UnsupportedOp
 from .near_names import listed, near_names
 from .torch_aliases import remedy
 
@@ -43,20 +42,6 @@ def register_torch(*names: str) -> Callable[[H], H]:
 def named(name: str, *values: Any) -> Any:
     """Several results under torch's names for them: ``values`` and ``indices``."""
     return getattr(torch.return_types, name)(values)
-
-
-def handler_for(func: Any, where: Location | None) -> tuple[Handler, str]:
-    """The row of a torch function. Raises UnsupportedOp, naming the nearest rows."""
-    found = TABLE.get(func)
-    if found is not None:
-        return found
-    family, name = spelled(getattr(func, "__name__", str(func)))
-    raise UnsupportedOp(
-        "a torch function in a tile loop must be one that tileflow implements",
-        got=f"torch.{family}{name}",
-        where=where,
-        hint=nearest(name),
-    )
 
 
 def spelled(name: str) -> tuple[str, str]:

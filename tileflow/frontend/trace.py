@@ -35,9 +35,10 @@ from .held_numbers import CHOOSING, check_number
 from .intervals import result_fits
 from .operands import operand_of
 from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
+from .refusals import not_implemented
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments, instead_of
-from .torch_registry import handler_for
+from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
 from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
 
@@ -537,7 +538,9 @@ class Tracer(Assumptions):
             return args[0].viewed(view, *args[1:], **kwargs)
         if args and isinstance(args[0], TensorRef) and not args[0].is_whole and instead_of(func.__name__, ""):
             getattr(args[0], func.__name__)  # the error of the method of that name
-        handler, name = handler_for(func, self.location())
+        if func not in TABLE:
+            raise self.placed(not_implemented(getattr(func, "__name__", str(func))))
+        handler, name = TABLE[func]
         if kwargs.get("out") is not None:
             raise TraceError(NO_OUT, got=f"torch.{name}(..., out=...)", where=self.location(), hint=ASSIGNED_HINT)
         kwargs = {k: v for k, v in kwargs.items() if k != "out"}  # torch's Python functions spell their defaults out

@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import TraceError
 from ..language.rules import GLOBAL_HINT, REACHED, found_elsewhere
+from .refusals import makes_a_tensor
 from .torch_registry import FACTORIES
 from .trace import Tracer
 from .traced import tracers_of
@@ -38,10 +39,5 @@ class TraceMode(TorchFunctionMode):
             )
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and result.ndim:
-            raise TraceError(
-                "device code makes tiles, of sizes and numbers",
-                got=f"torch.{func.__name__}, which makes a tensor",
-                where=self.tracer.location(),
-                hint="compute it from tfl.arange(n), or make the tensor in host code and index it",
-            )
+            raise self.tracer.placed(makes_a_tensor(func.__name__))
         return result

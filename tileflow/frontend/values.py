@@ -17,17 +17,16 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from ..language.captured_views import spelled_view
-from ..language.rules import IMPLEMENTED
 from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
 from .described import Described
 from .promotion import torch_dtype
+from .refusals import as_operand, not_a_number, of_a_tile, of_captured, text_of
 from .rewritten_nodes import TRACER
 from .sizes import SymInt as SymInt
 from .syntax_registry import SYNTAX
-from .torch_aliases import instead_of
-from .torch_registry import METHODS, nearest
+from .torch_registry import METHODS
 from .traced import Traced, takes_tiles
 
 if TYPE_CHECKING:
@@ -51,16 +50,6 @@ _BINARY = {
     "rshift": "shift_right",
 }  # fmt: skip
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
-
-
-_CHOICE = "use torch.where for a choice per element, or decide from sizes in host code"
-_INSTEAD_OF = {
-    "truth value": f"{_CHOICE}; in place of `x in (2, 3)`: (x == 2) | (x == 3)",
-    "int": _CHOICE,
-    "float": _CHOICE,
-    "iteration": "reduce it: x.sum(0), x.amax(0); rows of a constant number: x.unbind(0); a tuple of one: (x,)",
-    "length": "x.size(0) is how many rows it has",
-}
 
 
 class TileValue(Described):
@@ -98,12 +87,7 @@ class TileValue(Described):
     def __getattr__(self, name: str) -> Any:
         handler = METHODS.get(name)
         if handler is None:
-            raise MissingAttribute(
-                IMPLEMENTED,
-                got=f".{name}",
-                where=self.tracer.location(),
-                hint=nearest(name),
-            )
+            raise self.tracer.placed(of_a_tile(name))
         return lambda *args, **kwargs: self.tracer.run_torch(handler, name, (self, *args), kwargs)
 
     def __getitem__(self, index: Any) -> TileValue:
@@ -147,12 +131,7 @@ class TileValue(Described):
         return self.matmul(other)  # type: ignore[no-any-return]
 
     def _number(self, what: str) -> Any:
-        raise TraceError(
-            f"a tile has no Python {what} while the kernel is compiled",
-            got=f"a tile of type {self.value.type}",
-            where=self.tracer.location(),
-            hint=self._asked_by_operator() + _INSTEAD_OF[what],
-        )
+        raise self.tracer.placed(not_a_number(what, self.value.type, self._asked_by_operator()))
 
     def _asked_by_operator(self) -> str:
         """A remedy where Python itself runs the asking code: an operator of an object that device code made."""
@@ -220,9 +199,8 @@ for _fn in _COMPARE:
     setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False, theirs=""))
 
 
-_IN_HOST_CODE = frozenset({"H", "view_as", "contiguous"})  # what it takes of a tensor, and device code does not
 _OF_TILES = frozenset({"scope", "value"})
-_FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
+FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
 class TensorRef(Described):
@@ -282,6 +260,17 @@ class TensorRef(Described):
     def __len__(self) -> int:
         return self.tracer.specialize(self.dims[0])
 
+    def __iter__(self) -> Any:
+        raise self.tracer.placed(as_operand(repr(self), self.path))
+
+    def __eq__(self, other: object) -> Any:
+        return self._operator("__eq__", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._operator("__ne__", other)
+
+    __hash__ = object.__hash__
+
     def __getitem__(self, index: Any) -> TileValue:
         found: TileValue = SYNTAX["load"](self.tracer, self, index)
         return found
@@ -311,23 +300,13 @@ class TensorRef(Described):
         others."""
         if self.is_whole:
             return getattr(self.all(), name)(*others)
-        raise TraceError(
-            "a captured tensor is read in a tile loop by indexing it",
-            got=repr(self),
-            where=self.tracer.location(),
-            hint=f"load a tile first: {self.path}[...]",
-        )
+        raise self.tracer.placed(as_operand(repr(self), self.path))
 
     def __getattr__(self, name: str) -> Any:
-        if name in _FACTORIES:  # they ask for the dtype only
+        if name in FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
         if name.endswith("_") and not name.endswith("__"):
-            raise MissingAttribute(
-                "device code changes a captured tensor by storing into it",
-                got=f"{self.path}.{name}",
-                where=self.tracer.location(),
-                hint=instead_of(name, self.path) or "x[tile] = value; a module that counts its calls: module.eval()",
-            )
+            raise self.tracer.placed(of_captured(name, self.path))
         if not self.dims:
             return getattr(self[()], name)
         if self.is_whole and not name.startswith("__"):
@@ -338,19 +317,10 @@ class TensorRef(Described):
             return self.viewed(name)
         if name in views.METHODS:
             return partial(self.viewed, name)
-        load = f"load a tile first: {self.path}[...].{name}"
-        load = (
-            f"take the view before the loop, in host code, under a name; or {load}" if name in _IN_HOST_CODE else load
-        )
-        raise MissingAttribute(
-            "a captured tensor is read in a tile loop by indexing it",
-            got=f"{self.path}.{name}",
-            where=self.tracer.location(),
-            hint=instead_of(name, self.path) or load,
-        )
+        raise self.tracer.placed(of_captured(name, self.path))
 
     def __repr__(self) -> str:
-        return f"tensor {self.path}: {self.dtype_name}[{', '.join(map(str, self.dims))}]"
+        return text_of(self.path, self.dtype_name, ", ".join(map(str, self.dims)))
 
 
 def _of_value(name: str) -> Any:

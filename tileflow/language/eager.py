@@ -17,7 +17,7 @@ from functools import partial
 from itertools import islice
 from math import prod
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -26,6 +26,7 @@ from ..config import Choice
 from ..errors import CallError, ShapeError, TileflowError, TraceError
 from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
+from ..runtime.argtree import tensors
 from ..runtime.libraries import is_kernel_text
 from ..runtime.numpy_numbers import plain_argument
 from .alignment import opposite
@@ -36,7 +37,7 @@ from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
 from .global_tensors import check_reached
 from .host_device import behind
-from .in_place import check_in_place, check_unchanged, note_changed
+from .in_place import check_unchanged, note_changed
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .marks import INLINED
@@ -73,9 +74,22 @@ class Session:
     kernel: CodeType
     knobs: KnobNames
     launches: tuple[range, ...]
+    rules: TorchRules
     loops: list[tuple[EagerTile, ...]] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)  # of the outermost loop that runs, once torch's generator was asked
     by_torch: bool = False
+
+
+class TorchRules(Protocol):
+    """What the compiler refuses of torch's functions: see :mod:`tileflow.frontend.plain_python`, which is above."""
+
+    def check_call(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame: FrameType, kernel: CodeType, /
+    ) -> None:
+        """Raises TraceError for a call that the compiler refuses."""
+
+    def check_made(self, func: Any, made: Any, frame: FrameType, /) -> None:
+        """Raises TraceError for a tensor that a function made of none, and the compiler refuses."""
 
 
 # The user's own function takes no context, so its language calls find the session here.
@@ -129,15 +143,17 @@ class _EagerMode(TorchFunctionMode):
         if not current("tile").by_torch:
             its = current("tile")
             check_reached(args, func.__name__, frame, its.kernel, its.launches)
-            check_in_place(func.__name__, args, frame)
             check_unchanged(args)
             if kwargs.get("out") is not None:
                 raise TraceError(NO_OUT, got=f"torch.{func.__name__}(..., out=...)", hint=ASSIGNED_HINT)
+            its.rules.check_call(func, args, kwargs, frame, its.kernel)
             check_dtypes(func.__name__, _operands(args, kwargs))
             _check_dim(func.__name__, args, kwargs)
             if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
                 return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
         found = self._in_device_code(func, args, kwargs)
+        if not current("tile").by_torch and not any(True for _ in tensors((*args, *kwargs.values()))):
+            current("tile").rules.check_made(func, found, frame)
         if func.__name__ in _AUGMENTED:
             note_changed(args[0], _asker(frame), current("tile").kernel)
         return _as_tiles(found, args)
@@ -423,12 +439,16 @@ def _product_in(a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype) -> tor
 
 @contextmanager
 def session(
-    device: torch.device, kernel: CodeType, text: KernelText, config: Mapping[str, Choice] | None = None
+    device: torch.device,
+    kernel: CodeType,
+    text: KernelText,
+    rules: TorchRules,
+    config: Mapping[str, Choice] | None = None,
 ) -> Iterator[None]:
     """The eager meaning for the language's functions called inside. Raises ConfigError where ``config`` names a block
     size or a tunable that the kernel's text does not."""
     knobs = KnobNames(config or {}, text)
-    token = _SESSION.set(Session(device, kernel, knobs, text.launches))
+    token = _SESSION.set(Session(device, kernel, knobs, text.launches, rules))
     try:
         with _EagerMode():
             yield

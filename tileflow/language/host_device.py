@@ -25,8 +25,9 @@ from ..target import Target
 from .host_cuda import Asked, answering, driver_error, is_ours, is_torchs
 
 DEVICE = torch.device("cuda", 0)  # of AMD's GPUs too
+_DEVICE: Any = torch.Tensor.device.__get__
 _GETTERS: dict[Any, Callable[[torch.device], Any]] = {
-    torch.Tensor.device.__get__: lambda device: device,
+    _DEVICE: lambda device: device,
     torch.Tensor.is_cuda.__get__: lambda device: True,  # type: ignore[attr-defined]
     torch.Tensor.is_cpu.__get__: lambda device: False,  # type: ignore[attr-defined]
     torch.Tensor.is_meta.__get__: lambda device: False,  # type: ignore[attr-defined]
@@ -66,6 +67,8 @@ class HostDevice(TorchFunctionMode):
             return func(*args, **kwargs) if made is None else made
         if func in _GETTERS:
             is_told = args[0].device.type == self.where and not is_torchs(asker)
+            if func is not _DEVICE:
+                func(*args, **kwargs)  # device code is refused
             return _GETTERS[func](self.device) if is_told else func(*args, **kwargs)
         if func in _MOVES:
             args = tuple(map(self._really, args if func is not torch.Tensor.cuda else (args[0], self.device)))

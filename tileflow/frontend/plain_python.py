@@ -1,0 +1,178 @@
+"""What the compiler refuses of torch's functions in device code, refused of plain Python over tiles in the same words:
+what is developed on a CPU compiles.
+
+torch's own functions take more there: captured tensors whole, ``x.sum(1)[t]``, and tiles where nothing is implemented.
+Exceptions are what looks at values: text, ``print(x)``, ``tile.tolist()``, and what is typed at a breakpoint.
+"""
+
+from __future__ import annotations
+
+import dis
+import linecache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from ..errors import TraceError
+from ..language.captured_views import name_of_view
+from ..runtime.argtree import RecordShell, open_shell, tensors
+from ..runtime.objects import ObjectShell
+from . import operations
+from .described import refuse_device
+from .promotion import dtype_name
+from .refusals import as_operand, makes_a_tensor, not_a_number, not_implemented, of_a_tile, of_captured, text_of
+from .torch_aliases import instead_of
+from .torch_registry import FACTORIES, METHODS, TABLE
+from .values import FACTORIES as FACTORIES_OF_A_TENSOR
+from .values import TensorRef, TileValue
+
+_FAMILIES = operations.FAMILIES  # imported, they have filled the tables that are read here
+
+_TEXTS = frozenset({"__repr__", "__str__", "__format__"})
+_LOOKING = frozenset({"tolist", "item", "numpy", "__array__", "cpu"})
+_DEVICES = frozenset({"is_cuda", "is_cpu", "is_meta", "is_xpu", "is_mps", "get_device"})
+_LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like"})
+_BY_INDEX = frozenset({"__getitem__", "__setitem__", "__len__", "__hash__", "__index__", "__bool__"})
+_AS_A_DTYPE = frozenset({"to", "type", "type_as"})  # take another tensor's, whichever that is
+_NO_NUMBER = {
+    "__len__": "length",
+    "__contains__": "iteration",
+    "__iter__": "iteration",
+    "__reversed__": "length",
+    "__complex__": "float",
+}
+_LEVELS = 4  # of containers around an object that is called, in what a function's variables hold
+_OPERATORS = ("BINARY_OP", "COMPARE_OP", "UNARY_", "CONTAINS_OP")
+
+
+def _public(kind: type) -> frozenset[str]:
+    return frozenset(name for name in dir(kind) if not name.startswith("_"))
+
+
+_OF_TILES = _public(TileValue)
+_OF_CAPTURED = _public(TensorRef) | _BY_INDEX | _LIKE | FACTORIES_OF_A_TENSOR | {"result_type", "embedding"}
+
+
+def check_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame: FrameType, kernel: CodeType) -> None:
+    """Raises what the compiler does for a call of torch's function ``func`` that code in ``frame`` asks for, or torch's
+    own Python there. ``kernel``: the code of the user's function."""
+    name = "__iter__" if frame.f_code is torch.Tensor.__iter__.__code__ else _name(func)
+    held = [*_tensors((*args, *kwargs.values()))]
+    if not held or name in _TEXTS:
+        return
+    whole = next((x for x in held if x.ndim and not hasattr(x, "tileflow_kept")), None)
+    is_first = bool(args) and whole is args[0]
+    if whole is not None and not _takes_whole(name, func, is_first):
+        if not _is_of_a_callable(whole, frame, kernel) and not _is_typed(frame):
+            raise _of_whole(whole, name, func, is_first, frame)
+    elif whole is None and not _is_known(name, func, frame) and not _is_typed(frame):
+        raise _of_tile(held[0], name, func)
+    if name in _DEVICES:
+        refuse_device(name if name != "get_device" else "get_device()")
+
+
+def check_made(func: Any, made: Any, frame: FrameType) -> None:
+    """Raises what the compiler does for a function that makes a tensor of no tensors."""
+    if isinstance(made, torch.Tensor) and made.ndim and func not in FACTORIES and not _is_typed(frame):
+        raise makes_a_tensor(func.__name__)
+
+
+def _name(func: Any) -> str:
+    """The name of a function, of a method, or of the attribute that a getter of tensors reads."""
+    name = str(getattr(func, "__name__", func))
+    return str(func.__self__.__name__) if name in ("__get__", "__set__") else name
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _tensors(value)
+
+
+def _takes_whole(name: str, func: Any, is_first: bool) -> bool:
+    """Whether device code passes a captured tensor to a function as it is, as its first argument or another."""
+    if name in _AS_A_DTYPE:
+        return not is_first
+    return name in _OF_CAPTURED or (is_first and bool(name_of_view(func)))
+
+
+def _is_known(name: str, func: Any, frame: FrameType) -> bool:
+    """Whether tiles have the method, or device code the function. ``x += y``, torch's ``add_``, makes another tile."""
+    if name.endswith("_") and not name.endswith("__"):
+        return _is_operator(frame)
+    if name in _OF_TILES or name in METHODS or func in TABLE or func in FACTORIES:
+        return True
+    return name in _LOOKING or (name.startswith("__") and name not in _NO_NUMBER)
+
+
+def _of_whole(tensor: torch.Tensor, name: str, func: Any, is_first: bool, frame: FrameType) -> TraceError:
+    path, is_iterated = _called(tensor, frame), name == "__iter__"
+    as_method = is_first and not is_iterated and _is_method(func) and not _is_operator(frame)
+    if as_method or (is_first and instead_of(name, path)):
+        return of_captured(name, path)
+    if not is_iterated and not _is_method(func) and not _is_known(name, func, frame):
+        return not_implemented(name)
+    dtype, sizes = dtype_name(tensor.dtype), ", ".join(map(str, tensor.shape))
+    return as_operand(text_of(path, dtype, sizes), path)
+
+
+def _of_tile(tensor: torch.Tensor, name: str, func: Any) -> TraceError:
+    if name in _NO_NUMBER:
+        return not_a_number(_NO_NUMBER[name], f"{dtype_name(tensor.dtype)}{[*tensor.shape]}")
+    return of_a_tile(name) if _is_method(func) else not_implemented(name)
+
+
+def _is_method(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return name == "__get__" or getattr(torch.Tensor, name, None) is func
+
+
+def _is_operator(frame: FrameType) -> bool:
+    """Whether the author's code runs an operator there, whatever of torch's is between."""
+    return dis.opname[_authors(frame).f_code.co_code[_authors(frame).f_lasti]].startswith(_OPERATORS)
+
+
+def _is_typed(frame: FrameType) -> bool:
+    """Whether the code is no text of a file, as what is typed at a breakpoint."""
+    name = _authors(frame).f_code.co_filename
+    return name in ("<string>", "<stdin>") and not linecache.getlines(name)
+
+
+def _authors(frame: FrameType) -> FrameType:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch":
+        frame = frame.f_back
+    return frame
+
+
+def _called(tensor: torch.Tensor, frame: FrameType) -> str:
+    """What the author's code calls a tensor."""
+    names = _authors(frame).f_locals.items()
+    return next((name for name, value in names if value is tensor), "x")
+
+
+def _is_of_a_callable(tensor: torch.Tensor, frame: FrameType | None, kernel: CodeType) -> bool:
+    """Whether a tensor is an attribute of a module, or of another object that is called, where it stands for all of its
+    elements."""
+    while frame is not None:
+        named = [frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals]
+        if any(held is tensor for held in _of_callables([*frame.f_locals.values(), *named], _LEVELS)):
+            return True
+        frame = None if frame.f_code is kernel else frame.f_back
+    return False
+
+
+def _of_callables(values: Iterable[Any], levels: int) -> Iterator[torch.Tensor]:
+    """The tensors that are attributes of objects that can be called, in the values."""
+    for value in values:
+        opened = None if isinstance(value, (torch.Tensor, type)) else open_shell(value)
+        if opened is None:
+            continue
+        shell, parts = opened
+        if isinstance(shell, (ObjectShell, RecordShell)) and callable(value):
+            yield from tensors(parts)
+        elif levels:
+            yield from _of_callables(parts, levels - 1)
