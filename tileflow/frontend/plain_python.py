@@ -104,9 +104,11 @@ def _is_known(name: str, func: Any, frame: FrameType) -> bool:
     """Whether tiles have the method, or device code the function. ``x += y``, torch's ``add_``, makes another tile."""
     if name.endswith("_") and not name.endswith("__"):
         return _is_operator(frame)
-    if name in _OF_TILES or name in METHODS or func in TABLE or func in FACTORIES:
+    if name in _NO_NUMBER:
+        return False
+    if name in _OF_TILES or name in METHODS or name in _LOOKING or func in TABLE or func in FACTORIES:
         return True
-    return name in _LOOKING or (name.startswith("__") and name not in _NO_NUMBER)
+    return name.startswith("__") or _is_inside(frame)
 
 
 def _of_whole(tensor: torch.Tensor, name: str, func: Any, is_first: bool, frame: FrameType) -> TraceError:
@@ -129,6 +131,11 @@ def _of_tile(tensor: torch.Tensor, name: str, func: Any) -> TraceError:
 def _is_method(func: Any) -> bool:
     name = getattr(func, "__name__", "")
     return name == "__get__" or getattr(torch.Tensor, name, None) is func
+
+
+def _is_inside(frame: FrameType) -> bool:
+    """Whether it is torch's Python of a function that the compiler knows as a whole; the text of modules is traced."""
+    return str(frame.f_globals.get("__name__", "")).startswith("torch._")
 
 
 def _is_operator(frame: FrameType) -> bool:
