@@ -60,7 +60,7 @@ def check_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame:
     own Python there. ``kernel``: the code of the user's function."""
     name = "__iter__" if frame.f_code is torch.Tensor.__iter__.__code__ else _name(func)
     held = [*_tensors((*args, *kwargs.values()))]
-    if not held or name in _TEXTS:
+    if not held or name in _TEXTS or (_is_inside(frame) and name != "__iter__"):
         return
     whole = next((x for x in held if x.ndim and not hasattr(x, "tileflow_kept")), None)
     is_first = bool(args) and whole is args[0]
@@ -108,7 +108,7 @@ def _is_known(name: str, func: Any, frame: FrameType) -> bool:
         return False
     if name in _OF_TILES or name in METHODS or name in _LOOKING or func in TABLE or func in FACTORIES:
         return True
-    return name.startswith("__") or _is_inside(frame)
+    return name.startswith("__")
 
 
 def _of_whole(tensor: torch.Tensor, name: str, func: Any, is_first: bool, frame: FrameType) -> TraceError:
