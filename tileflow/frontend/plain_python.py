@@ -65,7 +65,8 @@ def check_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame:
     whole = next((x for x in held if x.ndim and not hasattr(x, "tileflow_kept")), None)
     is_first = bool(args) and whole is args[0]
     if whole is not None and not _takes_whole(name, func, is_first):
-        if not _is_of_a_callable(whole, frame, kernel) and not _is_typed(frame):
+        may_be = _is_of_a_callable(whole, frame, kernel) or _is_called_by_torch(frame, kernel) or _is_typed(frame)
+        if not may_be:
             raise _of_whole(whole, name, func, is_first, frame)
     elif whole is None and not _is_known(name, func, frame) and not _is_typed(frame):
         raise _of_tile(held[0], name, func)
@@ -136,6 +137,15 @@ def _is_method(func: Any) -> bool:
 def _is_inside(frame: FrameType) -> bool:
     """Whether it is torch's Python of a function that the compiler knows as a whole; the text of modules is traced."""
     return str(frame.f_globals.get("__name__", "")).startswith("torch._")
+
+
+def _is_called_by_torch(frame: FrameType | None, kernel: CodeType) -> bool:
+    """Whether a function of torch's, as a scan, calls the author's: what it passes is made of tiles."""
+    while frame is not None and frame.f_code is not kernel:
+        if _is_inside(frame):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_operator(frame: FrameType) -> bool:
