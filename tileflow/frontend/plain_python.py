@@ -43,6 +43,7 @@ _NO_NUMBER = {
     "__reversed__": "length",
     "__complex__": "float",
 }
+_TRANSFORMS = ("torch._functorch", "torch._higher_order_ops")  # torch's text of functions that take functions
 _LEVELS = 4  # of containers around an object that is called, in what a function's variables hold
 _OPERATORS = ("BINARY_OP", "COMPARE_OP", "UNARY_", "CONTAINS_OP")
 
@@ -135,8 +136,8 @@ def _is_method(func: Any) -> bool:
 
 
 def _is_inside(frame: FrameType) -> bool:
-    """Whether it is torch's Python of a function that the compiler knows as a whole; the text of modules is traced."""
-    return str(frame.f_globals.get("__name__", "")).startswith("torch._")
+    """Whether it is torch's Python of a function that takes functions, which the compiler knows as a whole."""
+    return str(frame.f_globals.get("__name__", "")).startswith(_TRANSFORMS)
 
 
 def _is_called_by_torch(frame: FrameType | None, kernel: CodeType) -> bool:
