@@ -69,8 +69,9 @@ def check_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame:
         may_be = _is_of_a_callable(whole, frame, kernel) or _is_called_by_torch(frame, kernel) or _is_typed(frame)
         if not may_be:
             raise _of_whole(whole, name, func, is_first, frame)
-    elif whole is None and not _is_known(name, func, frame) and not _is_typed(frame):
-        raise _of_tile(held[0], name, func)
+    elif whole is None and not _is_known(name, func, frame):
+        if not _is_called_by_torch(frame, kernel) and not _is_typed(frame):
+            raise _of_tile(held[0], name, func)
     if name in _DEVICES:
         refuse_device(name if name != "get_device" else "get_device()")
 
