@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     if name in RENAMED:
         return getattr(renamed, name)
     if name == "vtile":  # what jagged_tile was called first
-        return tfl.jagged_tile
+        return renamed.jagged_tile
     if name in REFUSED:
         one = REFUSED[name] in (COLLECTIVE, LAUNCHES)
         reason = "a kernel works on one GPU's tensors" if one else "tileflow has another way for this"
