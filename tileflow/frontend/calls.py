@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from ..language.rules import IMPLEMENTED, instead_of_in_place
 from ..python_functions import python_own
 from ..runtime.numpy_numbers import plain_number
 from .captured_objects import is_captured, is_torch_method, method_of, path_of
-from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, by_its_own_names, replaceable_builtin
+from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED, REPLACEABLE, Meaning, replaceable_builtin
 from .outer_tensors import over_names
 from .rewrite import rewrite_function
 from .split import HOST_MARK
@@ -40,7 +41,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     if name is not None:
         if name not in DEVICE:
             raise TraceError("a language function must have a traced meaning", got=name, where=t.location())
-        return t.run(functools.partial(by_its_own_names, function, DEVICE[name]), f"tfl.{name}", args, kwargs)
+        return t.run(functools.partial(_by_its_own_names, function, DEVICE[name]), f"tfl.{name}", args, kwargs)
     if getattr(function, HOST_MARK, False) is True:
         raise TraceError(
             "the config is asked in host code",
@@ -104,6 +105,16 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
             hint="tfl.triton_kernel(function, args, output_like)",
         )
     return plain_number(function(*args, **kwargs))  # of numpy's functions too
+
+
+def _by_its_own_names(function: Any, meaning: Meaning, t: Tracer, /, *args: Any, **kwargs: Any) -> Any:
+    """``meaning`` of a call of ``function``: their parameters stand in one order, and may have other names, as those of
+    a dialect do."""
+    if kwargs.keys() <= inspect.signature(meaning).parameters.keys():
+        return meaning(t, *args, **kwargs)
+    given = inspect.signature(function).bind(*args, **kwargs)
+    given.apply_defaults()
+    return meaning(t, *given.args, **given.kwargs)
 
 
 def is_of_tensors(function: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -30,22 +29,6 @@ def register_language(name: str) -> Callable[[M], M]:
         return meaning
 
     return register
-
-
-def by_its_own_names(function: Any, meaning: Meaning, t: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """``meaning`` of a call of ``function``, however its arguments are given."""
-    args, kwargs = by_position(function, meaning, args, kwargs)
-    return meaning(t, *args, **kwargs)
-
-
-def by_position(function: Any, meaning: Meaning, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call of ``function`` for its meaning: the parameters of both stand in one order, and may have
-    other names, as those of a dialect do."""
-    if kwargs.keys() <= inspect.signature(meaning).parameters.keys():
-        return args, kwargs
-    given = inspect.signature(function).bind(*args, **kwargs)
-    given.apply_defaults()
-    return given.args, given.kwargs
 
 
 def replaceable_builtin(function: Any) -> str | None:

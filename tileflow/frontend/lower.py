@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +36,7 @@ from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .error_translation import translate_error, user_location
 from .host_values import SymbolicInt, constant, expr_of
-from .language_registry import DEVICE, by_its_own_names, by_position
+from .language_registry import DEVICE
 from .liveness import free_names, local_names
 from .rewrite import rewrite_region
 from .source import function_source, location
@@ -223,20 +222,16 @@ class _RegionTrace:
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
         self.loop = self._loop(args, kwargs)
-        given, named = by_position(source.function, DEVICE[source.function.__name__], args, kwargs)
-        self.begins_at_0 = (given[1] if len(given) > 1 else named.get("end")) is None  # in every launch
+        self.begins_at_0 = (args[1] if len(args) > 1 else kwargs.get("end")) is None  # in every launch
 
     def _loop(self, args: Any, kwargs: Any) -> TileLoop:
         """What the outermost loop iterates over. Raises TraceError with its place."""
         t, loop = self.tracer, self.source.loop
         t.at(location(self.source, loop.iter))
         args, kwargs = replace(args, plain_number), replace(kwargs, plain_number)
-        function = self.source.function
-        name = function.__name__
+        name = self.source.function.__name__
         try:
-            found: TileLoop = t.run(
-                functools.partial(by_its_own_names, function, DEVICE[name]), f"tfl.{name}", args, kwargs
-            )
+            found: TileLoop = t.run(DEVICE[name], f"tfl.{name}", args, kwargs)
         except TileflowError as error:
             raise type(error)(error.constraint, got=error.got, where=t.location(), hint=error.hint) from error
         if found.lengths is not None:

@@ -65,13 +65,12 @@ def check_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame:
         return
     whole = next((x for x in held if x.ndim and not hasattr(x, "tileflow_kept")), None)
     is_first = bool(args) and whole is args[0]
-    if whole is not None and not _takes_whole(name, func, is_first):
-        may_be = _is_of_a_callable(whole, frame, kernel) or _is_called_by_torch(frame, kernel) or _is_typed(frame)
-        if not may_be:
-            raise _of_whole(whole, name, func, is_first, frame)
-    elif whole is None and not _is_known(name, func, frame):
-        if not _is_called_by_torch(frame, kernel) and not _is_typed(frame):
+    is_taken = _is_known(name, func, frame) if whole is None else _takes_whole(name, func, is_first)
+    if not is_taken and not _is_typed(frame) and not _is_called_by_torch(frame, kernel):
+        if whole is None:
             raise _of_tile(held[0], name, func)
+        if not _is_of_a_callable(whole, frame, kernel):
+            raise _of_whole(whole, name, func, is_first, frame)
     if name in _DEVICES:
         refuse_device(name if name != "get_device" else "get_device()")
 

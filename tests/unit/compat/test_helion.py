@@ -215,6 +215,7 @@ THEIR_PARAMETERS = {
     "cumsum": ("input_tensor", "dim", "reverse"),
     "dot": ("mat1", "mat2", "acc", "out_dtype"),
     "inline_triton": ("triton_source", "args", "output_like"),
+    "jagged_tile": ("parent",),
     "join": ("tensor0", "tensor1"),
     "register_tunable": ("name", "fragment"),
     "split": ("tensor",),
@@ -229,6 +230,41 @@ def test_parameters_have_the_dialects_names_in_tileflows_order(name: str) -> Non
     like = "atomic_add" if name.startswith("atomic") and name != "atomic_cas" else name
     assert tuple(theirs)[: len(THEIR_PARAMETERS[like])] == THEIR_PARAMETERS[like]
     assert [(p.kind, p.default) for p in theirs.values()] == [(p.kind, p.default) for p in ours.values()]
+
+
+THEIR_NAMES_OF_THE_OTHERS = {  # bounds are given by position alone there
+    "arange": (),
+    "associative_scan": ("combine_fn", "input_tensor", "dim", "reverse"),
+    "device_print": ("prefix",),
+    "dot_scaled": (
+        "mat1", "mat1_scale", "mat1_format", "mat2", "mat2_scale", "mat2_format", "acc", "out_dtype",
+    ),
+    "full": ("shape", "value", "dtype"),
+    "grid": ("step",),
+    "inline_asm_elementwise": ("asm", "constraints", "args", "dtype", "is_pure", "pack"),
+    "load": ("tensor", "index", "extra_mask", "eviction_policy"),
+    "rand": ("shape", "seed", "device"),
+    "randint": ("shape", "low", "high", "seed", "device"),
+    "reduce": ("combine_fn", "input_tensor", "dim", "other", "keep_dims"),
+    "register_reduction_dim": ("size",),
+    "specialize": ("value",),
+    "static_range": ("step",),
+    "store": ("tensor", "index", "value", "extra_mask"),
+    "subscript": ("tensor", "index"),
+    "tile": ("block_size",),
+    "tile_begin": ("tile",),
+    "tile_block_size": ("tile",),
+    "tile_end": ("tile",),
+    "tile_id": ("tile",),
+    "tile_index": ("tile",),
+    "triton_kernel": ("triton_source_or_fn", "args", "output_like"),
+    "zeros": ("shape", "dtype"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", THEIR_NAMES_OF_THE_OTHERS)
+def test_the_dialects_other_functions_have_its_parameters(name: str) -> None:
+    assert set(THEIR_NAMES_OF_THE_OTHERS[name]) <= inspect.signature(getattr(language, name)).parameters.keys()
 
 
 @pytest.mark.parametrize("name", sorted(language.REFUSED))

@@ -4,12 +4,13 @@ definition of theirs."""
 from __future__ import annotations
 
 SAME = (
-    "StackTensor", "Tile", "barrier", "device_print", "inline_asm_elementwise", "specialize",
+    "StackTensor", "Tile", "barrier", "device_print", "grid", "inline_asm_elementwise",
+    "register_block_size", "specialize", "static_range", "tile",
 )  # fmt: skip
 RENAMED = (  # the same, but for what their parameters are called
     "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor",
-    "cumprod", "cumsum", "dot", "grid", "inline_triton", "jagged_tile", "join", "register_block_size",
-    "register_tunable", "split", "stacktensor_like", "static_range", "tile",
+    "cumprod", "cumsum", "dot", "inline_triton", "jagged_tile", "join", "register_tunable", "split",
+    "stacktensor_like",
 )  # fmt: skip
 ADAPTED = (
     "arange", "associative_scan", "breakpoint", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full",

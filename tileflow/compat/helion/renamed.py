@@ -15,33 +15,9 @@ from ...language.marks import device, host, loop
 
 
 @loop
-def tile(begin_or_end: Any, end_or_none: Any = None, block_size: Any = None) -> Iterator[Any]:
-    """Tiles of ``[begin, end)``, or of a box when sequences are given."""
-    yield from tfl.tile(begin_or_end, end_or_none, block_size)
-
-
-@loop
-def grid(begin_or_end: Any, end_or_none: Any = None, step: Any = 1) -> Iterator[Any]:
-    """Every ``step``-th int of ``[begin, end)``, or tuples of them."""
-    yield from tfl.grid(begin_or_end, end_or_none, step)
-
-
-@loop
 def jagged_tile(parent: Any, *, block_size: Any = None) -> Iterator[Any]:
     """Tiles of ``[0, max(parent))``, where each lane of a tile around has its own length."""
     yield from tfl.jagged_tile(parent, block_size=block_size)
-
-
-@device
-def static_range(begin_or_end: int, end_or_none: int | None = None, step: int = 1) -> range:
-    """A ``range`` whose turns are written out one after the other."""
-    return tfl.static_range(begin_or_end, end_or_none, step)
-
-
-@host
-def register_block_size(min_or_max: int, max_or_none: int | None = None) -> int:
-    """A block size that is known before its loop."""
-    return tfl.register_block_size(min_or_max, max_or_none)
 
 
 @host
