@@ -126,11 +126,7 @@ def is_of_tensors(function: Any) -> bool:
 def _run(control: Control, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A call of a function as device code."""
     rewritten = _rewritten(control, function)
-    control.passed.append(tuple(id(x) for x in (*args, *kwargs.values()) if isinstance(x, TileValue)))
-    try:
-        return rewritten(control, *args, **kwargs)
-    finally:
-        control.passed.pop()
+    return rewritten(control, *args, **kwargs)
 
 
 def _rewritten(control: Control, function: Any) -> Callable[..., Any]:

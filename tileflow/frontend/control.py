@@ -28,7 +28,7 @@ from .few_turns import few_turns
 from .outer_tensors import OuterTensors
 from .trace import Tracer, show
 from .turns import device_while
-from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
+from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue, is_number
 
 Seen = tuple[tuple[str, ...], tuple[Any, ...]]  # names and their values
 
@@ -129,7 +129,6 @@ class Control:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self.outer: OuterTensors | None = None  # of the launch that is traced
-        self.passed: list[tuple[int, ...]] = []  # of the functions that run, the identities of the tiles passed
         self._asked = 0
         self.has_chosen = False  # whether what Python knows has left out or repeated some of the code
 
@@ -389,10 +388,10 @@ class Control:
     # ---- assignment and calls -------------------------------------------------------------------
 
     def iadd(self, op: str, a: Any, b: Any, loc: int) -> Any:
-        """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew. A caller's tile is no more what it
-        was to Python: no name has it from then on."""
+        """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew. The tile before is no more what it
+        was to Python: no other name has it from then on, a caller's neither."""
         result = _AUGMENTED[op](a, b)
-        if isinstance(a, TileValue) and self._is_of_a_caller(a):
+        if isinstance(a, TileValue) and result is not a and not is_number(a):
             self.tracer.overwrite(a)
         if isinstance(a, TileValue) and isinstance(result, TileValue):
             kept = self.tracer.cast_weakly(result, a)
@@ -400,13 +399,6 @@ class Control:
             same = [d.extent for d in kept.value.dims] == [d.extent for d in a.value.dims]
             return kept if same else self._shaped_as_before(op, kept, a)
         return result
-
-    def _is_of_a_caller(self, tile: TileValue) -> bool:
-        """Whether the function that runs was passed ``tile``, or a loop of it carries that on. A number is none."""
-        first: TileValue | None = tile
-        while first is not None and not (self.passed and id(first) in self.passed[-1]):
-            first = self.tracer.stands_for.get(first.value)
-        return first is not None and not tile.is_number and not tile.value.type.weak
 
     def _shaped_as_before(self, op: str, result: TileValue, a: TileValue) -> TileValue:
         try:

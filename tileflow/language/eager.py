@@ -155,7 +155,7 @@ class _EagerMode(TorchFunctionMode):
         if not current("tile").by_torch and not any(True for _ in tensors((*args, *kwargs.values()))):
             current("tile").rules.check_made(func, found, frame)
         if func.__name__ in _AUGMENTED:
-            note_changed(args[0], _asker(frame), current("tile").kernel)
+            note_changed(args[0])
         return _as_tiles(found, args)
 
     def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:

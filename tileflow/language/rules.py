@@ -55,10 +55,11 @@ def instead_of_in_place(plain: str) -> str:
     return f"a tile is a value: assign it, x = x.{plain}(...)"
 
 
-CHANGED = (
-    "a tile that was changed in place, by inplace=True or by += in a function that was passed it, is not used again"
+CHANGED = "a tile that was changed in place, by inplace=True or by +=, is not used again under another name"
+CHANGED_HINT = (
+    "use the result: v = F.relu(v), and of a function what it returns: x = f(x); two names are of two tiles by "
+    "b = a.clone(), or where a = a + 1 makes another"
 )
-CHANGED_HINT = "tiles are values; use the result: v = F.relu(v), and of a function what it returns: x = f(x)"
 
 REACHED = "device code reads tensors that reach it as arguments or variables of the kernel"
 GLOBAL_HINT = (

