@@ -16,7 +16,7 @@ from ..expr import Expr
 from ..ir.graph import Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
-from ..language.rules import KEPT, instead_of_growing
+from ..language.rules import KEPT, instead_of_growing, instead_of_in_place
 from .branches import both, branch, is_open, opposite
 from .calls import call
 from .captured_objects import is_one
@@ -25,6 +25,7 @@ from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
 from .counted_turns import UNROLLED, counted_turns, exhaust
 from .few_turns import few_turns
+from .in_place import changed
 from .outer_tensors import OuterTensors
 from .trace import Tracer, show
 from .turns import device_while
@@ -391,21 +392,34 @@ class Control:
         """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew. The tile before is no more what it
         was to Python: no other name has it from then on, a caller's neither."""
         result = _AUGMENTED[op](a, b)
-        if isinstance(a, TileValue) and result is not a and not is_number(a):
-            self.tracer.overwrite(a)
-        if isinstance(a, TileValue) and isinstance(result, TileValue):
-            kept = self.tracer.cast_weakly(result, a)
-            # the lanes of a tile that was added stay known, so that a loop keeps the others
-            same = [d.extent for d in kept.value.dims] == [d.extent for d in a.value.dims]
-            return kept if same else self._shaped_as_before(op, kept, a)
-        return result
+        return self._instead(result, a, f"{op}=", instead_of_growing(op)) if isinstance(a, TileValue) else result
 
-    def _shaped_as_before(self, op: str, result: TileValue, a: TileValue) -> TileValue:
+    def changing(self, a: Any, name: str) -> Callable[..., Any]:
+        """A method of ``a`` that changes it in place; of a tile, what makes another as ``a op= b`` does."""
+        if not isinstance(a, TileValue):
+            return getattr(a, name)  # type: ignore[no-any-return]
+        hint = instead_of_in_place(name[:-1])
+        return lambda *args, **kwargs: self._instead(changed(self.tracer, name, a, args, kwargs), a, f".{name}", hint)
+
+    def in_place(self, a: Any, result: Any) -> Any:
+        """What a variable is whose value ``a`` a method changed, which gives ``result``."""
+        return result if isinstance(a, TileValue) else a
+
+    def _instead(self, result: Any, a: TileValue, what: str, hint: str) -> Any:
+        """A result for the tile that its name had, in that dtype and shape."""
+        if result is not a and not is_number(a):
+            self.tracer.overwrite(a)
+        if not isinstance(result, TileValue):
+            return result
+        kept = self.tracer.cast_weakly(result, a)
+        # the lanes of a tile that was added stay known, so that a loop keeps the others
+        if [d.extent for d in kept.value.dims] == [d.extent for d in a.value.dims]:
+            return kept
         try:
-            return self.tracer.expand(result, a.value.dims)
+            return self.tracer.expand(kept, a.value.dims)
         except ShapeError as error:
-            shapes = f"{show(a.value.dims)} {op}= {show(result.value.dims)}"
-            raise ShapeError(KEPT, got=shapes, where=error.where, hint=instead_of_growing(op)) from error
+            shapes = f"{show(a.value.dims)} {what} {show(kept.value.dims)}"
+            raise ShapeError(KEPT, got=shapes, where=error.where, hint=hint) from error
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call anything."""

@@ -7,7 +7,6 @@ Exceptions are what looks at values: text, ``print(x)``, ``tile.tolist()``, and 
 
 from __future__ import annotations
 
-import dis
 import linecache
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType
@@ -17,10 +16,12 @@ import torch
 
 from ..errors import TraceError
 from ..language.captured_views import name_of_view
+from ..language.in_place import authors, is_in_place, is_operator, is_statement
 from ..runtime.argtree import RecordShell, open_shell, tensors
 from ..runtime.objects import ObjectShell
 from . import operations
 from .described import refuse_device
+from .in_place import FILLING
 from .promotion import dtype_name
 from .refusals import as_operand, makes_a_tensor, not_a_number, not_implemented, of_a_tile, of_captured, text_of
 from .torch_aliases import instead_of
@@ -45,7 +46,6 @@ _NO_NUMBER = {
 }
 _TRANSFORMS = ("torch._functorch", "torch._higher_order_ops")  # torch's text of functions that take functions
 _LEVELS = 4  # of containers around an object that is called, in what a function's variables hold
-_OPERATORS = ("BINARY_OP", "COMPARE_OP", "UNARY_", "CONTAINS_OP")
 
 
 def _public(kind: type) -> frozenset[str]:
@@ -65,7 +65,7 @@ def check_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame:
         return
     whole = next((x for x in held if x.ndim and not hasattr(x, "tileflow_kept")), None)
     is_first = bool(args) and whole is args[0]
-    is_taken = _is_known(name, func, frame) if whole is None else _takes_whole(name, func, is_first)
+    is_taken = _is_known(name, func, frame, held[0]) if whole is None else _takes_whole(name, func, is_first)
     if not is_taken and not _is_typed(frame) and not _is_called_by_torch(frame, kernel):
         if whole is None:
             raise _of_tile(held[0], name, func)
@@ -102,10 +102,13 @@ def _takes_whole(name: str, func: Any, is_first: bool) -> bool:
     return name in _OF_CAPTURED or (is_first and bool(name_of_view(func)))
 
 
-def _is_known(name: str, func: Any, frame: FrameType) -> bool:
-    """Whether tiles have the method, or device code the function. ``x += y``, torch's ``add_``, makes another tile."""
-    if name.endswith("_") and not name.endswith("__"):
-        return _is_operator(frame)
+def _is_known(name: str, func: Any, frame: FrameType, tile: torch.Tensor | None = None) -> bool:
+    """Whether tiles have the method, or device code the function. ``x += y`` and ``x.add_(y)`` make another tile."""
+    if is_in_place(name):
+        is_method = name[:-1] in METHODS or name in FILLING
+        return is_operator(frame) or (
+            tile is not None and is_method and _is_method(func) and is_statement(frame, tile, name)
+        )
     if name in _NO_NUMBER:
         return False
     if name in _OF_TILES or name in METHODS or name in _LOOKING or func in TABLE or func in FACTORIES:
@@ -115,7 +118,7 @@ def _is_known(name: str, func: Any, frame: FrameType) -> bool:
 
 def _of_whole(tensor: torch.Tensor, name: str, func: Any, is_first: bool, frame: FrameType) -> TraceError:
     path, is_iterated = _called(tensor, frame), name == "__iter__"
-    as_method = is_first and not is_iterated and _is_method(func) and not _is_operator(frame)
+    as_method = is_first and not is_iterated and _is_method(func) and not is_operator(frame)
     if as_method or (is_first and instead_of(name, path)):
         return of_captured(name, path)
     if not is_iterated and not _is_method(func) and not _is_known(name, func, frame):
@@ -149,26 +152,15 @@ def _is_called_by_torch(frame: FrameType | None, kernel: CodeType) -> bool:
     return False
 
 
-def _is_operator(frame: FrameType) -> bool:
-    """Whether the author's code runs an operator there, whatever of torch's is between."""
-    return dis.opname[_authors(frame).f_code.co_code[_authors(frame).f_lasti]].startswith(_OPERATORS)
-
-
 def _is_typed(frame: FrameType) -> bool:
     """Whether the code is no text of a file, as what is typed at a breakpoint."""
-    name = _authors(frame).f_code.co_filename
+    name = authors(frame).f_code.co_filename
     return name in ("<string>", "<stdin>") and not linecache.getlines(name)
-
-
-def _authors(frame: FrameType) -> FrameType:
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch":
-        frame = frame.f_back
-    return frame
 
 
 def _called(tensor: torch.Tensor, frame: FrameType) -> str:
     """What the author's code calls a tensor."""
-    names = _authors(frame).f_locals.items()
+    names = authors(frame).f_locals.items()
     return next((name for name, value in names if value is tensor), "x")
 
 

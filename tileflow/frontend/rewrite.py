@@ -13,6 +13,7 @@ scalar is recorded with explicit carried values instead of being followed. What 
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
     f(x)                     ->  __tf__.call(f, x), unless f is an attribute of a module of torch
     a += b                   ->  a = __tf__.iadd("+", a, b, loc)
+    a.add_(b)                ->  a = __tf__.in_place(a, __tf__.changing(a, "add_")(b))
     a = e; a, b = e          ->  a = __tf__.named(("a",), e); a, b = __tf__.named(("a", "b"), e)
 
 A name without a value is passed as ``__tf__.UNDEFINED``, and one that comes back as that is unbound again, so that
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..errors import Location, SplitError
+from . import in_place
 from .liveness import Liveness, Names, bound_names, free_names, local_names, parameters, target_names
 from .rewritten_expressions import Expressions
 from .rewritten_nodes import (
@@ -125,7 +127,7 @@ _known: dict[tuple[types.CodeType | None, str | None], _Rewritten] = {}
 def _rewrite(source: FunctionSource, local: Names, given: set[str], maybe: Sequence[str]) -> _Rewritten:
     """Rewrite ``source.tree``. Parameters ``given`` have values; those in ``maybe`` may be UNDEFINED."""
     tree = source.tree
-    tree.body, static = structured(tree.body)
+    tree.body, static = structured(in_place.bound(tree.body))
     expressions = Expressions(source, local)
     statements = _Statements(expressions, Liveness(tree.body), static)
     inside = bound_names(tree.body) - set(parameters(tree.args))

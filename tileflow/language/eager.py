@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
 from math import prod
 from types import CodeType, FrameType
@@ -37,7 +37,7 @@ from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
 from .global_tensors import check_reached
 from .host_device import behind
-from .in_place import check_unchanged, note_changed
+from .in_place import check_unchanged, is_in_place, is_operator, note_changed, put
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
 from .marks import INLINED
@@ -53,6 +53,7 @@ from .rules import (
     along_a_row,
     flatten,
     instead_of_growing,
+    instead_of_in_place,
     instead_of_item_of_a_tile,
     takes_a_dim,
 )
@@ -154,8 +155,10 @@ class _EagerMode(TorchFunctionMode):
         found = self._in_device_code(func, args, kwargs)
         if not current("tile").by_torch and not any(True for _ in tensors((*args, *kwargs.values()))):
             current("tile").rules.check_made(func, found, frame)
-        if func.__name__ in _AUGMENTED:
+        if func.__name__ in _AUGMENTED and is_operator(frame):
             note_changed(args[0])
+        elif is_in_place(func.__name__):
+            found = put(args[0], found)
         return _as_tiles(found, args)
 
     def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -186,8 +189,10 @@ class _EagerMode(TorchFunctionMode):
             return _read(*args)
         if func is torch.Tensor.__setitem__:
             return _write(*args)
-        if func.__name__ in _AUGMENTED:
+        if func.__name__ in _AUGMENTED and not kwargs and len(args) == 2:
             return _augmented(func, *args)
+        if is_in_place(func.__name__):
+            return self._in_device_code(_changed(func.__name__), args, kwargs)
         if is_sort(func):
             return _followed(func, args, kwargs, lambda *args, **kwargs: sorted_stably(computed, func, args, kwargs))
         if is_gather(func):
@@ -393,6 +398,28 @@ _AUGMENTED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "pow_": (operator.pow, "**"), "__iand__": (operator.and_, "&"), "__ior__": (operator.or_, "|"),
     "__ixor__": (operator.xor, "^"), "__ilshift__": (operator.lshift, "<<"), "__irshift__": (operator.rshift, ">>"),
 }  # fmt: skip
+
+
+def _changed(name: str) -> Callable[..., torch.Tensor]:
+    """What a method that changes a tile in place makes of it, of the tile's dtype and shape."""
+    plain = _FILLING.get(name) or getattr(torch.Tensor, name[:-1])
+
+    @wraps(plain, updated=())
+    def call(tile: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        made: torch.Tensor = plain(tile, *args, **kwargs).to(tile.dtype)
+        if made.shape != tile.shape:
+            shapes = f"{tuple(tile.shape)} .{name} {tuple(made.shape)}"
+            raise ShapeError(KEPT, got=shapes, hint=instead_of_in_place(name[:-1]))
+        return made
+
+    return call
+
+
+_FILLING: dict[str, Callable[..., torch.Tensor]] = {
+    "fill_": lambda tile, value: torch.full_like(tile, value),
+    "zero_": lambda tile: torch.zeros_like(tile),
+    "copy_": lambda tile, src, non_blocking=False: torch.as_tensor(src).expand(tile.shape).clone(),
+}
 
 
 def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:

@@ -1,15 +1,64 @@
-"""What changes a tile in place, ``tile += 1``: a tile is a value, so that the name is bound to another one. The one before
-is, to torch, changed: no other name has it from then on, nor a caller, for they would have what it was."""
+"""What changes a tile in place, ``tile += 1`` and ``tile.add_(1)``: a tile is a value, so that the name is bound to
+another one. The one before is, to torch, changed: no other name has it from then on, nor a caller, for they would have
+what it was."""
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Iterable
+from functools import lru_cache
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
 from ..errors import TraceError
 from .rules import CHANGED, CHANGED_HINT
+
+_LOADS = ("LOAD_METHOD", "LOAD_ATTR")
+_OPERATORS = ("BINARY_OP", "COMPARE_OP", "UNARY_", "CONTAINS_OP")
+
+
+def is_in_place(name: str) -> bool:
+    """Whether a method of that name changes its tensor."""
+    return name.endswith("_") and not name.endswith("__")
+
+
+def authors(frame: FrameType) -> FrameType:
+    """The author's frame, around those of torch's own text."""
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch":
+        frame = frame.f_back
+    return frame
+
+
+def is_operator(frame: FrameType) -> bool:
+    """Whether the author's code runs an operator there, whatever of torch's is between."""
+    frame = authors(frame)
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(_OPERATORS)
+
+
+def is_statement(frame: FrameType, tile: torch.Tensor, name: str) -> bool:
+    """Whether the author's code calls the method ``name`` of a variable's tile, and uses its result no further but for
+    another such method: ``acc.clamp_(min=0).add_(1)``."""
+    frame = authors(frame)
+    return any(held is tile for held in frame.f_locals.values()) and _is_dropped(frame.f_code, frame.f_lasti, name)
+
+
+@lru_cache(maxsize=1024)
+def _is_dropped(code: CodeType, at: int, name: str) -> bool:
+    known = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
+    is_method = any(step.argval == name for step in known if step.offset <= at and step.opname in _LOADS)
+    then = next((step for step in known if step.offset > at), None)
+    if then is None or not is_method:
+        return False
+    return then.opname == "POP_TOP" or (then.opname in _LOADS and is_in_place(str(then.argval)))
+
+
+def put(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    """``tile``, which is what was ``made`` from now on. Views of it stay what they were."""
+    tile.data = made
+    vars(tile).update(vars(made))
+    return tile
 
 
 def note_changed(tile: torch.Tensor) -> None:

@@ -64,6 +64,31 @@ def values_that_select_code(
     return out
 
 
+def _clipped(tile: Any) -> Any:
+    tile.clamp_(min=-1, max=1)
+    return tile
+
+
+@case(X, wanted=lambda x: (2 * x.sum(1) - 2).clamp(-1, 1) + x.half()[:, 0].add_(x[:, 1]) * 3, tile=4, part=2)
+@tileflow.kernel
+def methods_that_change(x: torch.Tensor) -> torch.Tensor:
+    """Methods that change a tile in place, in loops and branches, of a half, and in a function."""
+    out = torch.empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.zeros([tile])
+        for part in tfl.tile(x.size(1)):
+            total.add_(x[tile, part].sum(1))
+            if part.begin < 0:
+                total.zero_()
+        total.mul_(2).sub_(1, alpha=2)
+        half = x[tile, 0].half()
+        half.add_(x[tile, 1])
+        three = torch.empty_like(total)
+        three.fill_(3)
+        out[tile] = _clipped(total) + half * three
+    return out
+
+
 @case(X, wanted=lambda x: 0.5 * x[:, 0] + 0.25 * (x[:, 1] + x[:, 2]) + x[:, :3].sum(1) + x[:, :3].amax(1) + 6, tile=4)
 @tileflow.kernel
 def static_python(x: torch.Tensor) -> torch.Tensor:

@@ -88,6 +88,42 @@ def of_names_of_their_own(x, n):
         x[t, :] = sums[0] + sums[1] - first * before * count
 
 
+def by_methods(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        tile.add_(1).clamp_(min=-15)
+        tile.sub_(tile * 2, alpha=0.5)
+        tile.fill_(3).mul_(x[t, :])
+        other = torch.zeros_like(tile)
+        other.copy_(tile[:, :1])
+        other.zero_()
+        x[t, :] = tile + other
+
+
+def by_methods_in_loops(x, n):
+    for t in tfl.tile(x.size(0)):
+        total = tfl.zeros([t, 6])
+        for i in range(n):
+            total.add_(i)
+            if x[0, 0] < n:
+                total.sub_(1)
+        for _ in range(2):
+            changed_by_a_method(total.clone())
+        x[t, :] = changed_by_a_method(total)
+
+
+def changed_by_a_method(tile):
+    tile.mul_(2)
+    return tile
+
+
+def by_methods_of_halves(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :].half()
+        tile.add_(x[t, :] / 3)
+        x[t, :] = tile.float()
+
+
 def of_a_number(x, n):
     for t in tfl.tile(x.size(0)):
         count = grown(3)
@@ -100,6 +136,9 @@ AS_IN_PYTHON: dict[Callable[..., Any], torch.Tensor] = {
     in_one_branch: X * 2 + 1,
     in_a_loop: X * 2 + 2 * TURNS,
     of_names_of_their_own: torch.full_like(X, 2),
+    by_methods: X * 3,
+    by_methods_in_loops: torch.full_like(X, 2 * (sum(range(TURNS)) - TURNS)),
+    by_methods_of_halves: X.half().add_(X / 3).float(),
     of_a_number: X * 4,
 }
 
@@ -179,6 +218,14 @@ def before_each_turn(x, n):
         x[t, 0] = rise
 
 
+def by_a_method_under_two_names(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        before = tile
+        tile.add_(1)
+        x[t, :] = before  # <-
+
+
 def by_a_function_inside(x, n):
     def shrunk(tile):
         tile -= 1
@@ -225,6 +272,14 @@ def test_the_tile_that_a_function_changed_is_not_used_again(function: Callable[.
     with pytest.raises(TraceError, match=r"by \+=, is not used again under another name") as caught:
         _run(function, mode)
     assert "x = f(x)" in caught.value.hint and "# <-" in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_another_name_is_not_used_after_a_method_changed_the_tile(mode: str) -> None:
+    """As plain Python it is torch's tensor, which is changed."""
+    with pytest.raises(TraceError, match="is not used again under another name") as caught:
+        _run(by_a_method_under_two_names, mode)
+    assert "# <-" in str(caught.value)
 
 
 def turned_off_in_each_turn(x, n):

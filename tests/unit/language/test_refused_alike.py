@@ -172,8 +172,7 @@ def stores(row, tile):
 def changed_in_place(x, out):
     for t in tfl.tile(x.size(0)):
         row = x[t, :]
-        row.add_(1)  # <-
-        out[t, :] = row
+        out[t, :] = row.add_(1)  # <-
 
 
 def cut_in_place(x, out):
