@@ -69,7 +69,7 @@ def _clipped(tile: Any) -> Any:
     return tile
 
 
-@case(X, wanted=lambda x: (2 * x.sum(1) - 2).clamp(-1, 1) + x.half()[:, 0].add_(x[:, 1]) * 3, tile=4, part=2)
+@case(X, wanted=lambda x: (2 * x.sum(1) - 2).clamp(-1, 1) + x.half()[:, 0].add_(x[:, 1]).float() * 3, tile=4)
 @tileflow.kernel
 def methods_that_change(x: torch.Tensor) -> torch.Tensor:
     """Methods that change a tile in place, in loops and branches, of a half, and in a function."""
