@@ -17,6 +17,7 @@ from ..errors import TraceError
 from .counted_turns import WRITTEN_OUT
 from .host_containers import HostDict, HostList
 from .trace import Tracer
+from .values import TileValue
 
 Values = tuple[Any, ...]
 Names = tuple[str, ...]
@@ -81,7 +82,7 @@ class ChangedContainers:
         if not self._containers:
             return record(body, names, values)
         while True:
-            known, start = tuple(self._changed), self._tracer.mark()
+            known, start, overwritten = tuple(self._changed), self._tracer.mark(), dict(self._tracer.overwritten)
             held = tuple(self._containers[i].held[key] for i, key in known)
             after = record(self._turn(body, known), (*names, *self._names(known)), (*values, *held))
             self._restore()
@@ -89,6 +90,7 @@ class ChangedContainers:
                 self._give(known, after[len(names) :])
                 return after[: len(names)]
             self._tracer.rewind(start)
+            self._tracer.overwritten = overwritten
 
     def _turn(self, body: Callable[..., Values], known: Sequence[_Part]) -> Callable[..., Values]:
         """``body`` with a parameter and a result more for each part that is known to change."""
@@ -97,11 +99,28 @@ class ChangedContainers:
             own = len(arguments) - len(known)
             self._restore()
             self._give(known, arguments[own:])
-            results = body(*arguments[:own])
+            held = {id(item) for one in self._containers.values() for item in one.held.values()}
+            self._tracer.held.append(held)
+            try:
+                results = body(*arguments[:own])
+            finally:
+                self._tracer.held.pop()
             now = self._note()
+            self._check_unchanged(now)
             return (*results, *(now[part] for part in known))
 
         return turn
+
+    def _check_unchanged(self, now: dict[_Part, Any]) -> None:
+        """Raises TraceError for a tile that a turn changed in place where its container holds it still: the next turn
+        has another."""
+        for (i, key), item in now.items():
+            if (
+                item is self._containers[i].held[key]
+                and isinstance(item, TileValue)
+                and self._tracer.is_overwritten(item)
+            ):
+                raise self._tracer.was_overwritten(item)
 
     # ---- branches -------------------------------------------------------------------------------
 

@@ -77,6 +77,7 @@ class Tracer(Assumptions):
         self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
         self.scopes: list[int] = [0]
         self.overwritten: dict[int, tuple[TileValue, int]] = {}  # by identity: tiles changed in place, and the scope
+        self.held: list[set[int]] = []  # of the loops around, the identities of what containers hold before them
         self.stands_for: dict[Value, TileValue] = {}  # of what a loop carries, the tile that its first turn has
         self.loops: set[int] = set()  # of the scopes, those of loops' bodies
         self._scope_count = 0
@@ -112,7 +113,7 @@ class Tracer(Assumptions):
         """Note that Python's meaning changes ``tile`` here, which no name has from now on. Raises TraceError where each
         turn of a loop would change the same one again."""
         inside = self.scopes[self.scopes.index(tile.scope) + 1 :]
-        if self.loops & {*inside}:
+        if self.loops & {*inside} and not any(id(tile) in held for held in self.held):
             raise self.was_overwritten(tile)
         changed: TileValue | None = tile
         while changed is not None:
