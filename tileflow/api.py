@@ -338,7 +338,7 @@ class Kernel:
         """
         from .frontend import plain_python
         from .language import eager
-        from .language.eager_builtins import with_builtins
+        from .language.eager_builtins import replacing, with_builtins
         from .language.knob_names import KernelText
 
         regions = {region.loop.lineno: region.index for region in self.host.regions}
@@ -348,7 +348,8 @@ class Kernel:
         self._refuse_overlap(args, kwargs)
         # a generated kernel knows nothing of autocast
         try:
-            with eager.session(device, self.scope.__code__, text, plain_python, config), without_autocast(device):
+            session = eager.session(device, self.scope.__code__, text, plain_python, config)
+            with session, replacing.session(), without_autocast(device):
                 return as_called_on_any(with_builtins(self.scope))(*args, **kwargs)
         except OverflowError as error:  # torch says neither the int nor whose it is
             values = bind_call(self.host.signature, self.name, args, kwargs)

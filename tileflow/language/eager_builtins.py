@@ -1,20 +1,23 @@
 """Python's own functions of numbers as device code has them, for a kernel that runs as plain Python.
 
 Python's ``max`` compares and chooses one of its arguments, and its ``divmod`` and ``round`` know no tensors. A kernel's
-own text, with the functions inside it, finds those below in their place; the functions that it calls find Python's.
+own text, with the functions inside it, finds those below in their place. The functions that it calls find ``divmod`` and
+``round``, which are rare: they stand in the place of Python's own while a kernel runs, and are these but in device code.
 """
 
 from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from types import FunctionType
 from typing import Any
 
 import torch
 
+from ..locks import Lock
 from ..python_functions import python_own
 from . import eager
 from .code_objects import assigns_globals
@@ -56,10 +59,10 @@ def _chosen(plain: Callable[..., Any], func: Any) -> Callable[..., Any]:
     return call
 
 
-def _divmod(a: Any, b: Any) -> Any:
+def _divmod(a: Any, b: Any, /) -> Any:
     """The quotient, rounded down, and the remainder."""
     if not _are_of_device(a, b):
-        return divmod(a, b)
+        return _PYTHONS["divmod"](a, b)
     quotient = eager.elementwise(torch.floor_divide, operator.floordiv, a, b)
     return quotient, eager.elementwise(torch.remainder, operator.mod, a, b)
 
@@ -67,7 +70,7 @@ def _divmod(a: Any, b: Any) -> Any:
 def _round(number: Any, ndigits: int | None = None) -> Any:
     """To the nearest integer, halves to the even one; of a tile it stays a tile."""
     if not _are_of_device(number):
-        return round(number) if ndigits is None else round(number, ndigits)
+        return _PYTHONS["round"](number, ndigits)
     if ndigits is None:
         return eager.elementwise(torch.round, torch.round, number)
     return eager.elementwise(torch.round, lambda x: torch.round(x, decimals=ndigits), number)
@@ -79,3 +82,28 @@ _OWN: dict[str, Any] = {
     "divmod": _divmod,
     "round": _round,
 }
+_PYTHONS: dict[str, Any] = {"divmod": python_own(divmod), "round": python_own(round)}
+
+
+class _Replacing:
+    """Those two in all modules while some thread runs a kernel as plain Python."""
+
+    def __init__(self) -> None:
+        self._lock, self._open = Lock(), 0
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """While a kernel runs."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def _count(self, by: int) -> None:
+        with self._lock:
+            self._open += by
+            vars(builtins).update({name: _OWN[name] for name in _PYTHONS} if self._open else _PYTHONS)
+
+
+replacing = _Replacing()

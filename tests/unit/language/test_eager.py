@@ -504,3 +504,25 @@ def test_a_config_is_taken_as_a_dictionary_and_as_a_row_has_it() -> None:
             pass
         with pytest.raises(ConfigError, match="a config is a dictionary of knobs"):
             with_its_block.triton_source(torch.zeros(8, device="meta"), config=wrong)
+
+
+def _parts(value: Any) -> Any:
+    return divmod(value, 2.0), round(value, 1), divmod(7, 2), round(2.5), round(2.567, 2)
+
+
+def test_functions_that_a_kernel_calls_have_divmod_and_round_of_tiles() -> None:
+    """They were Python's own there, which take no tensors."""
+
+    @tileflow.kernel
+    def parts(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(3, x.size(0))
+        for tile in tfl.tile(x.size(0)):
+            (whole, rest), near, pair, even, hundredths = _parts(x[tile])
+            out[0, tile], out[1, tile], out[2, tile] = whole, rest, near
+            SEEN.append((pair, even, hundredths))
+        return out
+
+    own, x = (divmod, round), torch.tensor([-3.25, 0.5, 7.75])
+    assert torch.equal(parts.run_eagerly(x), torch.stack([x // 2, x % 2, x.round(decimals=1)]))
+    assert SEEN == [((3, 1), 2, 2.57)]
+    assert (divmod, round) == own
