@@ -1,8 +1,8 @@
 """Python's own functions of numbers as device code has them, for a kernel that runs as plain Python.
 
 Python's ``max`` compares and chooses one of its arguments, and its ``divmod`` and ``round`` know no tensors. A kernel's
-own text, with the functions inside it, finds those below in their place. The functions that it calls find ``divmod`` and
-``round``, which are rare: they stand in the place of Python's own while a kernel runs, and are these but in device code.
+own text, with the functions inside it, finds those below in their place. The functions that it calls find ``divmod``
+and ``round``, which are rare: those below stand for Python's own in all modules while a kernel runs.
 """
 
 from __future__ import annotations

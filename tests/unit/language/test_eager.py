@@ -506,7 +506,7 @@ def test_a_config_is_taken_as_a_dictionary_and_as_a_row_has_it() -> None:
             with_its_block.triton_source(torch.zeros(8, device="meta"), config=wrong)
 
 
-def _parts(value: Any) -> Any:
+def _parts(value):
     return divmod(value, 2.0), round(value, 1), divmod(7, 2), round(2.5), round(2.567, 2)
 
 
