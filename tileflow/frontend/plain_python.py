@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
@@ -45,6 +46,7 @@ _NO_NUMBER = {
     "__complex__": "float",
 }
 _TRANSFORMS = ("torch._functorch", "torch._higher_order_ops")  # torch's text of functions that take functions
+_ITERATION = torch.Tensor.__iter__.__code__
 _LEVELS = 4  # of containers around an object that is called, in what a function's variables hold
 
 
@@ -59,16 +61,18 @@ _OF_CAPTURED = _public(TensorRef) | _BY_INDEX | _LIKE | FACTORIES_OF_A_TENSOR | 
 def check_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame: FrameType, kernel: CodeType) -> None:
     """Raises what the compiler does for a call of torch's function ``func`` that code in ``frame`` asks for, or torch's
     own Python there. ``kernel``: the code of the user's function."""
-    name = "__iter__" if frame.f_code is torch.Tensor.__iter__.__code__ else _name(func)
-    held = [*_tensors((*args, *kwargs.values()))]
-    if not held or name in _TEXTS or (_is_inside(frame) and name != "__iter__"):
+    first, whole = _first_and_whole((*args, *kwargs.values()) if kwargs else args)
+    is_iteration = frame.f_code is _ITERATION
+    if first is None or (whole is None and not is_iteration and _is_taken(func)):
         return
-    whole = next((x for x in held if x.ndim and not hasattr(x, "tileflow_kept")), None)
+    name = "__iter__" if is_iteration else _name(func)
+    if name in _TEXTS or (_is_inside(frame) and not is_iteration):
+        return
     is_first = bool(args) and whole is args[0]
-    is_taken = _is_known(name, func, frame, held[0]) if whole is None else _takes_whole(name, func, is_first)
+    is_taken = _is_known(name, func, frame, first) if whole is None else _takes_whole(name, func, is_first)
     if not is_taken and not _is_typed(frame) and not _is_called_by_torch(frame, kernel):
         if whole is None:
-            raise _of_tile(held[0], name, func)
+            raise _of_tile(first, name, func)
         if not _is_of_a_callable(whole, frame, kernel):
             raise _of_whole(whole, name, func, is_first, frame)
     if name in _DEVICES:
@@ -87,12 +91,27 @@ def _name(func: Any) -> str:
     return str(func.__self__.__name__) if name in ("__get__", "__set__") else name
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+def _first_and_whole(values: Iterable[Any]) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """The first tensor among arguments, and the first captured one that has dimensions."""
+    first: torch.Tensor | None = None
     for value in values:
+        whole = None
         if isinstance(value, torch.Tensor):
-            yield value
+            first = value if first is None else first
+            whole = value if not hasattr(value, "tileflow_kept") and value.ndim else None
         elif isinstance(value, (tuple, list)):
-            yield from _tensors(value)
+            inside, whole = _first_and_whole(value)
+            first = inside if first is None else first
+        if whole is not None:
+            return first, whole
+    return first, None
+
+
+@cache
+def _is_taken(func: Any) -> bool:
+    """Whether tiles have the method, or device code the function, wherever it is called."""
+    name = _name(func)
+    return not is_in_place(name) and name not in _DEVICES and _is_known(name, func)
 
 
 def _takes_whole(name: str, func: Any, is_first: bool) -> bool:
@@ -102,13 +121,13 @@ def _takes_whole(name: str, func: Any, is_first: bool) -> bool:
     return name in _OF_CAPTURED or (is_first and bool(name_of_view(func)))
 
 
-def _is_known(name: str, func: Any, frame: FrameType, tile: torch.Tensor | None = None) -> bool:
+def _is_known(name: str, func: Any, frame: FrameType | None = None, tile: torch.Tensor | None = None) -> bool:
     """Whether tiles have the method, or device code the function. ``x += y`` and ``x.add_(y)`` make another tile."""
     if is_in_place(name):
-        is_method = name[:-1] in METHODS or name in FILLING
-        return is_operator(frame) or (
-            tile is not None and is_method and _is_method(func) and is_statement(frame, tile, name)
-        )
+        if frame is None or is_operator(frame):
+            return frame is not None
+        is_method = _is_method(func) and (name[:-1] in METHODS or name in FILLING)
+        return is_method and tile is not None and is_statement(frame, tile, name)
     if name in _NO_NUMBER:
         return False
     if name in _OF_TILES or name in METHODS or name in _LOOKING or func in TABLE or func in FACTORIES:

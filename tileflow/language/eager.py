@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
-from functools import partial, wraps
+from enum import Enum
+from functools import cache, partial, wraps
 from itertools import islice
 from math import prod
 from types import CodeType, FrameType
@@ -26,7 +27,6 @@ from ..config import Choice
 from ..errors import CallError, ShapeError, TileflowError, TraceError
 from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
-from ..runtime.argtree import tensors
 from ..runtime.libraries import is_kernel_text
 from ..runtime.numpy_numbers import plain_argument
 from .alignment import opposite
@@ -36,7 +36,8 @@ from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
 from .global_tensors import check_reached
-from .host_device import behind
+from .host_cuda import is_torchs
+from .host_device import ASKING, MOVING, asked_by_own_mode, behind, host_device, speaks_to
 from .in_place import check_unchanged, is_in_place, is_operator, note_changed, put
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
@@ -136,29 +137,43 @@ class _EagerMode(TorchFunctionMode):
     """Indexing by the language's rules in device code, and half operands that accumulate into float32."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, frame = kwargs or {}, behind(sys._getframe(1))
-        if not current("tile").loops:
+        kwargs, frame, its = kwargs or {}, sys._getframe(1), current("tile")
+        if _kind_of(frame) is not _Asker.AUTHOR:
+            frame = behind(frame)
+        host = host_device()
+        if host is not None and (func in ASKING or func in MOVING or "device" in kwargs):
+            asker = frame.f_globals.get("__name__") or ""
+            if speaks_to(asker):
+                if func in ASKING:
+                    if its.loops and not is_torchs(asker):
+                        its.rules.check_call(func, args, kwargs, frame, its.kernel)
+                    return host.told(func, args, asker)
+                func, args, kwargs = host.moved(func, args, kwargs)
+        if not its.loops:
             return _call(func, args, kwargs)
         if _is_ours(_asker(frame)):
             return _as_tiles(_call(func, args, kwargs), args)
-        if not current("tile").by_torch:
-            its = current("tile")
-            check_reached(args, func.__name__, frame, its.kernel, its.launches)
-            check_unchanged(args)
-            if kwargs.get("out") is not None:
-                raise TraceError(NO_OUT, got=f"torch.{func.__name__}(..., out=...)", hint=ASSIGNED_HINT)
-            its.rules.check_call(func, args, kwargs, frame, its.kernel)
-            check_dtypes(func.__name__, _operands(args, kwargs))
-            _check_dim(func.__name__, args, kwargs)
-            if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
-                return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
+        name = func.__name__
+        if its.by_torch:
+            is_torchs_own = is_in_place(name) and not is_operator(frame)
+            found = _call(func, args, kwargs) if is_torchs_own else self._in_device_code(func, args, kwargs)
+            return _as_tiles(found, args)
+        check_reached(args, name, frame, its.kernel, its.launches)
+        check_unchanged(args)
+        if kwargs and kwargs.get("out") is not None:
+            raise TraceError(NO_OUT, got=f"torch.{name}(..., out=...)", hint=ASSIGNED_HINT)
+        its.rules.check_call(func, args, kwargs, frame, its.kernel)
+        check_dtypes(name, _operands(args, kwargs))
+        _check_dim(name, args, kwargs)
+        if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
+            return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
         found = self._in_device_code(func, args, kwargs)
-        if not current("tile").by_torch and not any(True for _ in tensors((*args, *kwargs.values()))):
-            current("tile").rules.check_made(func, found, frame)
-        if func.__name__ in _AUGMENTED and is_operator(frame):
+        if not any(True for _ in tensors_of((*args, *kwargs.values()))):
+            its.rules.check_made(func, found, frame)
+        if is_in_place(name):
+            found = put(args[0], found) if name not in _AUGMENTED or not is_operator(frame) else found
+        if name in _AUGMENTED and found is not args[0]:
             note_changed(args[0])
-        elif is_in_place(func.__name__):
-            found = put(args[0], found)
         return _as_tiles(found, args)
 
     def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -216,6 +231,8 @@ def _check_dim(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Non
 
 def _as_tiles(found: Any, args: Sequence[Any]) -> Any:
     """What a function of torch's gave in a tile loop: the tensors in it that it was not given are tiles."""
+    if found.__class__ is torch.Tensor and not any(found is given for given in args):
+        return tile_of(found)
     for out in tensors_of(found if isinstance(found, (tuple, list)) else (found,)):
         if not any(out is given for given in args):
             tile_of(out)
@@ -436,19 +453,37 @@ def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
     return _followed(func, (tile, other), {}, compute)  # type: ignore[no-any-return]
 
 
+class _Asker(Enum):
+    """Whose code asks torch."""
+
+    TORCH = 0
+    LANGUAGE = 1
+    AUTHOR = 2
+
+
+@cache
+def _kind(module: str) -> _Asker:
+    root = module.partition(".")[0]
+    if root == "torch":
+        return _Asker.TORCH
+    return _Asker.LANGUAGE if root == _PACKAGE and not is_kernel_text(module) else _Asker.AUTHOR
+
+
+def _kind_of(frame: FrameType) -> _Asker:
+    return _kind(frame.f_globals.get("__name__") or "")
+
+
 def _asker(frame: FrameType) -> FrameType:
     """The frame that asked torch for what torch's own Python, in ``frame`` and around it, asks for: ``len(tensor)``
     comes by way of ``torch.Tensor.__len__``, say."""
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch":
+    while frame.f_back is not None and _kind_of(frame) is _Asker.TORCH:
         frame = frame.f_back
     return frame
 
 
 def _is_ours(frame: FrameType) -> bool:
     """Whether the code is the language's own, which means by an index what torch does."""
-    module = str(frame.f_globals.get("__name__", ""))
-    is_of_package = module.partition(".")[0] == _PACKAGE and not is_kernel_text(module)
-    return is_of_package and frame.f_code not in INLINED
+    return _kind_of(frame) is _Asker.LANGUAGE and frame.f_code not in INLINED
 
 
 def _call(func: Any, args: Any, kwargs: Any) -> Any:
@@ -477,7 +512,7 @@ def session(
     knobs = KnobNames(config or {}, text)
     token = _SESSION.set(Session(device, kernel, knobs, text.launches, rules))
     try:
-        with _EagerMode():
+        with _EagerMode(), asked_by_own_mode():
             yield
     except TileflowError as error:
         if error.where is None:

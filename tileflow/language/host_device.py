@@ -13,6 +13,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -25,9 +26,8 @@ from ..target import Target
 from .host_cuda import Asked, answering, driver_error, is_ours, is_torchs
 
 DEVICE = torch.device("cuda", 0)  # of AMD's GPUs too
-_DEVICE: Any = torch.Tensor.device.__get__
 _GETTERS: dict[Any, Callable[[torch.device], Any]] = {
-    _DEVICE: lambda device: device,
+    torch.Tensor.device.__get__: lambda device: device,
     torch.Tensor.is_cuda.__get__: lambda device: True,  # type: ignore[attr-defined]
     torch.Tensor.is_cpu.__get__: lambda device: False,  # type: ignore[attr-defined]
     torch.Tensor.is_meta.__get__: lambda device: False,  # type: ignore[attr-defined]
@@ -39,6 +39,10 @@ _LIKES: dict[Any, Callable[..., torch.Tensor]] = {
     torch.ones_like: torch.ones,
 }
 _MOVES = (torch.Tensor.to, torch.Tensor.cuda)
+
+
+ASKING = frozenset(_GETTERS)  # the getters of tensors that ask for the device
+MOVING = frozenset(_MOVES)
 
 
 class HostDevice(TorchFunctionMode):
@@ -62,21 +66,24 @@ class HostDevice(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs, asker = kwargs or {}, sys._getframe(1).f_globals.get("__name__") or ""
-        if not elsewhere.really_on.get() or is_ours(asker):
-            made = self._made_directly(func, args, kwargs)
-            return func(*args, **kwargs) if made is None else made
-        if func in _GETTERS:
-            is_told = args[0].device.type == self.where and not is_torchs(asker)
-            if func is not _DEVICE:
-                func(*args, **kwargs)  # device code is refused
-            return _GETTERS[func](self.device) if is_told else func(*args, **kwargs)
+        if speaks_to(asker):
+            if func in _GETTERS:
+                return self.told(func, args, asker)
+            func, args, kwargs = self.moved(func, args, kwargs)
+        made = self._made_directly(func, args, kwargs)
+        return func(*args, **kwargs) if made is None else made
+
+    def told(self, func: Any, args: Sequence[Any], asker: str) -> Any:
+        """What a module ``asker`` is told by a getter of tensors that asks for the device."""
+        is_told = args[0].device.type == self.where and not is_torchs(asker)
+        return _GETTERS[func](self.device) if is_told else func(*args)
+
+    def moved(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """A call whose devices are those that tensors are really on."""
         if func in _MOVES:
             args = tuple(map(self._really, args if func is not torch.Tensor.cuda else (args[0], self.device)))
             func = torch.Tensor.to
-        if "device" in kwargs:
-            kwargs = {**kwargs, "device": self._really(kwargs["device"])}
-        made = self._made_directly(func, args, kwargs)
-        return func(*args, **kwargs) if made is None else made
+        return func, args, {**kwargs, "device": self._really(kwargs["device"])} if "device" in kwargs else {**kwargs}
 
     def _really(self, device: Any) -> Any:
         """What stands for a GPU here; anything else as it is."""
@@ -90,6 +97,41 @@ class HostDevice(TorchFunctionMode):
         if like.device.type != "meta" or not like.is_contiguous():
             return None
         return make(like.shape, dtype=kwargs.get("dtype") or like.dtype, device="meta")
+
+
+# In a context whose own mode asks in place of one more: each call of torch's goes through all that there are.
+_ASKED_BY: ContextVar[bool] = ContextVar("tileflow_host_device_asked_by_a_mode", default=False)
+_HOST: ContextVar[HostDevice | None] = ContextVar("tileflow_host_device", default=None)
+
+
+def speaks_to(asker: str) -> bool:
+    """Whether a module is told of a GPU that is not there."""
+    return bool(elsewhere.really_on.get()) and not is_ours(asker)
+
+
+def host_device() -> HostDevice | None:
+    """What a mode that asks in this one's place, inside :func:`asked_by_own_mode`, asks; None on a GPU."""
+    return _HOST.get()
+
+
+@contextlib.contextmanager
+def asked_by_own_mode() -> Iterator[None]:
+    """While the context's own mode asks :func:`host_device`."""
+    token = _ASKED_BY.set(True)
+    try:
+        yield
+    finally:
+        _ASKED_BY.reset(token)
+
+
+@contextlib.contextmanager
+def _asked(mode: HostDevice) -> Iterator[None]:
+    token = _HOST.set(mode)
+    try:
+        with contextlib.nullcontext() if _ASKED_BY.get() else mode:
+            yield
+    finally:
+        _HOST.reset(token)
 
 
 class _FakeMoves(TorchFunctionMode):
@@ -164,7 +206,7 @@ def host_code_on(target: Target | None, values: Iterable[Any]) -> Iterator[None]
             yield
             return
         answers = contextlib.nullcontext() if target is None else answering.of(Asked(target, mode.device))
-        with elsewhere.opened(), _really_on(mode.where), mode, answers:
+        with elsewhere.opened(), _really_on(mode.where), _asked(mode), answers:
             yield
 
 

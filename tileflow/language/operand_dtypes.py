@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from ..errors import Location, TraceError
 from ..lazy_dataclass import dataclass
@@ -42,13 +43,19 @@ class _Rule:
 
 def check_dtypes(name: str, operands: Iterable[Operand], where: Location | None = None) -> None:
     """Raises TraceError for operands of torch's function ``name`` whose dtypes torch refuses."""
-    name = _NAMES.get(name, name)
-    rules = [rule for rule in _RULES if name in rule.functions]
-    given = tuple(operands) if rules else ()
+    rules = _rules_of(name)
+    if not rules:
+        return
+    name, given = _NAMES.get(name, name), tuple(operands)
     for rule in rules:
         if given and not rule.takes(given):
             got = ", ".join(x.dtype for x in given)
             raise TraceError(f"torch.{name} takes {rule.constraint}, as in torch", got=got, where=where, hint=rule.hint)
+
+
+@cache
+def _rules_of(name: str) -> tuple[_Rule, ...]:
+    return tuple(rule for rule in _RULES if _NAMES.get(name, name) in rule.functions)
 
 
 def _are_bools(operands: Operands) -> bool:
