@@ -16,6 +16,7 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
             yield from codes_of(constant)
 
 
+@cache
 def assigns_globals(code: CodeType) -> bool:
     """Whether a function, or one inside it, assigns to names of its module."""
     return any(step.opname == "STORE_GLOBAL" for one in codes_of(code) for step in dis.get_instructions(one))

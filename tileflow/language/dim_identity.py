@@ -84,7 +84,7 @@ _REARRANGED = frozenset({"reshape", "view", "flatten", "ravel", "unflatten", "ro
 
 def follow(func: Any, args: Sequence[Any], kwargs: Any, result: Any) -> Any:
     """``result`` of a torch function, its dimensions tagged with what they are of the arguments'."""
-    if not any(any(lanes_of(a)) for a in tensors_of(args)):
+    if not any(lane for a in tensors_of(args) for lane in getattr(a, "tileflow_lanes", ())):
         return result
     for place, out in enumerate(tensors_of(result if isinstance(result, (tuple, list)) else (result,))):
         with suppress(AttributeError):  # a result that is an argument of another type
