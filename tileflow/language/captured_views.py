@@ -11,7 +11,7 @@ import torch
 from ..errors import ShapeError, TraceError
 from ..runtime.views import METHODS, PROPERTIES, spelled, view_of
 
-OF_INTS = "a view of a captured tensor is taken with ints and sizes"
+OF_INTS = "a view of a captured tensor is taken with ints and sizes, or with a dtype"
 OF_MEMORY = "a view of a captured tensor is one of its memory, as strides say it"
 IN_HOST_CODE = "take it before the loop, in host code, under a name of its own"
 _GETTERS = {getattr(torch.Tensor, name).__get__: name for name in PROPERTIES}

@@ -46,7 +46,9 @@ from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
 from .places import place_of
 from .rules import (
+    AS_WIDE,
     ASSIGNED_HINT,
+    CONVERTED,
     INDEX_OF_A_TILE,
     KEPT,
     NO_OUT,
@@ -167,6 +169,7 @@ class _EagerMode(TorchFunctionMode):
         _check_dim(name, args, kwargs)
         if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
             return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
+        _check_bits(name, args, kwargs)
         found = self._in_device_code(func, args, kwargs)
         if not any(True for _ in tensors_of((*args, *kwargs.values()))):
             its.rules.check_made(func, found, frame)
@@ -283,6 +286,13 @@ RANDOM: dict[Any, Callable[..., torch.Tensor]] = {}
 
 _RESHAPES = frozenset({"reshape", "view"})
 _EXPANDS = frozenset({"expand", "broadcast_to"})
+
+
+def _check_bits(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises TraceError for a tile's bits as a dtype of another width."""
+    dtype = kwargs.get("dtype", args[-1]) if name == "view" and args else None
+    if isinstance(dtype, torch.dtype) and args[0].dtype.itemsize != dtype.itemsize:
+        raise TraceError(AS_WIDE, got=f"{args[0].dtype} as {dtype}".replace("torch.", ""), hint=CONVERTED)
 
 
 def _as_whole(func: Any, tensor: torch.Tensor, *sizes: Any) -> torch.Tensor | None:

@@ -1,5 +1,5 @@
-"""What torch's modules say of a GPU while host code is run for one that is not there: ``torch.cuda``,
-``torch.accelerator``, ``torch.version``.
+"""What torch says of a GPU while host code is run for one that is not there: ``torch.cuda``, ``torch.accelerator``,
+``torch.version``, generators of random numbers, and streams that tensors are noted for.
 
 What is known of a target is answered, what orders launches does nothing, and all else is refused by name.
 """
@@ -166,6 +166,13 @@ def _inside(asked: Asked, *args: Any, **kwargs: Any) -> Any:
     return contextlib.nullcontext()
 
 
+def _generator(asked: Asked, device: Any = "cpu") -> torch.Generator:
+    """A generator for tensors that are said to be on the GPU: one of the CPU, where they really are. A GPU's has other
+    numbers of the same seed."""
+    is_gpu = isinstance(device, int) or torch.device(device).type == asked.device.type
+    return torch.Generator() if is_gpu else torch.Generator(device)
+
+
 def _ordering(kind: str) -> Callable[..., Any]:
     return lambda asked, *args, **kwargs: _Ordering(kind, asked.device)
 
@@ -216,7 +223,9 @@ _RANGES: dict[str, Callable[..., Any]] = {
     "range_pop": lambda asked: 0,
     "mark": _nothing,
 }
-_ANSWERS: dict[ModuleType, dict[str, Callable[..., Any]]] = {
+_ANSWERS: dict[ModuleType | type, dict[str, Callable[..., Any]]] = {
+    torch: {"Generator": _generator},
+    torch.Tensor: {"record_stream": _nothing},
     torch.cuda: _CUDA,
     torch.cuda.nvtx: _RANGES,
     torch.accelerator: _ACCELERATOR,
@@ -285,7 +294,7 @@ class _Answering:
 
     def __init__(self) -> None:
         self._lock, self._open = Lock(), 0
-        self._own: list[tuple[ModuleType, str, Any]] = []
+        self._own: list[tuple[ModuleType | type, str, Any]] = []
 
     @contextlib.contextmanager
     def of(self, asked: Asked) -> Iterator[None]:
@@ -320,6 +329,7 @@ class _Answering:
         torch.version.__class__ = ModuleType
         for module, name, own in self._own:
             setattr(module, name, own)
+        del torch.Tensor.record_stream  # it is of the class below
 
 
 answering = _Answering()

@@ -85,6 +85,8 @@ def instead_of_growing(op: str) -> str:
     )
 
 
+AS_WIDE = "a tile is reinterpreted as a dtype of the same width"
+CONVERTED = "convert by .to(dtype)"
 MEET = "dimensions that meet must have the same size"
 ALIGNED = "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front"
 ORDER = "tiles that meet, and a tile and the index that it is stored to, have their dimensions in one order"

@@ -46,14 +46,19 @@ DEFAULTS: dict[str, dict[str, int]] = {
 }
 NAMES = frozenset({*METHODS, *PROPERTIES})
 
-_NUMBER = r"(?:m?\d{1,19}|l\d{1,2})"
+_NUMBER = r"(?:m?\d{1,19}|l\d{1,2}|d(?:bool|bfloat16|u?int(?:8|16|32|64)|float(?:8Ue[a-z0-9]{1,8}|16|32|64)))"
 _SPELLED = re.compile(rf"([A-Za-z]+)((?:_{_NUMBER})*)")
 
 
 def spelled(name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str:
     """A view as the name of a step: the method, and its ints, of which ``m`` says minus, and ``l2`` that the next two
-    are one tuple. Raises TypeError for what is no int, and for parameters that the method does not have."""
-    given, named = [*args], kwargs or {}
+    are one tuple; of a view of the bits the dtype, ``dint32``. Raises TypeError for what is neither, and for parameters
+    that the method does not have."""
+    given, named = [*args], dict(kwargs or {})
+    if name == "view" and "dtype" in named and not given:
+        given.append(named.pop("dtype"))
+    if name == "view" and len(given) == 1 and (dtype := _name_of_dtype(given[0])):
+        return f"view_d{dtype.replace('_', 'U')}"
     for parameter in METHODS[name][len(given) :] if named else ():
         if parameter in named:
             given.append(named[parameter])
@@ -72,6 +77,12 @@ def spelled(name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
     return "_".join(words)
 
 
+def _name_of_dtype(value: Any) -> str:
+    """torch's own name of a dtype; empty for all else."""
+    kind = type(value)
+    return str(value).removeprefix("torch.") if (kind.__module__, kind.__name__) == ("torch", "dtype") else ""
+
+
 def is_view(name: str) -> bool:
     """Whether a step's name says a view."""
     match = _SPELLED.fullmatch(name)
@@ -86,6 +97,8 @@ def view_of(tensor: torch.Tensor, name: str) -> Any:
     except RuntimeError as error:
         raise ValueError(str(error)) from error
     for one in made[:1] if isinstance(made, tuple) else (made,):
+        if one.dtype.itemsize != tensor.dtype.itemsize:
+            raise ValueError(f"the bits of {tensor.dtype} are those of a dtype as wide, not of {one.dtype}")
         if not _is_in_memory_of(one, tensor):
             raise ValueError("a copy, since the elements do not follow one another")
     return made
@@ -108,6 +121,11 @@ def _reader(name: str) -> Callable[[torch.Tensor], Any]:
         if word[0] == "l":
             args.append([])
             left = int(word[1:])
+            continue
+        if word[0] == "d":
+            import torch
+
+            args.append(getattr(torch, word[1:].replace("U", "_")))
             continue
         number = -int(word[1:]) if word[0] == "m" else int(word)
         if left:

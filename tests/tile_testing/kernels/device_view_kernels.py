@@ -143,3 +143,24 @@ def in_place_by_both(x: Tensor) -> Tensor:
     for a, b in tfl.tile(x.shape):
         out.T[b, a] = out[a, b].T * 3
     return out
+
+
+@case(X, wanted=lambda x: -x.abs(), a=4, b=8)
+@tileflow.kernel
+def bits(x: Tensor) -> Tensor:
+    """The bits as ints of the same width: read, stored as, and of a view of a view."""
+    out = torch.empty_like(x)
+    for a, b in tfl.tile(x.shape):
+        sign = x.view(torch.int32)[a, b] | -(2**31)
+        out.T.view(dtype=torch.int32)[b, a] = (sign & x.T.view(torch.int32)[b, a].T | -(2**31)).T
+    return out
+
+
+@case(rand(6, 32).bfloat16(), wanted=lambda x: x.view(torch.int16).int() + 1, a=4, b=8)
+@tileflow.kernel
+def bits_of_halves(x: Tensor) -> Tensor:
+    """Those of numbers of 16 bits."""
+    out = torch.empty(x.shape, dtype=torch.int32)
+    for a, b in tfl.tile(x.shape):
+        out[a, b] = x.view(torch.int16)[a, b].int() + 1
+    return out

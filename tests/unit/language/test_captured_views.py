@@ -232,3 +232,18 @@ def test_a_compiled_graph_knows_what_is_stored_into() -> None:
     given = x.clone()
     torch.testing.assert_close(torch.compile(twice, backend="aot_eager")(given), x * 2 + 1)
     torch.testing.assert_close(given, x * 2)
+
+
+def test_a_view_of_the_bits_is_a_step_of_a_path() -> None:
+    x = torch.randn(3, 4)
+    for dtype in (torch.int32, torch.uint32):
+        step = spelled("view", (dtype,))
+        assert step == spelled("view", (), {"dtype": dtype})
+        assert torch.equal(view_of(x, step).view(torch.int32), x.view(torch.int32))
+    halves = torch.randn(3).to(torch.float8_e4m3fn)
+    assert view_of(halves.view(torch.uint8), spelled("view", (torch.float8_e4m3fn,))).dtype is torch.float8_e4m3fn
+    with pytest.raises(ValueError, match="as wide"):
+        view_of(x, spelled("view", (torch.int64,)))
+    for wrong in ("x.view:view_dint3", "x.view:view_dload", "x.view:view_dfloat64x"):
+        with pytest.raises(TableError):
+            read_path(wrong)

@@ -16,6 +16,7 @@ from tile_testing import ROOT
 from tile_testing.kernels import device_kernels
 
 import tileflow
+import tileflow.language as tfl
 from tileflow.api import Kernel
 from tileflow.errors import TraceError
 from tileflow.ir.attributes import PointwiseAttrs
@@ -142,6 +143,28 @@ def test_a_call_on_a_cpu_is_as_one_on_a_gpu(name: str, way: Callable[[Kernel, to
     found = way(getattr(device_kernels, name), x)
     torch.testing.assert_close(found, device_kernels.MEANINGS[name](x))
     assert all(tensor.is_cpu and type(tensor) is torch.Tensor for tensor in tensors(found))
+
+
+@tileflow.kernel
+def with_noise(x: torch.Tensor) -> torch.Tensor:
+    """As host code draws and hands on where there is a GPU."""
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    noise = torch.rand(x.shape, generator=generator, device=x.device)
+    assert isinstance(generator, torch.Generator) and torch.Generator(x.device).manual_seed(3).initial_seed() == 3
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] + noise[tile]
+    out.record_stream(torch.cuda.current_stream())
+    return out
+
+
+@pytest.mark.parametrize("way", WAYS[:3], ids=IDS[:3])
+def test_generators_and_noted_streams_are_there_without_a_gpu(way: Callable[[Kernel, torch.Tensor], Any]) -> None:
+    """torch's own needed a driver."""
+    own, x = (torch.Generator, torch.Tensor.record_stream), torch.randn(100)
+    assert torch.equal(way(with_noise, x), x + torch.rand(100, generator=torch.Generator().manual_seed(3)))
+    with_noise.lower((x.to("meta"),), target("nvidia-h200"))
+    assert (torch.Generator, torch.Tensor.record_stream) == own and "record_stream" not in vars(torch.Tensor)
 
 
 @pytest.mark.parametrize("name", device_kernels.MEANINGS)

@@ -104,6 +104,11 @@ def test_captured_tensors_are_refused_whole_in_the_same_words(expression: str) -
     assert compiled.where.line == eager.where.line == 4
 
 
+def test_views_of_the_bits_are_as_wide() -> None:
+    compiled, eager = (refused("x.view(torch.int16)[t, :8]", way) for way in ("compiled", "eager"))
+    assert compiled.constraint == eager.constraint and "as wide" in str(compiled) and "as wide" in str(eager)
+
+
 TILES = [
     "torch.fft.fft(row)",
     "torch.linalg.svd(row)[0]",
@@ -115,6 +120,7 @@ TILES = [
     "row.is_contiguous() * row",
     "row.copy_(row)",
     "row.mul_(row)",
+    "row.view(torch.int16)",
     "row * len(row)",
     "row if 1.0 in row else row",
     "sum(x[0, :]) + row",
@@ -146,6 +152,7 @@ TAKEN = {
     "offset(row) + offset.by": X + X[0] * 2,
     "norm(row)": torch.nn.functional.layer_norm(X, (8,)),
     "norm(row) * norm.weight": torch.nn.functional.layer_norm(X, (8,)),
+    "x.view(torch.int32)[t, :].view(torch.float32)": X,
     "x.T[:, t].T + x.view(-1)[t.index * 8][:, None]": X + X[:, :1],
     "row + torch.result_type(x, 1).itemsize + x.is_contiguous()": X + 5,
 }

@@ -10,6 +10,7 @@ from ...errors import ShapeError, TraceError
 from ...ir.attributes import AxisAttrs, PermuteAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import ONE, TileType, Value, itemsize
+from ...language.rules import AS_WIDE, CONVERTED
 from ..promotion import dtype_name
 from ..torch_registry import register_torch
 from ..trace import Tracer
@@ -161,10 +162,10 @@ def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> Ti
         value = value_of(t, x)
         if itemsize(dtype_name(sizes[0])) != itemsize(value.type.dtype):
             raise TraceError(
-                "a tile is reinterpreted as a dtype of the same width",
+                AS_WIDE,
                 where=t.location(),
                 got=f"{value.type.dtype} as {dtype_name(sizes[0])}",
-                hint="convert by .to(dtype)",
+                hint=CONVERTED,
             )
         return _as_bits(t, value, dtype_name(sizes[0]))
     return reshape(t, x, *sizes)
