@@ -25,7 +25,7 @@ from .captured_objects import captured
 from .described import CallDevice
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
-from .outer_tensors import CapturedModule, OuterTensors, leads_to_tensors
+from .outer_tensors import CapturedClass, CapturedModule, OuterTensors, leads_to_tensors
 from .promotion import dtype_name
 from .trace import Tracer
 from .user_code import is_user
@@ -105,6 +105,8 @@ class Capturer:
             return self._function(value, path)
         if isinstance(value, ModuleType) and leads_to_tensors(value):
             return CapturedModule(self._made(value, path), path, self.outer, self.capture)
+        if isinstance(value, type) and leads_to_tensors(value):
+            return CapturedClass(self._made(value, path), path, self.outer, self.capture)
         if isinstance(value, dict):
             return self._dictionary(value, path)
         if isinstance(value, (range, slice)):

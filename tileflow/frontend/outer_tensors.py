@@ -1,15 +1,18 @@
 """Tensors that functions of device code read as globals of their module: captured by path, as the kernel's own are.
 
 A path leads to a module's names from the kernel: they are the kernel's own globals, or those of a function that it
-captures (``helper.global:BIAS``), or attributes of a module that it reads (``constants.attr:BIAS``). A launch reads
-them there each time, so that what is bound there by then is what it computes with.
+captures (``helper.global:BIAS``), or attributes of a module or a class that it reads (``constants.attr:BIAS``). A
+launch reads them there each time, so that what is bound there by then is what it computes with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from types import FunctionType, ModuleType
+from enum import Enum
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, cast
+
+import torch
 
 from ..errors import CallError
 from ..language.code_objects import codes_of, globals_read
@@ -78,27 +81,79 @@ class CapturedModule(ModuleType):
             object.__setattr__(self, name, held)
 
     def __getattribute__(self, name: str) -> Any:
-        module, path, outer, capture = (object.__getattribute__(self, slot) for slot in _SLOTS)
-        found = getattr(module, name)
-        if name.startswith("_"):
-            return found
-        path = f"{path}.attr:{name}"
-        if isinstance(found, FunctionType) and is_user(found):
-            outer.met(found, path)
-        return capture(found, path) if leads_to_tensors(found) else found
+        return _attribute(self, name)
 
 
-_SLOTS = ("_module", "_path", "_outer", "_capture")
+class CapturedClass:
+    """Stands for a class of the author's that holds tensors, as a module may. It is called, and asked which objects are
+    its own, as the class is."""
+
+    __slots__ = ("_capture", "_outer", "_owner", "_path")
+
+    def __init__(self, kind: type, path: str, outer: OuterTensors, capture: Capture) -> None:
+        for name, held in zip(_SLOTS, (kind, path, outer, capture), strict=True):
+            object.__setattr__(self, name, held)
+
+    def __getattribute__(self, name: str) -> Any:
+        return _attribute(self, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """An object of the class."""
+        return object.__getattribute__(self, "_owner")(*args, **kwargs)
+
+    def __instancecheck__(self, value: object) -> bool:
+        """Whether an object is of the class."""
+        return isinstance(value, object.__getattribute__(self, "_owner"))
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        """Whether a class is one below the class."""
+        return issubclass(kind, object.__getattribute__(self, "_owner"))
+
+    def __eq__(self, other: object) -> bool:
+        own = object.__getattribute__(self, "_owner")
+        return other is self or other is own
+
+    def __hash__(self) -> int:
+        return hash(object.__getattribute__(self, "_owner"))
+
+
+_SLOTS = ("_owner", "_path", "_outer", "_capture")
+
+
+def _attribute(stand_in: CapturedModule | CapturedClass, name: str) -> Any:
+    owner, path, outer, capture = (object.__getattribute__(stand_in, slot) for slot in _SLOTS)
+    found = getattr(owner, name)
+    if name.startswith("_"):
+        return found
+    path = f"{path}.attr:{name}"
+    if isinstance(found, FunctionType) and is_user(found):
+        outer.met(found, path)
+    if isinstance(found, MethodType) and found.__self__ is owner:  # of a class
+        return MethodType(found.__func__, stand_in)
+    return capture(found, path) if leads_to_tensors(found) else found
 
 
 def leads_to_tensors(value: Any) -> bool:
-    """Whether it is a tensor, holds one, or is a module of the author's."""
+    """Whether it is a tensor, holds one, or is a module of the author's, or a class that holds one."""
     if isinstance(value, ModuleType):
         return not is_library(value.__name__) and not isinstance(value, CapturedModule)
+    if isinstance(value, type):
+        return holds_tensors(value)
     try:
         return any(True for _ in tensors([value]))
     except CallError:  # an object that holds itself: what it leads to is refused where it is read
         return False
+
+
+def holds_tensors(kind: type) -> bool:
+    """Whether a class of the author's has an attribute that is a tensor, or a container of some."""
+    own = [vars(base) for base in kind.__mro__ if is_user(base) and not issubclass(kind, Enum)]
+    return any(
+        leads_to_tensors(value)
+        for held in own
+        for name, value in held.items()
+        if not name.startswith("_") and isinstance(value, (torch.Tensor, list, tuple, dict))
+    )
 
 
 def over_names(rewritten: Callable[..., Any], seen: Mapping[str, Any]) -> Callable[..., Any]:

@@ -1,4 +1,5 @@
-"""Tensors that a called function reads as attributes of a class: no launch captures them, no execution reads them."""
+"""Tensors that a called function reads as private attributes of a class: no launch captures them, no execution reads
+them."""
 
 from __future__ import annotations
 
@@ -42,10 +43,10 @@ def _is_read_of_a_class(
 
 
 def _of_classes(values: Iterable[Any]) -> Iterator[Any]:
-    """What the classes among the values hold."""
+    """What the classes among the values hold under private names."""
     for value in values:
         if isinstance(value, type):
-            yield from list(vars(value).values())
+            yield from [held for name, held in vars(value).items() if name.startswith("_")]
 
 
 def _is_among(tensor: torch.Tensor, values: Iterable[Any]) -> bool:

@@ -63,8 +63,8 @@ CHANGED_HINT = (
 
 REACHED = "device code reads tensors that reach it as arguments or variables of the kernel"
 GLOBAL_HINT = (
-    "a launch captures the tensors that its kernel and the functions that it calls name, or are passed: one that a "
-    "class holds is passed, or named by a variable of the kernel, bias = Constants.bias, that they read"
+    "a launch captures the tensors that its kernel and the functions that it calls name, or are passed: a private one "
+    "of a class is passed, or named by a variable of the kernel, bias = Constants._bias, that they read"
 )
 
 

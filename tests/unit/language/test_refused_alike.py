@@ -344,15 +344,47 @@ def lambda_of_host_code(x, out):
 
 class Constants:
     bias = BIAS
+    tables = (BIAS,)
+    _own = torch.zeros(6)
+
+    @staticmethod
+    def added(row):
+        return row + Constants.bias[:]
+
+    @classmethod
+    def listed(cls, row):
+        return row + cls.tables[0][:]
 
 
 def attribute_of_a_class(x, out):
-    biased = lambda row: row + Constants.bias[:]  # noqa: E731  # <-
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = x[t, :] + Constants.bias[:] if isinstance(x, torch.Tensor) else 0
+
+
+def attribute_of_a_class_in_a_function(x, out):
+    biased = lambda row: row + Constants.bias[:]  # noqa: E731
     for t in tfl.tile(x.size(0)):
         out[t, :] = biased(x[t, :])
 
 
-OF_HOST_CODE = [of_host_code, lambda_of_host_code]
+def methods_of_a_class(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = (Constants.added(x[t, :]) + Constants.listed(x[t, :])) / 2
+
+
+def private_attribute_of_a_class(x, out):
+    biased = lambda row: row + Constants._own[:]  # noqa: E731  # <-
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = biased(x[t, :])
+
+
+OF_HOST_CODE = [
+    of_host_code,
+    lambda_of_host_code,
+    attribute_of_a_class,
+    attribute_of_a_class_in_a_function,
+    methods_of_a_class,
+]
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
@@ -368,14 +400,14 @@ def test_so_does_a_function_of_host_code(function: Callable[..., Any], mode: str
 
 @pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
 def test_a_function_of_host_code_reads_no_tensor_of_a_class(mode: str) -> None:
-    kernel, args = tileflow.kernel(attribute_of_a_class), (X, torch.zeros(8, 6))
+    kernel, args = tileflow.kernel(private_attribute_of_a_class), (X, torch.zeros(8, 6))
     with pytest.raises(TraceError, match="reads tensors that reach it as arguments or variables") as caught:
         if mode == "eager":
             kernel.run_eagerly(*args)
         else:
             kernel.lower(args, target("nvidia-h200"), mode=mode)
-    lines, first = inspect.getsourcelines(attribute_of_a_class)
-    assert isinstance(caught.value.where, Location) and "bias = Constants.bias" in caught.value.hint
+    lines, first = inspect.getsourcelines(private_attribute_of_a_class)
+    assert isinstance(caught.value.where, Location) and "bias = Constants._bias" in caught.value.hint
     assert caught.value.where.line == first + next(n for n, line in enumerate(lines) if line.rstrip().endswith("# <-"))
 
 
