@@ -44,6 +44,8 @@ def translate_error(error: Exception, files: Collection[str], missing: Collectio
     match error:
         case UnboundLocalError():
             return _unbound(str(error), where, missing)
+        case NameError() if "free variable" in str(error):  # of a branch, which is a function
+            return _unbound(str(error), where, missing)
         case AttributeError():
             return MissingAttribute(
                 "a name of a module or an object in device code must exist",

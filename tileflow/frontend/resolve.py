@@ -26,6 +26,8 @@ from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
 from ..ir.types import Dim, TileType, Value, is_float
 from ..language.rules import (
+    BACKWARDS,
+    FORWARDS,
     INDEX,
     ONCE,
     OUTER_CONSTANTS,
@@ -202,11 +204,7 @@ class _Resolver:
     def _every(self, item: slice, size: Expr) -> ValueIndex:
         """Every ``step``-th element between sizes, which become constants."""
         if not isinstance(item.step, int) or item.step < 1:
-            raise self._wrong(
-                "a slice in device code has a step of 1 or more",
-                item.step,
-                "gather: x[tile, n - 1 - tfl.arange(n)], or torch.flip on the tile",
-            )
+            raise self._wrong(FORWARDS, item.step, BACKWARDS)
         start, stop = (
             None if e is None else self.t.specialize(self.t.as_expr(e, "a slice's end"))
             for e in (item.start, item.stop)

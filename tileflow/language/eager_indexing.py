@@ -18,6 +18,8 @@ from .alignment import check_order, facing, stood
 from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of, tag
 from .rules import (
     ALIGNED,
+    BACKWARDS,
+    FORWARDS,
     INDEX,
     MEET,
     ONCE,
@@ -354,9 +356,7 @@ class IndexedElements:
 
     def _slice(self, item: slice, size: int) -> _Along:
         if item.step is not None and item.step < 1:
-            raise TraceError(
-                "a slice in device code has a step of 1 or more", got=item.step, hint="torch.flip reverses a dimension"
-            )
+            raise TraceError(FORWARDS, got=item.step, hint=BACKWARDS)
         between = tile_between(item.start, item.stop) if item.step in (None, 1) else None
         if between is not None:
             tile, shift = between

@@ -85,6 +85,8 @@ def instead_of_growing(op: str) -> str:
     )
 
 
+FORWARDS = "a slice in device code has a step of 1 or more"
+BACKWARDS = "gather: x[tile, n - 1 - tfl.arange(n)], or torch.flip on the tile"
 AS_WIDE = "a tile is reinterpreted as a dtype of the same width"
 CONVERTED = "convert by .to(dtype)"
 MEET = "dimensions that meet must have the same size"

@@ -197,3 +197,15 @@ def enumerate_of_a_loaded_length(x):
     for tile in tfl.tile(64):
         for i, j in enumerate(range(x[0, 0].int())):  # <-
             x[tile, i] = j
+
+
+@mistake(TraceError, ("a variable is assigned on every way to its use", "but got last without a value"), "last")
+def only_an_inner_loop_assigns_it(x):
+    for tile in tfl.tile(64):
+        total = x[tile, 0]
+        for i in range(20):
+            for j in range(18):
+                total, last = total + j, total
+            if i > 3:
+                total = total + last  # <-
+        x[tile, 0] = total
