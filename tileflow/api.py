@@ -53,6 +53,7 @@ from .tuning import refuse_unknown_options, tune
 
 if TYPE_CHECKING:
     from .emit.source import TritonSource
+    from .language.torch_rules import TorchRules
     from .library import Operators
     from .lowered import Lowered
     from .operators import Rule
@@ -336,7 +337,6 @@ class Kernel:
 
         Raises CallError for arguments that overlap as no launch takes them.
         """
-        from .frontend import plain_python
         from .language import eager
         from .language.eager_builtins import replacing, with_builtins
         from .language.knob_names import KernelText
@@ -348,7 +348,7 @@ class Kernel:
         self._refuse_overlap(args, kwargs)
         # a generated kernel knows nothing of autocast
         try:
-            session = eager.session(device, self.scope.__code__, text, plain_python, config)
+            session = eager.session(device, self.scope.__code__, text, _torch_rules(), config)
             with session, replacing.session(), without_autocast(device):
                 return as_called_on_any(with_builtins(self.scope))(*args, **kwargs)
         except OverflowError as error:  # torch says neither the int nor whose it is
@@ -576,3 +576,14 @@ def _chosen(lowered: Lowered, config: Mapping[str, Choice] | Config | None) -> C
 
 
 record_as_the_environment_says()
+
+
+def _torch_rules() -> TorchRules:
+    """What plain Python refuses of torch's functions."""
+    if can_lower():
+        from .frontend import plain_python
+
+        return plain_python
+    from .language.torch_rules import WithoutCompiler
+
+    return WithoutCompiler()

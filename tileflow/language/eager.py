@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
-from enum import Enum
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from itertools import islice
 from math import prod
-from types import CodeType, FrameType
-from typing import Any, Protocol
+from types import CodeType
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -27,9 +26,9 @@ from ..config import Choice
 from ..errors import CallError, ShapeError, TileflowError, TraceError
 from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
-from ..runtime.libraries import is_kernel_text
 from ..runtime.numpy_numbers import plain_argument
 from .alignment import opposite
+from .askers import Asker, asker, is_ours, kind_of
 from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from .captured_views import name_of_view, spelled_view, taken
 from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
@@ -41,7 +40,6 @@ from .host_device import ASKING, MOVING, asked_by_own_mode, behind, host_device,
 from .in_place import check_unchanged, is_in_place, is_operator, note_changed, put
 from .jagged import followed
 from .knob_names import CallSite, KernelText, KnobNames
-from .marks import INLINED
 from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
 from .places import place_of
@@ -61,6 +59,7 @@ from .rules import (
     takes_a_dim,
 )
 from .stable_sorts import is_sort, sorted_stably
+from .torch_rules import TorchRules
 from .unsigned import computed
 
 DEFAULT_BLOCK = 32
@@ -82,18 +81,6 @@ class Session:
     loops: list[tuple[EagerTile, ...]] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)  # of the outermost loop that runs, once torch's generator was asked
     by_torch: bool = False
-
-
-class TorchRules(Protocol):
-    """What the compiler refuses of torch's functions: see :mod:`tileflow.frontend.plain_python`, which is above."""
-
-    def check_call(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame: FrameType, kernel: CodeType, /
-    ) -> None:
-        """Raises TraceError for a call that the compiler refuses."""
-
-    def check_made(self, func: Any, made: Any, frame: FrameType, /) -> None:
-        """Raises TraceError for a tensor that a function made of none, and the compiler refuses."""
 
 
 # The user's own function takes no context, so its language calls find the session here.
@@ -140,20 +127,20 @@ class _EagerMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, frame, its = kwargs or {}, sys._getframe(1), current("tile")
-        if _kind_of(frame) is not _Asker.AUTHOR:
+        if kind_of(frame) is not Asker.AUTHOR:
             frame = behind(frame)
         host = host_device()
         if host is not None and (func in ASKING or func in MOVING or "device" in kwargs):
-            asker = frame.f_globals.get("__name__") or ""
-            if speaks_to(asker):
+            module = frame.f_globals.get("__name__") or ""
+            if speaks_to(module):
                 if func in ASKING:
-                    if its.loops and not is_torchs(asker):
+                    if its.loops and not is_torchs(module):
                         its.rules.check_call(func, args, kwargs, frame, its.kernel)
-                    return host.told(func, args, asker)
+                    return host.told(func, args, module)
                 func, args, kwargs = host.moved(func, args, kwargs)
         if not its.loops:
             return _call(func, args, kwargs)
-        if _is_ours(_asker(frame)):
+        if is_ours(asker(frame)):
             return _as_tiles(_call(func, args, kwargs), args)
         name = func.__name__
         if its.by_torch:
@@ -463,39 +450,6 @@ def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
     return _followed(func, (tile, other), {}, compute)  # type: ignore[no-any-return]
 
 
-class _Asker(Enum):
-    """Whose code asks torch."""
-
-    TORCH = 0
-    LANGUAGE = 1
-    AUTHOR = 2
-
-
-@cache
-def _kind(module: str) -> _Asker:
-    root = module.partition(".")[0]
-    if root == "torch":
-        return _Asker.TORCH
-    return _Asker.LANGUAGE if root == _PACKAGE and not is_kernel_text(module) else _Asker.AUTHOR
-
-
-def _kind_of(frame: FrameType) -> _Asker:
-    return _kind(frame.f_globals.get("__name__") or "")
-
-
-def _asker(frame: FrameType) -> FrameType:
-    """The frame that asked torch for what torch's own Python, in ``frame`` and around it, asks for: ``len(tensor)``
-    comes by way of ``torch.Tensor.__len__``, say."""
-    while frame.f_back is not None and _kind_of(frame) is _Asker.TORCH:
-        frame = frame.f_back
-    return frame
-
-
-def _is_ours(frame: FrameType) -> bool:
-    """Whether the code is the language's own, which means by an index what torch does."""
-    return _kind_of(frame) is _Asker.LANGUAGE and frame.f_code not in INLINED
-
-
 def _call(func: Any, args: Any, kwargs: Any) -> Any:
     if func in (torch.addmm, torch.baddbmm) and not kwargs and args[0].dtype != args[1].dtype:
         acc, a, b = args
@@ -561,7 +515,7 @@ def block_size(what: str, limit: int) -> int:
 def caller() -> CallSite:
     """The place of the innermost frame outside the package."""
     frame = sys._getframe(1)
-    while _is_ours(frame):
+    while is_ours(frame):
         assert frame.f_back is not None
         frame = frame.f_back
     line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
