@@ -19,7 +19,9 @@ from .dim_identity import BLOCK, Identity, Lanes, counted, is_elastic, lanes_of,
 from .rules import (
     ALIGNED,
     BACKWARDS,
+    BACKWARDS_IN_A_TILE,
     FORWARDS,
+    FORWARDS_IN_A_TILE,
     INDEX,
     MEET,
     ONCE,
@@ -356,7 +358,9 @@ class IndexedElements:
 
     def _slice(self, item: slice, size: int) -> _Along:
         if item.step is not None and item.step < 1:
-            raise TraceError(FORWARDS, got=item.step, hint=BACKWARDS)
+            in_a_tile = FORWARDS_IN_A_TILE, BACKWARDS_IN_A_TILE
+            rule, hint = in_a_tile if hasattr(self.tensor, "tileflow_kept") else (FORWARDS, BACKWARDS)
+            raise TraceError(rule, got=item.step, hint=hint)
         between = tile_between(item.start, item.stop) if item.step in (None, 1) else None
         if between is not None:
             tile, shift = between

@@ -86,6 +86,8 @@ def instead_of_growing(op: str) -> str:
 
 
 FORWARDS = "a slice in device code has a step of 1 or more"
+FORWARDS_IN_A_TILE = "a slice of a tile in registers has elements, in order: its step is 1 or more"
+BACKWARDS_IN_A_TILE = "torch.flip reverses a dimension"
 BACKWARDS = "gather: x[tile, n - 1 - tfl.arange(n)], or torch.flip on the tile"
 AS_WIDE = "a tile is reinterpreted as a dtype of the same width"
 CONVERTED = "convert by .to(dtype)"

@@ -122,6 +122,7 @@ TILES = [
     "row.mul_(row)",
     "row.view(torch.int16)",
     "x[t, ::-1]",
+    "row[:, ::-1]",
     "row * len(row)",
     "row if 1.0 in row else row",
     "sum(x[0, :]) + row",

@@ -16,6 +16,7 @@ from ...expr import Expr
 from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, fills_registers
+from ...language.rules import BACKWARDS_IN_A_TILE, FORWARDS_IN_A_TILE
 from ..side_by_side import some_columns
 from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
@@ -54,10 +55,10 @@ def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
     ends = [_number(t, end) for end in (item.start, item.stop, item.step)]
     if ends[2] is not None and ends[2] < 1:
         raise ShapeError(
-            "a slice of a tile in registers has elements, in order: its step is 1 or more",
+            FORWARDS_IN_A_TILE,
             got=ends[2],
             where=t.location(),
-            hint="torch.flip reverses a dimension",
+            hint=BACKWARDS_IN_A_TILE,
         )
     start, stop, step = slice(*ends).indices(size)
     length = len(range(start, stop, step))
