@@ -358,9 +358,9 @@ class IndexedElements:
 
     def _slice(self, item: slice, size: int) -> _Along:
         if item.step is not None and item.step < 1:
-            in_a_tile = FORWARDS_IN_A_TILE, BACKWARDS_IN_A_TILE
-            rule, hint = in_a_tile if hasattr(self.tensor, "tileflow_kept") else (FORWARDS, BACKWARDS)
-            raise TraceError(rule, got=item.step, hint=hint)
+            if hasattr(self.tensor, "tileflow_kept"):
+                raise ShapeError(FORWARDS_IN_A_TILE, got=item.step, hint=BACKWARDS_IN_A_TILE)
+            raise TraceError(FORWARDS, got=item.step, hint=BACKWARDS)
         between = tile_between(item.start, item.stop) if item.step in (None, 1) else None
         if between is not None:
             tile, shift = between
