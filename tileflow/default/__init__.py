@@ -9,12 +9,13 @@ multiprocessor busy (:mod:`streaming`), or the blocks of a cluster hold a row th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..config import Choice, Config, ConfigSpace, Knob
+from ..errors import ConfigError
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
-from ..space.knobs import NUM_STAGES, SCHEDULE
+from ..space.knobs import NUM_STAGES, PRECISION, SCHEDULE
 from ..target import Target
 from .cached_order import cached_order_config
 from .cluster_loops import cluster_loop_config
@@ -44,7 +45,7 @@ def default_config(
         if not unaligned:  # whose pointers take the registers
             wanted |= full_blocks_config(ir)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
-    config = space.normalise(space.repair(Config.of(chosen), warps_of_products(regions)))
+    config = space.normalise(_valid(chosen, space, regions))
     free: dict[str, Choice] = {}
     for ir in regions:
         free |= free_block_config(ir, wanted, config.to_dict(), target)
@@ -59,6 +60,19 @@ def default_config(
     for ir in regions:
         spread |= cached_order_config(ir, config.to_dict(), target)
     return space.normalise(space.repair(config.with_(spread))) if spread else config
+
+
+def _valid(chosen: Mapping[str, Choice], space: ConfigSpace, regions: Sequence[KernelIR]) -> Config:
+    """The valid config that is nearest to what is chosen. Where none has room for operands that the matrix units take
+    in parts, of which whole dimensions are as large as they are, products are by multiply-adds."""
+    keep = warps_of_products(regions)
+    try:
+        return space.repair(Config.of(dict(chosen)), keep)
+    except ConfigError:
+        parts = {k.name: k.default for k in space.knobs if PRECISION.matches(k.name) and chosen[k.name] != k.default}
+        if not parts:
+            raise
+        return space.repair(Config.of({**chosen, **parts}), keep)
 
 
 def smaller_config(config: Config, space: ConfigSpace) -> Config | None:

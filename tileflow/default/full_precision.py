@@ -16,6 +16,7 @@ from .by_element import FEW_TURNS, deep_by_element
 from .operands import boxes_config, comes_by_element, contiguous_along, needs_box, operands_of
 from .output_blocks import HALF_OF_REGISTERS, MOST_SUMS, Shapes, in_registers, output_block, sides_of
 from .sizes import chosen_sizes, programs, register_elements, symbol, times
+from .whole_in_parts import whole_in_parts_config
 
 # by multiply-adds: where the inner dimension is cut into blocks, and where it is whole
 PRECISE: Shapes = ((128, 128, 8), (128, 64, 8), (64, 64, 4))
@@ -40,6 +41,8 @@ def precise_config(
 ) -> dict[str, Choice]:
     """A product in full precision. By multiply-adds of each thread it is written out for the whole inner block, so that
     this one is short, or the others are; the matrix units take it in parts."""
+    if whole := whole_in_parts_config(ir, op, lengths, batch, target):
+        return whole
     a, b = operands_of(op)
     is_whole = not symbol(a.dims[-1])
     parts = "" if is_whole else _parts(ir, op, target)

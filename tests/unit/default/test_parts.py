@@ -8,6 +8,7 @@ import pytest
 import torch
 from tile_testing.strangers import ALL
 from tileflow_benchmarks.ratios.module_cases import CHAINS
+from tileflow_benchmarks.tuning.default_neighbours import StrangerCase
 
 from examples.attention import attention
 from tileflow.api import load_kernel
@@ -53,6 +54,43 @@ def test_float32_attention_is_in_parts(d: int, spilled: int, causal: bool) -> No
     assert [config[f"product:dot#{n}.precision"] for n in range(2)] == ["bf16x6", "bf16x6"]
     (source,) = found.emit(config)
     assert build(source, H200).resources.spills < spilled
+
+
+# blocks, warps; by multiply-adds these had 64, 64, 16, 32, 64, 32 and 32 rows by eight warps
+WHOLE: dict[str, tuple[dict[str, Choice], int]] = {
+    "redundant_keys": ({"block:t": 128, "block:s": 64}, 8),
+    "matrix_profile": ({"block:ti@1": 128, "block:tj@1": 64}, 8),
+    "residual_quantise": ({"block:tn": 16}, 4),
+    "epidemic_patches": ({"block:ts": 32}, 4),
+    "belief_filter": ({"block:tb": 16}, 4),
+    "echo_state": ({"block:tb": 16}, 4),
+    "community_growth": ({"block:t": 16}, 8),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_inner_dimensions_are_in_parts(name: str) -> None:
+    """With fewer rows beside whole columns, and more warps where four products' sums are held: 18.9 ms and 2.6, 351 us
+    and 120, 21.3 ms and 0.75 (`redundant_keys`, `residual_quantise`, `community_growth`; H200, 2026-11-30)."""
+    blocks, warps = WHOLE[name]
+    found = StrangerCase(name).lowered(H200)
+    config = found.default.to_dict()
+    last = "@1" if any("@1" in block for block in blocks) else ""
+    assert {block: config[block] for block in blocks} == blocks
+    assert (config[f"num_warps{last}"], config[f"maxnreg{last}"]) == (warps, 0)
+    assert {choice for knob, choice in config.items() if knob.endswith(".precision")} == {"bf16x6"}
+
+
+def test_whole_dimensions_without_room_in_parts_are_by_multiply_adds() -> None:
+    """Three products with 80 x 120 numbers, of which no block makes less."""
+    config = StrangerCase("unfold_spectra").lowered(H200).default.to_dict()
+    assert {choice for knob, choice in config.items() if knob.endswith(".precision")} == {"ieee"}
+
+
+def test_results_of_the_authors_own_sizes_stay_by_multiply_adds() -> None:
+    """A state of 64 x 64 took 430 us so, and 572 in parts."""
+    config = StrangerCase("test_time_linear").lowered(H200).default.to_dict()
+    assert {choice for knob, choice in config.items() if knob.endswith(".precision")} == {"ieee"}
 
 
 def test_short_sums_have_no_tf32() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from tile_testing.strangers import ALL
+from tileflow_benchmarks.tuning.default_neighbours import StrangerCase
 
 import tileflow
 import tileflow.language as tfl
@@ -130,3 +131,9 @@ def test_many_warps_load_nothing_ahead() -> None:
     assert of_large("garch_likelihood").default["num_stages"] == 1
     assert of_large("occupancy_grid").default["num_stages"] == 1
     assert of_large("close_approaches").default["num_stages"] == 6
+
+
+def test_lone_warps_have_an_element_a_lane() -> None:
+    """Where schedulers have no second warp: 540 us by 128 warps of 64 loops, 341 by 256 of 32 (H200, 2026-11-30)."""
+    loops = StrangerCase("costas_loop").lowered(H200)
+    assert chosen(loops, "block:t", "num_warps") == (32, 1)

@@ -169,13 +169,18 @@ def in_place(v: Any) -> Any:
     return w * v
 
 
+def test_detach_in_place_is_detach() -> None:
+    """As torch has it of a tensor that is no leaf."""
+    check(lanes(in_place), in_place, torch.randn(8, dtype=torch.float64))
+
+
 def without_grad(v: Any) -> Any:
     with torch.no_grad():
         w = v * 2
     return w * v
 
 
-@pytest.mark.parametrize("f", [in_place, without_grad, lambda v: v.data * v])
+@pytest.mark.parametrize("f", [without_grad, lambda v: v.data * v])
 def test_other_ways_to_stop_a_gradient_are_refused(f: Function) -> None:
     with pytest.raises(TileflowError, match=r"detach|no_grad|\.data"):
         tileflow.differentiable(lanes(f))(torch.randn(4, requires_grad=True))
