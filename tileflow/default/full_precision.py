@@ -41,8 +41,8 @@ def precise_config(
 ) -> dict[str, Choice]:
     """A product in full precision. By multiply-adds of each thread it is written out for the whole inner block, so that
     this one is short, or the others are; the matrix units take it in parts."""
-    if whole := whole_in_parts_config(ir, op, lengths, batch, target):
-        return whole
+    if in_one_piece := whole_in_parts_config(ir, op, lengths, batch, target):
+        return in_one_piece
     a, b = operands_of(op)
     is_whole = not symbol(a.dims[-1])
     parts = "" if is_whole else _parts(ir, op, target)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..ir.attributes import PointwiseAttrs, WhereMaskAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
@@ -22,6 +24,8 @@ def pointwise(e: Context, op: Op) -> None:
     dtype = compute_dtype(PointwiseAttrs.of(op).operand)
     if are_numbers(op):
         dtype = e.number_dtypes.of(op.output, dtype)
+    if dtype == "int32" and any(map(partial(_is_wide, e), op.inputs)):
+        dtype = "int64"
     other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
     template = row.triton if other is None else other
     first = 1 if PointwiseAttrs.of(op).fn == "where" else 0
@@ -38,6 +42,12 @@ def _operand(e: Context, operand: Operand, dtype: str, template: str) -> str:
     if dtype == "float64" and not isinstance(operand, Value) and calls_functions(template):
         return typed_literal(operand, dtype)
     return e.as_dtype(operand, dtype)
+
+
+def _is_wide(e: Context, operand: Operand) -> bool:
+    """Whether an int of 32 bits is held in 64, since it was made of sizes or numbers that need them: it keeps them
+    until it is stored."""
+    return isinstance(operand, Value) and operand.type.dtype == "int32" and e.held(operand) == "int64"
 
 
 def _typed(template: str, text: str, dtype: str, numbers: bool) -> str:

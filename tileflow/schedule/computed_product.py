@@ -13,8 +13,17 @@ loop's body cannot name in turns: the assembler then waits after each instructio
 from __future__ import annotations
 
 from . import product as plain
-from .product import CONSUMER_REGISTERS, PRODUCER_REGISTERS, Shape, is_dealt, left_slots, result_buffer, stored
-from .shared_turns import begun, given_bytes, leaves, producer_warps
+from .product import (
+    CONSUMER_REGISTERS,
+    PRODUCER_REGISTERS,
+    Shape,
+    is_dealt,
+    left_slots,
+    result_buffer,
+    scheduled,
+    stored,
+)
+from .shared_turns import begun, leaves, producer_warps
 from .types import (
     WARPS_OF_A_GROUP,
     Arrive,
@@ -80,16 +89,7 @@ def computed_product(shape: Shape, groups: int, stages: int, ping_pong: bool) ->
         PRODUCER_REGISTERS,
         (*begun(shape.blocks), EachTile((Repeat(0, filled),)), *leaves(shape.blocks)),
     )
-    return Schedule(
-        producer,
-        consumer,
-        tuple(buffers),
-        tuple(barriers),
-        stages,
-        scratch=groups * shape.piece_scattered,
-        blocks=shape.blocks,
-        given=groups * given_bytes(shape.sums, shape.blocks),
-    )
+    return scheduled(shape, producer, consumer, buffers, barriers, stages)
 
 
 def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:

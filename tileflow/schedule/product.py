@@ -9,6 +9,7 @@ and ping-pong kernels).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -156,12 +157,27 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
         SEARCHING_PRODUCER_REGISTERS if shape.searching else PRODUCER_REGISTERS,
         (*begun(shape.blocks), EachTile((Repeat(0, _filled(shape, groups, dealt)),)), *leaves(shape.blocks)),
     )
+    return scheduled(shape, producer, consumer, buffers, barriers, stages)
+
+
+def scheduled(
+    shape: Shape,
+    producer: Role,
+    consumer: Role,
+    buffers: Iterable[Buffer],
+    barriers: Iterable[Barrier],
+    stages: int,
+    splitter: Role | None = None,
+) -> Schedule:
+    """A product's schedule of these roles, with the memory that its results pass through."""
+    groups = consumer.groups
     return Schedule(
         producer,
         consumer,
         tuple(buffers),
         tuple(barriers),
         stages,
+        splitter,
         scratch=groups * shape.piece_scattered,
         blocks=shape.blocks,
         given=groups * given_bytes(shape.sums, shape.blocks),

@@ -17,8 +17,8 @@ them, are left out.
 from __future__ import annotations
 
 from . import product as plain
-from .product import PRODUCER_REGISTERS, Shape, left_slots, result_buffer, stored
-from .shared_turns import begun, given_bytes, leaves, producer_warps
+from .product import PRODUCER_REGISTERS, Shape, left_slots, result_buffer, scheduled, stored
+from .shared_turns import begun, leaves, producer_warps
 from .types import (
     WARPS_OF_A_GROUP,
     Arrive,
@@ -99,9 +99,8 @@ def split_product(shape: Shape, groups: int, stages: int) -> Schedule:
         Copy("right", Staged(_THIS), "full", _THIS),
     )
     producer = Role("producer", 1, producer_warps(shape.blocks), PRODUCER_REGISTERS, helping(filled))
-    ring, given = (*buffers, *result_buffer(shape, groups)), groups * given_bytes(shape.sums, shape.blocks)
-    scratch = groups * shape.piece_scattered
-    return Schedule(producer, consumer, ring, barriers, stages, splitter, scratch, shape.blocks, given)
+    ring = (*buffers, *result_buffer(shape, groups))
+    return scheduled(shape, producer, consumer, ring, barriers, stages, splitter)
 
 
 def share_multiprocessor(groups: int, sums: int) -> bool:

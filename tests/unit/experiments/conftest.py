@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,14 @@ def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow takes seconds; test_mlflow.py and those beside it have it."""
     monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
     monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+
+
+@pytest.fixture
+def hears_hangups() -> Iterator[None]:
+    """As where a terminal started the tests: under nohup they and what they start are deaf to SIGHUP, as meant."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,7 @@ from tileflow.runtime.table_files import load_table
 pytestmark = pytest.mark.usefixtures("no_mlflow")
 
 
+@pytest.mark.usefixtures("hears_hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path, number: signal.Signals) -> None:
     """A terminal that went away ended the driver at once, with neither tables nor a report."""
@@ -135,6 +136,7 @@ def test_a_second_interrupt_says_what_is_kept_and_how_to_go_on(
     assert sum(completed(out).values()) == 40
 
 
+@pytest.mark.usefixtures("hears_hangups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_the_search_ends_the_sweep_in_words(tmp_path: Path, number: signal.Signals) -> None:
     """It ended without a word. What a module imports may swallow an exception: the process ends by the signal."""
