@@ -189,6 +189,19 @@ def test_a_pair_of_bytes_takes_five_instructions(dtype: torch.dtype, number: tor
     assert turn["LOP3"] <= 66 and turn["PRMT"] <= 4 and turn["I2F"] == 0
 
 
+def test_unsigned_bytes_in_words_are_converted_one_by_one_for_wide_products() -> None:
+    """The instruction takes them out of the word, beside a product that takes as long."""
+
+    def has_pairs(layout: str, number: torch.dtype, columns: int) -> bool:
+        x, y = torch.empty(256, 8192, dtype=torch.bfloat16, device="meta"), every_byte(8192, 1024, number).to("meta")
+        args = x, y if layout == "N" else y.T.contiguous().T
+        choices: dict[str, Choice] = {**ALONE, "block:tile_m": columns, "num_stages": 2}
+        return "halves(" in role(written(converted.lower(args, H200), **choices)[0].text, "prepare")
+
+    assert not has_pairs("T", torch.uint8, 128)
+    assert has_pairs("T", torch.uint8, 64) and has_pairs("N", torch.uint8, 128) and has_pairs("T", torch.int8, 128)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_every_byte_by_the_assembly_text(dtype: str) -> None:
     """As the machine reads it, of all bytes and pairs of them with others."""

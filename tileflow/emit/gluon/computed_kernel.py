@@ -64,6 +64,15 @@ class ComputedKernel(PartsKernel):
         lanes, axis = self._operand_lanes.get(dims, (None, None))
         return lanes is not None and axis is None and len(lanes.registers) > 0
 
+    def are_read_in_words(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether the operand's pairs lie beside each other in the box: a thread reads several bytes at once."""
+        left = self.computed.left
+        lanes, _ = self._operand_lanes.get(dims, (None, None))
+        order = self.box_order(left)
+        if lanes is None or order is None or dims != left.output.dims:
+            return False
+        return lanes.places(lanes.registers[:1])[0].index(1) == order[-1]
+
     @property
     def operand_layout(self) -> str:
         """The layout in which the product takes its left operand from registers."""

@@ -184,6 +184,10 @@ class GluonContext(Context):
         """Whether a thread's lanes of a tile are pairs that a register of a product's operand holds together."""
         return False
 
+    def are_read_in_words(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether a thread reads such pairs of bytes together from shared memory."""
+        return False
+
     def is_auto(self, value: Value) -> bool:
         """Whether Gluon infers the value's layout, so that it needs no conversion."""
         return value in self._auto
