@@ -1,4 +1,7 @@
-"""Every kernel of ``examples/`` on the GPU against its reference: dtypes, layouts, sizes, both modes, many configs."""
+"""Every kernel of ``examples/`` on the GPU against its reference: dtypes, layouts, sizes, both modes, many configs.
+
+Its crew of processes takes every core: run it by itself, without ``-n``.
+"""
 
 from __future__ import annotations
 

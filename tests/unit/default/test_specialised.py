@@ -26,6 +26,7 @@ from tileflow.api import Kernel
 from tileflow.build.compile import build
 from tileflow.kernels.gated import gated_linear
 from tileflow.lowered import Lowered
+from tileflow.portable import portable_sources
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -111,6 +112,22 @@ def test_packed_weights(sizes: tuple[int, int, int], expected: tuple[int, ...] |
     names = "block:tile_n", "block:tile_m", "consumers", "tunable:split_k", "loop:tile_k.ctas"
     found = None if config["schedule"] == "pipelined" else tuple(config[name] for name in names)
     assert found == expected
+
+
+def test_variants_of_packed_weights_serve_calls_of_many_tiles() -> None:
+    """Of a cluster's two blocks all run at once for few tiles alone; more have one block each, of the same schedule."""
+
+    def of(m: int) -> Lowered:
+        args = examples.int4_matmul.inputs(m, 4096, 4096, device="meta")
+        return int4_matmul.lower(args, H200, mode="dynamic")
+
+    example = of(64)
+    assert example.default["loop:tile_k.ctas"] == 2
+    found = [s for s in portable_sources(example, example.default) if s.region == 0 and s.language == "gluon"]
+    assert [source.cluster for source in found] == [2, 1]
+    for m, taken in ((64, [True, True]), (128, [False, True]), (2048, [False, True])):
+        region, *_ = of(m).specialised_regions(example.default)  # as host code launches it with one part
+        assert [bool(source.guards.evaluate(region.hints)) for source in found] == taken
 
 
 def test_boxes_of_wide_numbers_have_short_turns() -> None:
