@@ -10,17 +10,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tile_testing.kernels import joint_kernels as joint
-from tile_testing.kernels.computed_kernels import (
-    activated,
-    converted,
-    every_byte,
-    fp8_weights,
-    inputs_of,
-    int4_scaled,
-    looked_up,
-    shifted,
-    shifted_in_parts,
-)
 from tile_testing.kernels.schedule_kernels import (
     FUNCTIONS,
     grouped_queries,
@@ -33,6 +22,7 @@ from tile_testing.kernels.schedule_kernels import (
     windowed,
     windowed_reference,
 )
+from tile_testing.runs.on_a_card import assert_right
 
 import examples.fp8_matmul
 import examples.int4_matmul
@@ -40,7 +30,6 @@ import examples.matmul
 from examples.attention import attention, attention_backward, attention_backward_fused, attention_scored
 from examples.fp8_matmul import fp8_matmul
 from examples.grouped_matmul import grouped_matmul, grouped_matmul_flat
-from examples.int4_matmul import int4_matmul
 from examples.matmul import matmul, matmul_epilogue
 from examples.split_k import split_k_matmul
 from tileflow import kernels
@@ -68,8 +57,7 @@ def specialised(kernel: Kernel, args: tuple[Any, ...], card: Target, keys: int, 
 def test_attention(card: Target, d: int, causal: bool, mode: str) -> None:
     args = attention.inputs(batch=2, heads=3, m=1000, d=d, causal=causal, with_lse=True, device="cuda")
     call = specialised(attention, args, card, 64, mode)
-    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=5)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention, args)
 
 
 @pytest.mark.parametrize("m", [1024, 1000])
@@ -81,8 +69,7 @@ def test_more_groups(card: Target, rows: int, d: int, causal: bool, m: int) -> N
     choices = {"schedule": "warp_specialised", "block:tile_m": rows, "block:block_n": 64, "num_stages": 3}
     config = lowered.space.repair(lowered.space.complete(choices))
     call = attention.compile(lowered, config, "cuda")
-    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=5)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention, args)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -93,8 +80,7 @@ def test_the_default_of_narrow_heads(card: Target, d: int, causal: bool) -> None
     lowered = attention.lower(args, card)
     assert lowered.default["block:tile_m"] == (256 if causal else 192)
     call = attention.compile(lowered, lowered.default, "cuda")
-    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=5)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention, args)
     first = call(*args)
     assert all(torch.equal(call(*args), first) for _ in range(20))
 
@@ -109,8 +95,7 @@ def test_programs_that_walk_along_a_triangle(
     """More tiles than programs, the last row of them not full."""
     args = attention.inputs(batch=3, heads=7, m=m, d=d, causal=True, with_lse=True, device="cuda")
     call = specialised(attention, args, card, keys, mode, persistent=1, ping_pong=ping_pong)
-    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=5)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention, args)
     first = call(*args)
     assert all(torch.equal(a, b) for _ in range(10) for a, b in zip(call(*args), first, strict=True))
 
@@ -120,15 +105,13 @@ def test_programs_that_walk_along_a_triangle(
 def test_rings_and_orders(card: Target, stages: int, ping_pong: bool) -> None:
     args = attention.inputs(batch=1, heads=2, m=4096, d=128, device="cuda")
     call = specialised(attention, args, card, 128, "static", num_stages=stages, ping_pong=ping_pong)
-    verdict = check_call(call, args, make_reference(attention.reference, args), repeats=20)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention, args, repeats=20)
 
 
 def test_scores_that_load(card: Target) -> None:
     args = attention_scored.inputs(batch=2, heads=4, m=1000, n=700, d=128, device="cuda")
     call = specialised(attention_scored, args, card, 128, "static")
-    verdict = check_call(call, args, make_reference(attention_scored.reference, args), repeats=5)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention_scored, args)
 
 
 @pytest.mark.parametrize(("rows", "keys", "d"), [(64, 128, 64), (128, 128, 64), (128, 128, 128), (192, 64, 64)])
@@ -175,18 +158,13 @@ def multiplied(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles
     return kernel.compile(lowered, lowered.space.complete(choices), "cuda")
 
 
-def check(call: Any, kernel: Kernel, args: tuple[Any, ...]) -> None:
-    verdict = check_call(call, args, make_reference(kernel.reference, args), repeats=5)
-    assert verdict.ok, verdict.reason
-
-
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize("tiles", TILES[:3], ids=str)
 def test_products_in_every_layout(card: Target, tiles: Tiles, layout: str) -> None:
     """Of sizes that no block divides; each program has several tiles, and rings do not begin anew with them."""
     args = examples.matmul.inputs(2056, 3080, 1000, device="cuda")
     args = tuple(a if kind == "N" else a.T.contiguous().T for a, kind in zip(args, layout, strict=True))
-    check(multiplied(matmul, args, card, tiles), matmul, args)
+    assert_right(multiplied(matmul, args, card, tiles), matmul, args)
 
 
 @pytest.mark.parametrize("tiles", TILES, ids=str)
@@ -195,15 +173,15 @@ def test_products_of_one_turn_and_of_many(card: Target, tiles: Tiles) -> None:
     call = multiplied(matmul, args, card, tiles, "dynamic")
     for k in (16, 64, 72, 320, 4096):
         args = examples.matmul.inputs(4096, 1024, k, device="cuda")
-        check(call, matmul, args)
+        assert_right(call, matmul, args)
 
 
 @pytest.mark.parametrize("tiles", TILES[:2], ids=str)
 def test_epilogues_and_scales(card: Target, tiles: Tiles) -> None:
     args = examples.matmul.epilogue_inputs(1000, 1096, 512, device="cuda")
-    check(multiplied(matmul_epilogue, args, card, tiles), matmul_epilogue, args)
+    assert_right(multiplied(matmul_epilogue, args, card, tiles), matmul_epilogue, args)
     args = examples.fp8_matmul.inputs(1000, 1096, 1024, device="cuda")
-    check(multiplied(fp8_matmul, args, card, tiles), fp8_matmul, args)
+    assert_right(multiplied(fp8_matmul, args, card, tiles), fp8_matmul, args)
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=list(FUNCTIONS))
@@ -326,7 +304,7 @@ def test_two_products_in_every_layout(card: Target, tiles: Tiles, layout: str, m
     x, *rights = joint_args(joint.by_rows, 2056, 1544, 1000)
     x = x if layout[0] == "N" else x.T.contiguous().T
     args = (x, *(w if layout[1] == "N" else w.T.contiguous().T for w in rights))
-    check(multiplied(joint.by_rows, args, card, tiles, mode), joint.by_rows, args)
+    assert_right(multiplied(joint.by_rows, args, card, tiles, mode), joint.by_rows, args)
 
 
 @pytest.mark.parametrize("tiles", BESIDE, ids=str)
@@ -334,7 +312,7 @@ def test_two_products_of_one_turn_and_of_many(card: Target, tiles: Tiles) -> Non
     args = joint_args(joint.once, 4096, 1024, 4096)
     call = multiplied(joint.once, args, card, tiles, "dynamic")
     for k in (16, 64, 72, 320, 4096):
-        check(call, joint.once, joint_args(joint.once, 4096, 1024, k))
+        assert_right(call, joint.once, joint_args(joint.once, 4096, 1024, k))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -351,7 +329,7 @@ def test_two_products_as_authors_write_them(card: Target, kernel: Kernel, tiles:
     }  # fmt: skip
     known = {k.name for k in lowered.space.knobs}
     config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
-    check(kernel.compile(lowered, config, "cuda"), kernel, args)
+    assert_right(kernel.compile(lowered, config, "cuda"), kernel, args)
 
 
 @pytest.mark.parametrize("tiles", BESIDE[:2], ids=str)
@@ -368,7 +346,7 @@ def test_two_products_one_after_another_are_the_same(card: Target, tiles: Tiles)
 def test_the_default_of_a_gated_linear(card: Target, m: int, n: int, k: int, activation: str) -> None:
     args = gated_linear.inputs(m=m, n=n, k=k, activation=activation, device="cuda")
     lowered = gated_linear.lower(args, card)
-    check(gated_linear.compile(lowered, lowered.default, "cuda"), gated_linear, args)
+    assert_right(gated_linear.compile(lowered, lowered.default, "cuda"), gated_linear, args)
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
@@ -376,125 +354,12 @@ def test_the_default_of_a_gated_linear(card: Target, m: int, n: int, k: int, act
 def test_epilogues_that_load_a_matrix(card: Target, tiles: Tiles, mode: str) -> None:
     for sizes in ((2056, 3080, 1000), (333, 520, 72)):
         args = linear_add.inputs(**dict(zip("mnk", sizes, strict=True)), device="cuda")
-        check(multiplied(linear_add, args, card, tiles, mode), linear_add, args)
+        assert_right(multiplied(linear_add, args, card, tiles, mode), linear_add, args)
 
 
 def test_one_residual_after_another_is_the_same(card: Target) -> None:
     args = linear_add.inputs(m=8192, n=8192, k=512, device="cuda")
     call = multiplied(linear_add, args, card, TILES[0])
-    first = call(*args)
-    assert all(torch.equal(call(*args), first) for _ in range(50))
-
-
-# of one product whose operand is computed: rows of its transposed result, which are columns of the weights, and columns
-COMPUTED: tuple[Tiles, ...] = ((128, 256, 2, False), (256, 128, 2, False), (128, 128, 2, True), (64, 64, 1, False))
-
-
-def computed(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles, mode: str = "static",
-             **more: Choice) -> Any:  # fmt: skip
-    """The call under a warp-specialised config of one product with a computed right operand."""
-    lowered = kernel.lower(args, card, mode=mode)
-    rows, columns, consumers, ping_pong = tiles
-    choices: dict[str, Choice] = {
-        "schedule": "warp_specialised", "block:tile_n": rows, "block:tile_m": columns, "block:tile_k": 64,
-        "block:block_k": 32, "num_stages": 3, "consumers": consumers, "ping_pong": ping_pong, **more,
-    }  # fmt: skip
-    known = {k.name for k in lowered.space.knobs}
-    return kernel.compile(lowered, lowered.space.complete({n: c for n, c in choices.items() if n in known}), "cuda")
-
-
-@pytest.mark.parametrize("tiles", COMPUTED, ids=str)
-@pytest.mark.parametrize("k", [128, 1024, 7168])
-def test_packed_weights(card: Target, tiles: Tiles, k: int) -> None:
-    """Several tiles a program, of odd sizes; of one turn and of many."""
-    args = examples.int4_matmul.inputs(1000, 4112, k, device="cuda")
-    check(computed(int4_matmul, args, card, tiles), int4_matmul, args)
-
-
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize(("k", "parts"), [(7168, 2), (7168, 4), (1280, 2), (320, 4)])
-def test_packed_weights_in_parts(card: Target, k: int, parts: int, mode: str) -> None:
-    """Equal parts, a shorter last one, and ones that lie past the end."""
-    args = examples.int4_matmul.inputs(64, 4096, k, device="cuda")
-    call = computed(int4_matmul, args, card, (128, 64, 2, False), mode, **{"tunable:split_k": parts})
-    check(call, int4_matmul, args)
-
-
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_masked_operands_in_parts(card: Target, mode: str) -> None:
-    args = tuple(a.cuda() for a in inputs_of(shifted_in_parts, m=1000, n=1040, k=1000))
-    choices: dict[str, Choice] = {"block:tile_m": 256, "block:tile_n": 128, "tunable:parts": 8}
-    check(computed(shifted_in_parts, args, card, (128, 256, 2, False), mode, **choices), shifted_in_parts, args)
-
-
-@pytest.mark.parametrize("tiles", COMPUTED[:3], ids=str)
-@pytest.mark.parametrize("kernel", [int4_scaled, looked_up, fp8_weights], ids=["groups", "table", "columns"])
-def test_scaled_weights(card: Target, kernel: Kernel, tiles: Tiles) -> None:
-    args = tuple(a.cuda() for a in inputs_of(kernel, m=1000, n=1040, k=1024))
-    check(computed(kernel, args, card, tiles), kernel, args)
-
-
-@pytest.mark.parametrize("layout", ["N", "T"])
-@pytest.mark.parametrize("number", [torch.int8, torch.uint8], ids=str)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("tiles", COMPUTED[2:], ids=str)
-def test_every_byte_is_converted_exactly(
-    card: Target, tiles: Tiles, dtype: torch.dtype, number: torch.dtype, layout: str
-) -> None:
-    """By a product with ones on the diagonal."""
-    bytes_ = every_byte(512, 1040, number).cuda()
-    args = torch.eye(512, dtype=dtype, device="cuda"), bytes_ if layout == "N" else bytes_.T.contiguous().T
-    out = computed(converted, args, card, tiles)(*args)
-    assert torch.equal(out, bytes_.to(dtype))
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("tiles", COMPUTED[2:], ids=str)
-def test_every_nibble_is_converted_exactly(card: Target, tiles: Tiles, dtype: torch.dtype) -> None:
-    packed = every_byte(256, 1040).cuda()
-    args = torch.eye(512, dtype=dtype, device="cuda"), packed
-    out = computed(int4_matmul, args, card, tiles)(*args)
-    assert torch.equal(out, examples.int4_matmul.unpacked(packed).to(dtype))
-
-
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize(
-    ("k", "parts", "blocks"), [(7168, 1, 2), (7168, 1, 4), (4096, 1, 8), (320, 1, 4), (7168, 2, 2)]
-)
-@pytest.mark.parametrize("tile", [(128, 64, 2), (64, 64, 1), (128, 128, 2)], ids=str)
-def test_packed_weights_whose_turns_blocks_share(
-    card: Target, tile: tuple[int, int, int], k: int, parts: int, blocks: int, mode: str
-) -> None:
-    """Blocks with a turn less than others, and ones that have none."""
-    args = examples.int4_matmul.inputs(128, 1008, k, device="cuda")
-    choices: dict[str, Choice] = {"block:block_k": 64, "tunable:split_k": parts, "loop:tile_k.ctas": blocks}
-    call = computed(int4_matmul, args, card, (*tile, False), mode, **{**choices, "num_stages": 2})
-    check(call, int4_matmul, args)
-    first = call(*args)
-    assert all(torch.equal(call(*args), first) for _ in range(20))
-
-
-@pytest.mark.parametrize("kernel", [activated, shifted, int4_scaled, fp8_weights], ids=lambda k: k.name.split(":")[1])
-@pytest.mark.parametrize("blocks", [2, 4])
-def test_blocks_share_turns_of_computed_operands(card: Target, kernel: Kernel, blocks: int) -> None:
-    args = tuple(a.cuda() for a in inputs_of(kernel, m=200, n=1040, k=1024))
-    is_left = kernel in (activated, shifted)
-    sides: dict[str, Choice] = {"block:tile_m": 128 if is_left else 64, "block:tile_n": 64 if is_left else 128}
-    tiles: Tiles = (128, 64, 2, False)
-    check(computed(kernel, args, card, tiles, **sides, **{"loop:tile_k.ctas": blocks}), kernel, args)
-
-
-@pytest.mark.parametrize("kernel", [activated, shifted], ids=["relu", "masked"])
-def test_computed_left_operands(card: Target, kernel: Kernel) -> None:
-    args = tuple(a.cuda() for a in inputs_of(kernel, m=1000, n=1040, k=1000))
-    call = computed(kernel, args, card, (128, 256, 2, False), **{"block:tile_m": 256, "block:tile_n": 128})
-    check(call, kernel, args)
-
-
-def test_one_computed_product_after_another_is_the_same(card: Target) -> None:
-    """A race would show as results that differ."""
-    args = examples.int4_matmul.inputs(1000, 4112, 2048, device="cuda")
-    call = computed(int4_matmul, args, card, COMPUTED[0])
     first = call(*args)
     assert all(torch.equal(call(*args), first) for _ in range(50))
 
@@ -521,7 +386,7 @@ def divided(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles, m
 def test_ragged_groups(card: Target, kernel: Kernel, tiles: Tiles, mode: str) -> None:
     """Groups that are empty, end inside a block, or begin there."""
     args = kernel.inputs(groups=13, m=3000, n=1096, k=1000, device="cuda")
-    check(divided(kernel, args, card, tiles, mode), kernel, args)
+    assert_right(divided(kernel, args, card, tiles, mode), kernel, args)
 
 
 @pytest.mark.parametrize("tiles", TILES[:2], ids=str)
@@ -531,7 +396,7 @@ def test_rows_of_another_group_are_left_alone(card: Target, kernel: Kernel, tile
     x, y, _ = kernel.inputs(groups=64, m=4096, n=1024, k=512, device="cuda")
     offsets = torch.cat([torch.zeros(1), torch.rand(63).sort().values * 4096, torch.full((1,), 4096)]).int().cuda()
     call = divided(kernel, (x, y, offsets), card, tiles)
-    check(call, kernel, (x, y, offsets))
+    assert_right(call, kernel, (x, y, offsets))
     first = call(x, y, offsets)
     assert all(torch.equal(call(x, y, offsets), first) for _ in range(50))
 
@@ -543,7 +408,7 @@ def test_parts_of_an_inner_dimension(card: Target, tiles: Tiles, parts: int, mod
     """Of an inner dimension that ends inside a part, before the last ones."""
     args = split_k_matmul.inputs(m=328, n=1096, k=1160, device="cuda")
     call = divided(split_k_matmul, args, card, tiles, mode, **{"tunable:split_k": parts})
-    check(call, split_k_matmul, args)
+    assert_right(call, split_k_matmul, args)
 
 
 # ---- gradients ------------------------------------------------------------------------------------------------------
@@ -568,16 +433,14 @@ def with_gradients(args: tuple[Any, ...], card: Target, launches: tuple[int, ...
 def test_gradients(card: Target, d: int, causal: bool, mode: str) -> None:
     args = attention_backward.inputs(batch=2, heads=3, m=1000, d=d, causal=causal, device="cuda")
     call = with_gradients(args, card, (1, 2), 64, mode)
-    verdict = check_call(call, args, make_reference(attention_backward.reference, args), repeats=5)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention_backward, args)
 
 
 @pytest.mark.parametrize(("launch", "turn", "d"), [(1, 32, 128), (1, 128, 64), (2, 128, 128)])
 def test_gradients_by_other_turns(card: Target, launch: int, turn: int, d: int) -> None:
     args = attention_backward.inputs(batch=1, heads=4, m=2048, d=d, causal=True, device="cuda")
     call = with_gradients(args, card, (launch,), turn, "static")
-    verdict = check_call(call, args, make_reference(attention_backward.reference, args), repeats=20)
-    assert verdict.ok, verdict.reason
+    assert_right(call, attention_backward, args, repeats=20)
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
@@ -593,7 +456,7 @@ def test_all_gradients_in_one_launch(card: Target, m: int, d: int, turn: int, ca
         "schedule@1": "warp_specialised", "block:tile_n@1": 128, "block:block_m": turn, "num_stages@1": 2,
     }  # fmt: skip
     call = kernel.compile(lowered, lowered.space.normalise(lowered.default.with_(choices)), "cuda")
-    check(call, kernel, args)
+    assert_right(call, kernel, args)
 
 
 def test_all_gradients_many_times(card: Target) -> None:

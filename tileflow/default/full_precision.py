@@ -14,7 +14,15 @@ from ..space.precisions import parts_of_product
 from ..target import Target
 from .by_element import FEW_TURNS, deep_by_element
 from .operands import boxes_config, comes_by_element, contiguous_along, needs_box, operands_of
-from .output_blocks import HALF_OF_REGISTERS, MOST_SUMS, Shapes, in_registers, output_block, sides_of
+from .output_blocks import (
+    HALF_OF_REGISTERS,
+    MOST_SUMS,
+    MOST_SUMS_IN_PARTS,
+    Shapes,
+    in_registers,
+    output_block,
+    sides_of,
+)
 from .sizes import chosen_sizes, programs, register_elements, symbol, times
 from .whole_in_parts import whole_in_parts_config
 
@@ -30,7 +38,6 @@ BF16_PARTS: Shapes = ((128, 128, 8), (128, 64, 4), (64, 64, 4))
 PARTS_INNER = 32
 # where a program holds more sums than those have registers for: other products', or whole rows of the result
 MANY_SUMS_IN_PARTS: Shapes = ((64, 64, 8), (32, 64, 8), (16, 64, 8))
-MOST_SUMS_IN_PARTS = 96  # registers of a thread: beside 64, operands that are split take another 146
 SMALL_TILE = 64 * 64  # sums of a program, of which a multiprocessor holds
 SEVERAL = 2
 PARTS_BY_ELEMENT: Shapes = ((64, 64, 4),)  # where the right operand comes an element at a time

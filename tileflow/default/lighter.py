@@ -11,11 +11,11 @@ from ..ir.analysis import contiguous_tiles
 from ..ir.graph import KernelIR
 from ..space.knobs import MAXNREG, NUM_WARPS, PRECISION
 from ..space.names import region_of, suffixed
+from ..space.precisions import OF_ANY_LENGTH
 
 MANY_WARPS = 16  # from which on a thread has at most 128 registers
 _HALVINGS = 2  # of a block
 _RUN = 64  # elements along memory up to which another block is halved first: lanes of two warps side by side
-_PARTS = "bf16x6"  # of a sum of any length
 
 
 def lighter_configs(config: Config, space: ConfigSpace, ir: KernelIR) -> Iterator[Config]:
@@ -87,10 +87,10 @@ def _in_parts(config: Config, own: list[Knob]) -> dict[str, Choice]:
     """The choices by which all products of a region are in parts, without the limit of registers that multiply-adds
     have; empty where none is made of these, or one has no parts."""
     written_out = [k for k in own if PRECISION.matches(k.name) and config[k.name] == PRECISION.default]
-    if not written_out or not all(_PARTS in k.choices for k in written_out):
+    if not written_out or not all(OF_ANY_LENGTH in k.choices for k in written_out):
         return {}
     limits = [k.name for k in own if MAXNREG.matches(k.name)]
-    return dict.fromkeys((k.name for k in written_out), _PARTS) | dict.fromkeys(limits, MAXNREG.default)
+    return dict.fromkeys((k.name for k in written_out), OF_ANY_LENGTH) | dict.fromkeys(limits, MAXNREG.default)
 
 
 def _number(config: Config, knob: Knob) -> int:

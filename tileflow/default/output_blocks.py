@@ -16,6 +16,7 @@ from .sizes import pow2, register_elements, symbol, times
 
 Shapes = tuple[tuple[int, int, int], ...]  # rows, columns and warps of output blocks, the best first
 MOST_SUMS = 192  # registers of a thread for products and what is alive beside them
+MOST_SUMS_IN_PARTS = 96  # registers of a thread: beside 64, operands that are split take another 146
 HALF_OF_REGISTERS = 128
 MOST_WARPS = 8
 

@@ -12,15 +12,13 @@ from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..space.knobs import GROUP, NUM_STAGES, NUM_WARPS, PRECISION
-from ..space.precisions import parts_of_product
+from ..space.precisions import OF_ANY_LENGTH, parts_of_product
 from ..target import Target
 from .operands import operands_of
-from .output_blocks import Shapes, in_registers, output_block, sides_of
+from .output_blocks import MOST_SUMS_IN_PARTS, Shapes, in_registers, output_block, sides_of
 from .sizes import pow2, symbol, times
 
-PARTS = "bf16x6"
 SHAPES: Shapes = ((128, 64, 8), (64, 64, 4))
-MOST_SUMS = 96  # registers of a thread, as of other products in parts
 # Of whole columns: sums of a program, and its rows. Sixteen rows of 128 columns took 337 us where 64 took 828, and 696
 # where 32 took 803; 32 rows of 64 columns 282 and 16 of them 464.
 SUMS_OF_WHOLE, LEAST_ROWS, MOST_ROWS = 2048, 16, 64
@@ -41,7 +39,7 @@ def whole_in_parts_config(ir: KernelIR, op: Op, lengths: list[int], batch: int, 
     if symbol(a.dims[-1]) or not symbol(rows) or PRECISION.name(site_of(op)) not in chosen:
         return {}
     if symbol(columns):
-        fitting = in_registers(ir, op, SHAPES, target, MOST_SUMS) or SHAPES[-1:]
+        fitting = in_registers(ir, op, SHAPES, target, MOST_SUMS_IN_PARTS) or SHAPES[-1:]
         m, n, warps = output_block(sides_of(ir, (rows, columns), lengths), batch, fitting, target)
     else:
         n = pow2(lengths[1])
@@ -59,4 +57,4 @@ def _in_parts(ir: KernelIR, target: Target) -> dict[str, Choice]:
         PRECISION.name(site_of(op)): parts_of_product(ir, op, target) for op in ir.walk() if op.kind is OpKind.DOT
     }
     able = {name: parts for name, parts in offered.items() if parts}
-    return dict.fromkeys(able, PARTS) if all(PARTS in parts for parts in able.values()) else {}
+    return dict.fromkeys(able, OF_ANY_LENGTH) if all(OF_ANY_LENGTH in parts for parts in able.values()) else {}

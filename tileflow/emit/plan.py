@@ -185,6 +185,12 @@ class KernelPlan:
         form = _FLOORED[e.op] if is_floored else _TRITON[e.op]
         return form.format(*(self.text(a, wide) for a in e.args))
 
+    def is_in_64_bits(self, e: Expr) -> bool:
+        """Whether :meth:`text` computes an expression in 64 bits, though sizes are passed in 32."""
+        if self.ir.shape_mode.is_wide or e.symbols() <= self.numbers.keys():
+            return False
+        return self._overflows(e) or any(isinstance(a, Expr) and self.is_in_64_bits(a) for a in e.args)
+
     def _overflows(self, e: Expr) -> bool:
         """Whether a sum or a product needs 64 bits; where 32 suffice for the example, launches check products, and sums
         too unless sizes are constants. Other arithmetic needs them beside a constant that has more."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ..ir.attributes import PointwiseAttrs, WhereMaskAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
@@ -24,7 +22,7 @@ def pointwise(e: Context, op: Op) -> None:
     dtype = compute_dtype(PointwiseAttrs.of(op).operand)
     if are_numbers(op):
         dtype = e.number_dtypes.of(op.output, dtype)
-    if dtype == "int32" and any(map(partial(_is_wide, e), op.inputs)):
+    if dtype == "int32" and any(_is_wide(e, v) for v in op.inputs):
         dtype = "int64"
     other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
     template = row.triton if other is None else other

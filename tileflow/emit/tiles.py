@@ -19,8 +19,7 @@ def size(e: Context, op: Op) -> None:
     if number is not None:  # a Python number in Triton too, which has no dtype to convert from
         text = str(number) if value.is_truth else text
         text = f"tl.full([], {text}, {triton_dtype(out.type.dtype)})"
-    is_wide = number is None and "tl.int64" in text  # of a value, or beside a constant, that has more than 32 bits
-    e.define(out, text, "int64" if is_wide else out.type.dtype)
+    e.define(out, text, "int64" if number is None and e.plan.is_in_64_bits(value) else out.type.dtype)
 
 
 @COMMON.emits(OpKind.SCALAR)

@@ -25,6 +25,7 @@ from ..target import Target
 from .extents import Extents
 from .knobs import PRECISION
 
+OF_ANY_LENGTH = "bf16x6"  # of whatever sums an instruction takes
 # elements that a sum has at least: the fewest of an instruction, and where the error is no larger than multiply-adds'
 LEAST_SUMMED = {"tf32x3": 128, "bf16x6": 16}
 # columns of a whole result: of 16, after another product and summed over 64 or more, ptxas makes wrong code, which

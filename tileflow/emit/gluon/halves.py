@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
+from ...ir.types import Value
 from ..nibbles import MASK, POWERS, offset, widened
 from ..table import COMMON
 from .context import GluonContext
@@ -56,7 +57,7 @@ _EIGHTH = {
 # takes them out of the word, and its slow unit has the time of a long product. 1024 x 4096 x 4096 took 48 us so and 53
 # by pairs, beside 64 rows 41 and 35 (H200, 2026-11-30).
 _WIDE = 128
-_128 = {"float16": 0x5800, "bfloat16": 0x4300}
+_OF_128 = {"float16": 0x5800, "bfloat16": 0x4300}
 
 
 @GLUON.emits(OpKind.NIBBLES)
@@ -77,13 +78,18 @@ def cast(e: GluonContext, op: Op) -> None:
     """Write a conversion by the common rule, but of two bytes at a time for a product's operand, whose registers
     hold two halves: one by one, the compiler puts four bytes together and takes them apart again."""
     (value,), dtype = op.values or (None,), op.output.type.dtype
-    held = "" if value is None else e.held(value)
-    if value is None or held not in _EIGHTH or dtype not in _SHORT or not e.is_in_pairs(value.dims):
+    if value is None or dtype not in _SHORT or not _is_by_pairs(e, value):
         COMMON[OpKind.CAST](e, op)
         return
-    if held == "uint8" and e.are_read_in_words(value.dims) and e.width >= _WIDE:
-        COMMON[OpKind.CAST](e, op)
-        return
-    own = {"short": _SHORT[dtype], "unit": POWERS[dtype][0] * 0x10001, "more": _128[dtype] * 0x10001}
+    held = e.held(value)
+    own = {"short": _SHORT[dtype], "unit": POWERS[dtype][0] * 0x10001, "more": _OF_128[dtype] * 0x10001}
     text = _BYTES.format(dtype=dtype, eighth=_EIGHTH[held].format(**own), **own)
     e.define(op.output, f"{e.module.helper('halves', text)}({e.name(value)})", dtype)
+
+
+def _is_by_pairs(e: GluonContext, value: Value) -> bool:
+    """Whether two bytes at a time are the faster way."""
+    held = e.held(value)
+    if held not in _EIGHTH or not e.is_in_pairs(value.dims):
+        return False
+    return held == "int8" or e.width < _WIDE or not e.are_read_in_words(value.dims)

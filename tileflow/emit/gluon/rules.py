@@ -64,7 +64,7 @@ def size(e: GluonContext, op: Op) -> None:
     number, text = e.plan.number(value), e.plan.text(value)
     if number is not None:
         text = f"tl.cast({number if value.is_truth else text}, {triton_dtype(out.type.dtype)})"
-    e.define(out, text, out.type.dtype)
+    e.define(out, text, "int64" if number is None and e.plan.is_in_64_bits(value) else out.type.dtype)
 
 
 @GLUON.emits(OpKind.PERMUTE)
