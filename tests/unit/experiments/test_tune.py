@@ -465,7 +465,7 @@ except ClusterError as error:
             env=os.environ | {"RAY_ADDRESS": address, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=100,  # a loaded machine imports Ray in some 20
             check=True,
         )
     assert re.search(rf"must answer at its address(.|\n)*{address}(.|\n)*RAY_ADDRESS", done.stdout), done.stdout
