@@ -243,5 +243,5 @@ def test_a_size_counts_from_the_end_and_stays_inside(interpreter: Callable[..., 
         assert not isinstance(got, str), got
         assert torch.equal(got, X[:, n - 4])
     for n in (-4, 11):
-        with pytest.raises(ShapeError, match="an index lies inside its dimension"):
+        with pytest.raises(ShapeError, match=r"an index (lies|must lie) inside"):
             by_a_size.lower((X, n), target("nvidia-h200"), mode=mode)

@@ -13,6 +13,7 @@ from ..ir.graph import IndexItem, Op, Operand, SliceIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value, is_float
 from .held_numbers import check_number
+from .loaded_parts import remember
 from .promotion import promote
 from .resolve import Resolved, check_once, resolve, written
 from .side_by_side import parts_of
@@ -44,6 +45,8 @@ def load(
             tracer.expand(_tile(tracer, resolved, extra_mask, "bool", is_mask=True), tuple(resolved.dims)).value
         )
     result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), attrs)
+    if extra_mask is None and eviction_policy is None:
+        remember(tracer, result, ref, [item for item in resolved.given if item is not None])
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _KEPT = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE, OpKind.FULL})
 _TILES = frozenset({OpKind.TILE_BEGIN, OpKind.TILE_END, OpKind.TILE_ID})
+_OF_INDICES = frozenset({OpKind.TILE_INDEX, OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST})
 _HELD = {"uint8": 255, "bool": 1}  # by dtype, the largest number of those that are never negative
 
 
@@ -101,6 +102,12 @@ def are_longer(t: Tracer, x: Value) -> bool:
     found = interval(t, x)
     ends = {None if end is None else end.substitute(of_one).constant for end in (found.least, found.most)}
     return ends == {0} or not all(t.decide(n.eq(1)) for n in lengths)
+
+
+def is_of_indices(t: Tracer, x: Value) -> bool:
+    """Whether a tile of ints is computed from the indices of loops' tiles, sizes and numbers alone."""
+    kinds = {None if op is None else op.kind for op in _ancestors(t, x)}
+    return OpKind.TILE_INDEX in kinds and kinds <= _TILES | _KEPT | _OF_INDICES
 
 
 def is_of_ranges(t: Tracer, x: Value) -> bool:

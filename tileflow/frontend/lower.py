@@ -170,11 +170,26 @@ class _Lowering:
     def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         source = self.host.regions[region]
         with torch.no_grad() if self.watch is not None else contextlib.nullcontext():
-            ir = _RegionTrace(self, source, frame, args, kwargs).trace()
+            ir = self._traced(source, frame, args, kwargs)
         if all(ir.hash != r.hash for r in self.regions):
             self.regions.append(ir)
         if self.watch is not None:
             self.watch(ir, frame)
+
+    def _traced(
+        self, source: RegionSource, frame: dict[str, Any], args: Any, kwargs: Any, copied: frozenset[str] = frozenset()
+    ) -> KernelIR:
+        """A region, traced again with copies of what parts were read of (:mod:`.loaded_parts`) and it writes to."""
+        region = _RegionTrace(self, source, frame, args, kwargs, copied)
+        try:
+            ir = region.trace()
+        except TileflowError:
+            if not region.changed:
+                raise
+        else:
+            if not region.changed:
+                return ir
+        return self._traced(source, frame, args, kwargs, copied | region.changed)
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         line = sys._getframe(1).f_lineno
@@ -212,12 +227,19 @@ class _RegionTrace:
     """One launch, traced."""
 
     def __init__(
-        self, lowering: _Lowering, source: RegionSource, frame: dict[str, Any], args: Any, kwargs: Any
+        self,
+        lowering: _Lowering,
+        source: RegionSource,
+        frame: dict[str, Any],
+        args: Any,
+        kwargs: Any,
+        copied: frozenset[str],
     ) -> None:
         self.lowering, self.source, self.frame = lowering, source, frame
         fn = lowering.host.fn
         device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
-        self.tracer = Tracer(lowering.mode, {}, StructuralNames(source.index), {fn.__code__.co_filename}, device)
+        names, files = StructuralNames(source.index), {fn.__code__.co_filename}
+        self.tracer = Tracer(lowering.mode, {}, names, files, device, copied)
         self.tracer.kernel = fn.__code__
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
@@ -259,6 +281,13 @@ class _RegionTrace:
                 )
         t.at(None)
         return found
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The tensors of which the trace read parts in place of a copy, and to which it writes."""
+        t = self.tracer
+        written = {path for op in walk(Block((), t.builder.ops, ())) for path in effects_of(op).writes}
+        return frozenset(path for path in t.read_again if not t.sharing(path).isdisjoint(written))
 
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn

@@ -12,7 +12,7 @@ are of several; with a tile of ints of more dimensions among them all broadcast 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,12 +48,14 @@ from .values import SymInt, TensorRef, TileProxy, TileValue
 
 @dataclass(slots=True)
 class Resolved:
-    """An index over a tensor: one item a tensor dimension, the dims of the result, the axes to insert afterwards."""
+    """An index over a tensor: one item a tensor dimension, the dims of the result, the axes to insert afterwards.
+    ``given``: what was written, with whole dimensions where nothing was."""
 
     items: list[IndexItem] = field(default_factory=list)
     dims: list[Dim] = field(default_factory=list)
     inputs: list[Operand] = field(default_factory=list)
     new_axes: list[int] = field(default_factory=list)
+    given: tuple[Any, ...] = ()
 
 
 def resolve(tracer: Tracer, ref: TensorRef, index: Any, *, reads: bool, masked: bool = False) -> Resolved:
@@ -66,7 +68,7 @@ class _Resolver:
     def __init__(self, tracer: Tracer, ref: TensorRef, index: Any, reads: bool, masked: bool) -> None:
         self.t, self.ref, self.reads, self.masked = tracer, ref, reads, masked
         self.items = tracer.facing(self._whole(flatten(index, is_traced, is_size)))
-        self.resolved = Resolved()
+        self.resolved = Resolved(given=tuple(self.items))
         self._groups = self._together()
         self._axes: dict[tuple[Dim, ...], tuple[int, ...]] = {}
 
@@ -113,7 +115,8 @@ class _Resolver:
     def _int(self, item: Any, size: Expr) -> ExprIndex:
         """One element; a negative number counts from the end."""
         value = self.t.as_expr(item, "an index")
-        if value.constant is not None and value.constant < 0:
+        if value.symbols() <= self.t.hints.keys() and value.evaluate(self.t.hints) < 0:
+            self.t.guard(value.lt(0))
             value = value + size
         bounds = Expr.of(0).le(value).and_(value.lt(size))
         if bounds.symbols() <= self.t.hints.keys():
@@ -294,7 +297,7 @@ class _Resolver:
             )
         if size.constant == 1 and self.reads and is_of_tiles(self.t, value) and are_longer(self.t, value):
             return ExprIndex(Expr.of(0))
-        value = self._from_the_end(value, size)
+        value = from_the_end(self.t, value, lambda: self.t.size(size))
         inside = None if self.masked else self._of_value(value, size)
         self.resolved.inputs.append(value)
         position = len(self.resolved.inputs) - 1
@@ -306,17 +309,6 @@ class _Resolver:
         if merged not in self._axes:
             self._axes[merged] = tuple(self._axis(dim) for dim in merged)
         return ValueIndex(position, self._axes[merged][len(merged) - len(value.dims) :], inside)
-
-    def _from_the_end(self, value: Value, size: Expr) -> Value:
-        """An int of the author's that may be negative, which counts from the end as in Python: ``x[n - 2]`` in ``for n
-        in range(x.size(0))`` is the last but one at first. Of a range whose bounds are loaded none is negative."""
-        least = interval(self.t, value).least if is_of_ranges(self.t, value) else None
-        if least is None or is_nonnegative(least):
-            return value
-        index = self.t.wrap(value)
-        wrapped = self.t.operand(self.t.pointwise("where", index < 0, index + self.t.size(size), index))
-        assert isinstance(wrapped, Value)
-        return wrapped
 
     # ---- ends of the tensor ---------------------------------------------------------------------
 
@@ -371,6 +363,18 @@ class _Resolver:
 
     def _shape(self, what: str, got: Any, hint: str) -> ShapeError:
         return ShapeError(what, got=got, where=self.t.location(), hint=hint)
+
+
+def from_the_end(t: Tracer, value: Value, size: Callable[[], Any]) -> Value:
+    """An int of the author's that may be negative, which counts from the end as in Python: ``x[n - 2]`` in ``for n in
+    range(x.size(0))`` is the last but one at first. Of a range whose bounds are loaded none is negative."""
+    least = interval(t, value).least if is_of_ranges(t, value) else None
+    if least is None or is_nonnegative(least):
+        return value
+    index = t.wrap(value)
+    wrapped = t.operand(t.pointwise("where", index < 0, index + size(), index))
+    assert isinstance(wrapped, Value)
+    return wrapped
 
 
 def _unless_everywhere(inside: Inside) -> Inside | None:

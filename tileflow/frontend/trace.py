@@ -58,11 +58,18 @@ class Checkpoint:
 class Tracer(Assumptions):
     """The state of one region's trace.
 
-    ``mode`` and ``hints``: see :class:`Assumptions`. ``files``: the code that is the user's, for locations.
+    ``mode`` and ``hints``: see :class:`Assumptions`. ``files``: the code that is the user's, for locations. ``copied``:
+    paths of the tensors of which what was loaded is a copy (:mod:`.loaded_parts`).
     """
 
     def __init__(
-        self, mode: str, hints: dict[str, int], names: StructuralNames, files: set[str], device: torch.device
+        self,
+        mode: str,
+        hints: dict[str, int],
+        names: StructuralNames,
+        files: set[str],
+        device: torch.device,
+        copied: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(mode, hints, files)
         self.names = names
@@ -75,6 +82,9 @@ class Tracer(Assumptions):
         self.blocks: dict[str, tuple[int, int]] = {}
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
+        self.loaded: dict[Value, tuple[TensorRef, tuple[Any, ...]]] = {}  # whole dimensions, and the index of each load
+        self.read_again: set[str] = set()  # paths of tensors that parts of such tiles are read from
+        self.copied = copied
         self.scopes: list[int] = [0]
         self.overwritten: dict[int, tuple[TileValue, int]] = {}  # by identity: tiles changed in place, and the scope
         self.held: list[set[int]] = []  # of the loops around, the identities of what containers hold before them

@@ -96,7 +96,7 @@ ALIGNED = "shapes align at the right: [:, None] puts a dimension of 1 at the end
 ORDER = "tiles that meet, and a tile and the index that it is stored to, have their dimensions in one order"
 TURNED = "turn one of them: .T, or .permute(1, 0)"
 INDEX = "an index is a tile, a slice, an int, a size or a tile of ints"
-INDEX_OF_A_TILE = "a tile in registers is indexed by slices, None, ints, and one tile of ints"
+INDEX_OF_A_TILE = "a tile in registers is indexed by slices, None, ints, and one tile of ints or several loops' tiles"
 _MOST_SHOWN = 60  # characters of a list that a hint repeats
 
 
@@ -141,7 +141,7 @@ def instead_of_item_of_a_tile(item: Any, is_size: Callable[[Any], bool], is_mask
         return "torch.where(mask, x, 0) keeps the shape; tfl.store(out, index, x, extra_mask=mask) writes some"
     return (
         of_numbers(item, is_size)
-        or "index the tensor once, w[i, tile] for w[i][tile], which loads all of w[i] first; "
+        or "index the tensor once, w[i, rows, columns] for w[i][rows, columns]; "
         "or use torch.gather, torch.chunk, or torch.where and a sum"
     )
 

@@ -66,6 +66,19 @@ def broadcast_both_ways(x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     return out
 
 
+@example(lambda x, w: torch.tanh(x * 2) @ w, (2, 20, 24), (2, 24, 9))
+def batches_by_number(x: Tensor, w: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0), x.size(1), w.size(2))
+    for b in tfl.grid(x.size(0)):
+        rows, columns = torch.tanh(x[b] * 2), w[b].T
+        for t, n in tfl.tile([x.size(1), w.size(2)]):
+            total = torch.zeros(t, n, dtype=x.dtype)
+            for k in tfl.tile(x.size(2)):
+                total = total + (rows[t, k][:, :, None] * columns[n, k].T[None]).sum(1)
+            out[b, t, n] = total
+    return out
+
+
 @example(lambda x, low: torch.maximum(x, low).clamp(max=0.5), (40,), (40,))
 def clipped(x: Tensor, low: Tensor) -> Tensor:
     out = torch.empty_like(x)

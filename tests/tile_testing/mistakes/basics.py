@@ -122,13 +122,13 @@ def captured_tensor_as_operand(x, v):
 
 @mistake(
     TraceError,
-    "index the tensor once, w[i, tile] for w[i][tile], which loads all of w[i] first",
+    "index the tensor once, w[i, rows, columns] for w[i][rows, columns]",
     "w[1][tile",
     meta(3, 40, 64),
 )
 def index_behind_an_index(w: torch.Tensor) -> None:
-    for tile, other in tfl.tile([w.size(1), w.size(2)]):
-        w[0, tile, other] = w[1][tile, other]  # <-
+    for tile in tfl.tile(w.size(1)):
+        w[0, tile, 0] = w[1][tile.index, tile.index + 1]  # <-
 
 
 @mistake(TraceError, ("got (bool, tile, float)", "starts as a tile: tfl.full([], 0.0)"), "torch.where")

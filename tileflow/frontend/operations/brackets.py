@@ -9,6 +9,7 @@ from ...expr import Expr
 from ...ir.types import ONE, Dim
 from ...language.rules import INDEX_OF_A_TILE, instead_of_item_of_a_tile
 from ...runtime.numpy_numbers import plain_argument
+from ..loaded_parts import part_of_loaded
 from ..resolve import is_size
 from ..syntax_registry import register_syntax
 from ..trace import Tracer
@@ -21,9 +22,13 @@ from .views import unsqueeze
 
 @register_syntax("index_tile")
 def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
-    """``tile[:, None, 0]``; a loop's tile is its indices. Raises TraceError for several tiles of indices."""
+    """``tile[:, None, 0]``; a loop's tile is its indices. Raises TraceError for several tiles of indices that are not
+    of different loops."""
     index = plain_argument(index)
     items = _with_ellipsis(list(index) if isinstance(index, tuple) else [index], len(x.value.dims))
+    read = part_of_loaded(t, x, items)
+    if read is not None:
+        return read
     items = [_indices(t, i, d) for i, d in zip(items, _named(items, x.value.dims), strict=True)]
     result, axis = x, 0
     for item in items:
@@ -33,7 +38,7 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
             result, axis = part(t, result, axis, item), axis + 1
         elif _is_scalar(item):
             result = pick(t, result, axis, item)
-        elif _holds_places(item) and sum(isinstance(i, TileValue) for i in items) == 1:
+        elif _holds_places(item) and _are_apart([i for i in items if isinstance(i, TileValue)]):
             result, axis = named(t, result, axis, item), axis + item.ndim
         else:
             is_mask = isinstance(item, TileValue) and item.value.type.dtype == "bool"
@@ -70,6 +75,13 @@ def _with_ellipsis(items: list[Any], rank: int) -> list[Any]:
 def _holds_places(item: Any) -> bool:
     is_mask = isinstance(item, TileValue) and item.ndim > 1 and item.value.type.dtype == "bool"
     return isinstance(item, TileValue) and item.ndim > 0 and not is_mask
+
+
+def _are_apart(places: list[TileValue]) -> bool:
+    """Whether tiles of indices name elements one after the other: they are of different loops, so that torch has an
+    outer product of them too."""
+    loops = [p.value.dims[0].tile for p in places if p.ndim == 1]
+    return len(places) == 1 or (len({*loops} - {None}) == len(places))
 
 
 def _is_scalar(item: Any) -> bool:

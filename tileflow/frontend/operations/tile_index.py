@@ -12,6 +12,7 @@ from ...ir.signs import is_nonnegative
 from ...ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float, itemsize
 from ..affine import between
 from ..intervals import are_longer, interval, is_of_tiles, without_lanes
+from ..resolve import from_the_end
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
@@ -57,13 +58,20 @@ def _lanes(t: Tracer, x: TileValue, axis: int) -> TileValue:
 
 def _position(t: Tracer, dim: Dim, index: Any) -> Any:
     """An index from the front; -1 of a tile is its last lane inside the loop's bounds."""
+    if isinstance(index, TileValue) and not index.value.dims:
+        return t.wrap(from_the_end(t, index.value, lambda: _length(t, dim)))
     if isinstance(index, SymInt) and index.expr.symbols() <= t.hints.keys() and t.decide(index.expr.lt(0)):
         index = t.specialize(index.expr)
     if isinstance(index, (int, SymInt)) and dim.tile is None:
         _check_inside(t, dim, t.as_expr(index, "an index"))
     if not isinstance(index, int) or index >= 0:
         return index
-    return index + (t.size(dim.extent) if dim.tile is None else t.valid_lanes(dim.tile))
+    return index + _length(t, dim)
+
+
+def _length(t: Tracer, dim: Dim) -> Any:
+    """How many elements a dimension has inside its loop's bounds."""
+    return t.size(dim.extent) if dim.tile is None else t.valid_lanes(dim.tile)
 
 
 def _check_inside(t: Tracer, dim: Dim, index: Expr) -> None:
