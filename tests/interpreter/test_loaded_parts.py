@@ -16,7 +16,7 @@ from tileflow.target import target
 
 KERNELS = path_of("loaded_part_kernels")
 CASES = load_module(KERNELS).CASES
-COPIES = {"reversed_in_place", "moved_in_place", "from_the_end", "outside", "by_two_loops"}
+COPIES = {"reversed_in_place", "moved_in_place", "from_the_end", "outside", "by_two_loops", "flattened_across"}
 
 
 def _args(name: str) -> tuple[Any, ...]:

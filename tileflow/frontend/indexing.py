@@ -46,7 +46,7 @@ def load(
         )
     result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), attrs)
     if extra_mask is None and eviction_policy is None:
-        remember(tracer, result, ref, [item for item in resolved.given if item is not None])
+        remember(tracer, result, ref, [item for item in resolved.given if item is not None], resolved.items)
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result

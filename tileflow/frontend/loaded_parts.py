@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ..errors import TileflowError
 from ..expr import Expr
-from ..ir.attributes import AxisAttrs, PermuteAttrs
-from ..ir.graph import Op, Operand
+from ..ir.attributes import ArangeAttrs, AxisAttrs, PermuteAttrs
+from ..ir.graph import IndexItem, Op, Operand, SliceIndex
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value, is_float
 from .affine import between
@@ -31,12 +33,67 @@ _LONG = 128  # elements of a dimension, up to which registers find one of them b
 _MANY = 1 << 15  # elements of a tile, up to which those that a tile of ints names are found through shared memory
 
 
-def remember(t: Tracer, loaded: TileValue, ref: TensorRef, items: Sequence[Any]) -> None:
-    """Note what a tile was loaded by, an item for each of the tensor's dimensions: whole ones, and some by tiles and
-    ints. A tile of ints among them says rows."""
-    places = sum(map(_is_places, items))
-    if any(map(_is_whole, items)) and places < 2 and all(map(_is_simple, items)):
-        t.loaded[loaded.value] = ref, tuple(items)
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``size`` elements in a row of a dimension of ``whole``, from ``start`` on."""
+
+    start: Expr
+    size: Expr
+    whole: Expr
+
+
+Loaded = tuple[TensorRef, tuple[Any, ...]]  # the index of a load, an item for each of the tensor's dimensions
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a tile was cut out of: ``run`` of the dimension ``axis`` of ``source``. ``maker``: the tile's op, by which
+    it is known where a trace goes back and gives its number to another."""
+
+    source: TileValue
+    axis: int
+    run: Run
+    maker: Op | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """What a tile is under other dimensions. ``maker``: as of :class:`Cut`."""
+
+    source: Value
+    maker: Op | None
+
+
+def remember(t: Tracer, loaded: TileValue, ref: TensorRef, given: Sequence[Any], items: Sequence[IndexItem]) -> None:
+    """Note what a tile was loaded by: ``given`` as it was written, an item for each of the tensor's dimensions, and
+    what it means. Slices, whole dimensions and others, and some by tiles and ints; a tile of ints among them says rows.
+    """
+    slices = [item for wrote, item in zip(given, items, strict=True) if isinstance(wrote, slice)]
+    are_plain = all(map(_is_simple, given)) and all(isinstance(item, SliceIndex) for item in slices)
+    if slices and are_plain and sum(map(_is_places, given)) < 2:
+        t.loaded[loaded.value] = ref, tuple(map(_run, given, items, ref.dims))
+
+
+def _run(wrote: Any, item: IndexItem, whole: Expr) -> Any:
+    """What was written, a slice as a run of elements."""
+    if isinstance(wrote, slice) and isinstance(item, SliceIndex):
+        return Run(item.start, item.dim.extent, whole)
+    return wrote
+
+
+def remember_cut(t: Tracer, part: TileValue, source: TileValue, axis: int, start: int) -> TileValue:
+    """``part``, which is known from here on to be cut out of a dimension of ``source``."""
+    sizes = [x.value.dims[axis].extent for x in (part, source)]
+    if part.value != source.value:
+        maker = t.builder.definitions.get(part.value)
+        t.cuts[part.value] = Cut(source, axis, Run(Expr.of(start), *sizes), maker)
+    return part
+
+
+def remember_shape(t: Tracer, shaped: TileValue, source: Value) -> TileValue:
+    """``shaped``, which is known from here on to be ``source`` under other dimensions."""
+    t.reshaped[shaped.value] = Shaped(source, t.builder.definitions.get(shaped.value))
+    return shaped
 
 
 def part_of_loaded(t: Tracer, x: TileValue, index: Sequence[Any]) -> TileValue | None:
@@ -50,25 +107,116 @@ def part_of_loaded(t: Tracer, x: TileValue, index: Sequence[Any]) -> TileValue |
     if not any(_is_better_read(t, x.value.dims, axis, item) for axis, item in enumerate(items)):
         return None
     t.operand(x)  # a tile of another scope, or one that was changed in place, is refused
+    part = _read(t, x.value, items)
+    return None if part is None else _with_new_axes(part, index)
+
+
+def cut_of_loaded(t: Tracer, x: TileValue, axis: int, start: int, size: int) -> TileValue | None:
+    """``size`` elements of a dimension from ``start`` on, read from memory; None where registers have them alone."""
+    items = [slice(None)] * len(x.value.dims)
+    items[axis] = slice(start, start + size)
+    return _read(t, x.value, items)
+
+
+def _read(t: Tracer, value: Value, items: Sequence[Any]) -> TileValue | None:
+    """A part of a value, without a trace where there is none."""
     mark = t.mark()
-    part = _part(t, x.value, items)
+    part = _part(t, value, items)
     if part is None:
         t.rewind(mark)
-        return None
-    return _with_new_axes(part, index)
+    return part
 
 
 def _part(t: Tracer, value: Value, items: Sequence[Any]) -> TileValue | None:
     """The same of what was loaded, seen through what is done with each element of it, and other dimensions."""
     if all(map(_is_whole, items)):
         return t.wrap(value)
-    op = t.builder.definitions.get(value)
+    op, cut, shaped = t.builder.definitions.get(value), t.cuts.get(value), t.reshaped.get(value)
+    if cut is not None and cut.maker is op:
+        item = _within(t, cut.run, items[cut.axis])
+        return None if item is None else _part(t, cut.source.value, _with(items, cut.axis, item))
+    if shaped is not None and shaped.maker is op:
+        return _of_reshaped(t, shaped.source, value, items)
     find = None if op is None else _PARTS.get(op.kind)
     return None if op is None or find is None else find(t, op, items)
 
 
 def _of_loaded(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
-    return _again(t, *t.loaded[op.output], items) if op.output in t.loaded else None
+    return _from_memory(t, *t.loaded[op.output], items) if op.output in t.loaded else None
+
+
+def _from_memory(t: Tracer, ref: TensorRef, first: Sequence[Any], second: Sequence[Any]) -> TileValue | None:
+    """A load by two indices, one after the other; None where both name less than a whole dimension, or where it would
+    be refused."""
+    rest = list(second)
+    joined = [item if _is_number(item) else _joined(t, item, rest.pop(0)) for item in first]
+    if any(item is None for item in joined) or sum(map(_is_places, joined)) > 1:
+        return None
+    if not t.sharing(ref.path).isdisjoint(t.copied):
+        return None
+    t.read_again.add(ref.path)
+    found: TileValue = SYNTAX["load"](t, ref, tuple(joined))
+    return found
+
+
+def _of_reshaped(t: Tracer, loaded: Value, shaped: Value, items: Sequence[Any]) -> TileValue | None:
+    """Of a whole dimension as several, or of several as one: of a view of the tensor."""
+    if loaded not in t.loaded:
+        return None
+    ref, first = t.loaded[loaded]
+    axes = [axis for axis, item in enumerate(first) if not _is_number(item)]
+    before, old, new = _changed(loaded.dims, shaped.dims)
+    own = axes[before : before + len(old)]
+    if not own or 1 not in (len(old), len(new)) or not all(_is_all(first[axis]) for axis in range(own[0], own[-1] + 1)):
+        return None
+    sizes = [d.extent for d in new]
+    try:
+        if len(new) == 1:
+            ref = ref.viewed("flatten", own[0], own[-1])
+        else:
+            ref = ref.viewed("unflatten", own[0], tuple(map(t.size, sizes)))
+    except TileflowError:  # no view of this tensor
+        return None
+    runs = [Run(Expr.of(0), size, size) for size in sizes]
+    return _from_memory(t, ref, [*first[: own[0]], *runs, *first[own[-1] + 1 :]], items)
+
+
+def _changed(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[int, tuple[Dim, ...], tuple[Dim, ...]]:
+    """How many dimensions are the same in front, and those that are others, before and after."""
+    front = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    most = min(len(old), len(new)) - front
+    behind = next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
+    return front, old[front : len(old) - behind], new[front : len(new) - behind]
+
+
+def _is_all(item: Any) -> bool:
+    return isinstance(item, Run) and (item.start, item.size) == (Expr.of(0), item.whole)
+
+
+def _joined(t: Tracer, first: Any, second: Any) -> Any:
+    if isinstance(first, Run):
+        return _within(t, first, second)
+    return first if _is_whole(second) else None
+
+
+def _within(t: Tracer, run: Run, item: Any) -> Any:
+    """An item of elements in a row as one of the dimension in which they lie; None where it may name others there."""
+    if _is_all(run):
+        return None if _runs_past(t, item, run.whole) else item
+    if _is_whole(item):
+        return slice(t.size(run.start), t.size(run.start + run.size))
+    if isinstance(item, slice):
+        part = _clipped(item, run.size)
+        return (
+            None
+            if part is None or part.step != 1
+            else slice(t.size(run.start + part.start), t.size(run.start + part.stop))
+        )
+    if not _stays_inside(t, item, run.size):
+        return None
+    if type(item) is int and item < 0:
+        return t.size(run.start + run.size + item)
+    return item if run.start == Expr.of(0) else item + t.size(run.start)
 
 
 def _of_converted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
@@ -79,15 +227,14 @@ def _of_converted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
 def _of_computed(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     """Of what is computed element by element: computed again, of the parts of each operand. What lies outside the tile
     is 0, and not what would be computed of zeros."""
-    if not all(_stays_inside(t, *pair) for pair in zip(items, op.output.dims, strict=True)):
+    if not all(_stays_inside(t, item, dim.extent) for item, dim in zip(items, op.output.dims, strict=True)):
         return None
     inputs: list[Operand] = []
     for operand in op.inputs:
         if not isinstance(operand, Value) or not operand.dims:
             inputs.append(operand)
             continue
-        own = zip(items, operand.dims, op.output.dims, strict=True)
-        part = _part(t, operand, [_of_one(item) if dim == ONE != wide else item for item, dim, wide in own])
+        part = _part(t, operand, _beside(items, operand.dims, op.output.dims))
         if part is None:
             return None
         inputs.append(part.value)
@@ -95,9 +242,70 @@ def _of_computed(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     return t.emit(op.kind, tuple(inputs), TileType(op.output.type.dtype, dims), op.attrs)
 
 
-def _of_one(item: Any) -> Any:
-    """An item of a dimension of 1, which lies beside a longer one that the item is of."""
-    return 0 if _is_number(item) else slice(None)
+def _beside(items: Sequence[Any], dims: tuple[Dim, ...], wide: tuple[Dim, ...]) -> list[Any]:
+    """Items of longer dimensions as those of an operand that has a dimension of 1 beside some of them."""
+    found = zip(items, dims, wide, strict=True)
+    return [(0 if _is_number(i) else slice(None)) if dim == ONE != longer else i for i, dim, longer in found]
+
+
+def _of_expanded(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
+    (value,) = op.values
+    dims = [_dim(item, dim) for item, dim in zip(items, op.output.dims, strict=True) if not _is_number(item)]
+    part = None if None in dims else _part(t, value, _beside(items, value.dims, op.output.dims))
+    return None if part is None else t.expand(part, tuple(filter(None, dims)))
+
+
+def _dim(item: Any, whole: Dim) -> Dim | None:
+    """The dimension that an item leaves of a whole one; None where a launch says how long it is."""
+    if isinstance(item, TileProxy):
+        return item.dim
+    if isinstance(item, TileValue):
+        return item.value.dims[0]
+    if _is_whole(item):
+        return whole
+    part = _clipped(item, whole.extent)
+    return None if part is None else Dim(Expr.of(len(part)))
+
+
+def _clipped(item: slice, size: Expr) -> range | None:
+    """The elements of a slice between ints; None where a launch says."""
+    ends = (item.start, item.stop, item.step)
+    if size.constant is None or any(end is not None and type(end) is not int for end in ends):
+        return None
+    return range(size.constant)[item]
+
+
+def _of_consecutive(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
+    """Of consecutive ints: those of the indices."""
+    (item,) = items
+    if isinstance(item, slice):
+        return None
+    lanes = item.index if isinstance(item, TileProxy) else item
+    places = lanes if isinstance(lanes, TileValue) else t.full((), lanes, "int32")
+    start = ArangeAttrs.of(op).start
+    return t.cast(places if start == Expr.of(0) else places + t.size(start), op.output.type.dtype)
+
+
+def _of_gathered(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
+    """Of elements that the same ints name for all of the other dimensions."""
+    source, places = op.values
+    axis = AxisAttrs.of(op).axis
+    if any(_varies(t, places, other) for other in range(len(places.dims)) if other != axis):
+        return None
+    named = _part(t, places, [item if n == axis else 0 for n, item in enumerate(items)])
+    return None if named is None else _part(t, source, _with(items, axis, named))
+
+
+def _with(items: Sequence[Any], axis: int, item: Any) -> list[Any]:
+    return [*items[:axis], item, *items[axis + 1 :]]
+
+
+def _varies(t: Tracer, value: Value, axis: int) -> bool:
+    """Whether a tile is not known to be the same all along a dimension."""
+    op = t.builder.definitions.get(value)
+    if value.dims[axis] == ONE or op is None or op.kind not in (OpKind.EXPAND, OpKind.POINTWISE, OpKind.CAST):
+        return value.dims[axis] != ONE
+    return any(_varies(t, v, axis) for v in op.values if v.dims)
 
 
 def _of_permuted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
@@ -120,29 +328,12 @@ _PARTS: dict[OpKind, Callable[[Tracer, Op, Sequence[Any]], TileValue | None]] = 
     OpKind.LOAD: _of_loaded,
     OpKind.CAST: _of_converted,
     OpKind.POINTWISE: _of_computed,
+    OpKind.EXPAND: _of_expanded,
+    OpKind.ARANGE: _of_consecutive,
+    OpKind.GATHER: _of_gathered,
     OpKind.PERMUTE: _of_permuted,
     OpKind.UNSQUEEZE: _of_unsqueezed,
 }
-
-
-def _again(t: Tracer, ref: TensorRef, first: Sequence[Any], second: Sequence[Any]) -> TileValue | None:
-    """A load by two indices, one after the other; None where both name less than a whole dimension, or where it would
-    be refused."""
-    rest = list(second)
-    items = [item if _is_number(item) else _joined(item, rest.pop(0)) for item in first]
-    if any(item is None for item in items) or sum(map(_is_places, items)) > 1:
-        return None
-    if any(_runs_past(t, item, size) for item, size in zip(items, ref.dims, strict=True)):
-        return None
-    if not t.sharing(ref.path).isdisjoint(t.copied):
-        return None
-    t.read_again.add(ref.path)
-    found: TileValue = SYNTAX["load"](t, ref, tuple(items))
-    return found
-
-
-def _joined(first: Any, second: Any) -> Any:
-    return second if _is_whole(first) else first if _is_whole(second) else None
 
 
 def _runs_past(t: Tracer, item: Any, size: Expr) -> bool:
@@ -155,15 +346,17 @@ def _runs_past(t: Tracer, item: Any, size: Expr) -> bool:
     return not t.decide(end.le(size))
 
 
-def _stays_inside(t: Tracer, item: Any, dim: Dim) -> bool:
+def _stays_inside(t: Tracer, item: Any, size: Expr) -> bool:
     """Whether all that an item names is known to lie inside a dimension."""
     if isinstance(item, TileProxy):
-        return item.offset == Expr.of(0) and item.shift is None and not _runs_past(t, item, dim.extent)
+        return item.offset == Expr.of(0) and item.shift is None and not _runs_past(t, item, size)
+    if isinstance(item, int):
+        return item == 0 or (size.constant is not None and -size.constant <= item < size.constant)
     if not isinstance(item, TileValue):
-        return True
+        return isinstance(item, slice)  # is clipped
     found = interval(t, item.value)
     end = None if found.most is None else found.most + 1
-    inside = between(t, found.least, end, dim.extent, without_lanes(t, item.value))
+    inside = between(t, found.least, end, size, without_lanes(t, item.value))
     return inside.below.constant == 1 and inside.above.constant == 1
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -41,6 +41,9 @@ from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
 from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
+
+if TYPE_CHECKING:
+    from .loaded_parts import Cut, Loaded, Shaped
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 
@@ -82,7 +85,9 @@ class Tracer(Assumptions):
         self.blocks: dict[str, tuple[int, int]] = {}
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
-        self.loaded: dict[Value, tuple[TensorRef, tuple[Any, ...]]] = {}  # whole dimensions, and the index of each load
+        self.loaded: dict[Value, Loaded] = {}  # of loads, what they name
+        self.cuts: dict[Value, Cut] = {}  # of parts of tiles, of which ones
+        self.reshaped: dict[Value, Shaped] = {}  # of tiles under other dimensions, which ones
         self.read_again: set[str] = set()  # paths of tensors that parts of such tiles are read from
         self.copied = copied
         self.scopes: list[int] = [0]

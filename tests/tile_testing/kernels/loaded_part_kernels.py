@@ -12,7 +12,7 @@ CASES = Cases()
 case = CASES.case
 Tensor = torch.Tensor
 
-ROWS, BATCHES, LONG = rand(5, 300), rand(3, 20, 24), rand(2, 150, 40)
+ROWS, BATCHES, LONG, PARTS = rand(5, 300), rand(3, 20, 24), rand(2, 150, 40), rand(3, 40, 48)
 HEADS = tuple(rand(2, 3, 40, 16, seed=seed) for seed in range(3))
 NAMES = ints(2100, 70, seed=1)
 
@@ -198,6 +198,111 @@ def more_items(x: Tensor) -> Tensor:
             beside = batch[None, t, None, :4][0, :, 0]
             out[b, t] = batch[t, 2:6].sum(1) + batch[t, ...][:, 0] + (beside - batch[t, :4]).sum(1)
     return out
+
+
+# ---- parts, views and other orders of what was taken ----------------------------------------------------------------
+
+
+@case(BATCHES, wanted=lambda x: x.sum(1), t=8, r=8)
+@tileflow.kernel
+def sizes_of_a_batch(x: Tensor) -> Tensor:
+    """Loops over the sizes of what was taken."""
+    out = x.new_empty(x.size(0), x.size(2))
+    for b in tfl.grid(x.size(0)):
+        batch = x[b]
+        for t in tfl.tile(batch.shape[1]):
+            total = torch.zeros(t)
+            for r in tfl.tile(batch.size(0)):
+                total = total + batch[r, t].sum(0)
+            out[b, t] = total
+    return out
+
+
+@case(BATCHES, wanted=lambda x: x.flatten(1) * 2, t=64)
+@tileflow.kernel
+def flattened(x: Tensor) -> Tensor:
+    """All rows as one."""
+    out = x.new_empty(x.size(0), x.size(1) * x.size(2))
+    for b in tfl.grid(x.size(0)):
+        first, second = x[b].flatten(), x[b].view(-1)
+        for t in tfl.tile(out.size(1)):
+            out[b, t] = first[t] + second[t]
+    return out
+
+
+@case(BATCHES, wanted=lambda x: x.unflatten(2, (4, 6)).transpose(1, 2) * 2, t=8)
+@tileflow.kernel
+def heads_of_rows(x: Tensor) -> Tensor:
+    """A dimension as two."""
+    out = x.new_empty(x.size(0), 4, x.size(1), 6)
+    for b, h in tfl.grid([x.size(0), 4]):
+        first, second = x[b].view(x.size(1), 4, 6), x[b].unflatten(1, (4, 6))
+        for t in tfl.tile(x.size(1)):
+            out[b, h, t, :] = first[t, h] + second[t, h, :]
+    return out
+
+
+@case(BATCHES.mT, wanted=lambda x: x.flatten(1) * 2, t=64)
+@tileflow.kernel
+def flattened_across(x: Tensor) -> Tensor:
+    """All rows as one, where memory has no such row."""
+    out = x.new_empty(x.size(0), x.size(1) * x.size(2))
+    for b in tfl.grid(x.size(0)):
+        rows = x[b].flatten()
+        for t in tfl.tile(out.size(1)):
+            out[b, t] = rows[t] * 2
+    return out
+
+
+@case(PARTS, wanted=lambda x: x[..., :16] * x[..., 16:32] + x[..., 32:] - x[..., :16] * 2, t=8)
+@tileflow.kernel
+def three_of_rows(x: Tensor) -> Tensor:
+    """Parts by a split, by slices of the tensor and of the tile, and by halves."""
+    out = x.new_empty(x.size(0), x.size(1), 16)
+    for b in tfl.grid(x.size(0)):
+        q, k, _ = x[b].split(16, -1)
+        v, again, half = x[b][:, 32:], x[b, :, :16], x[b, :, :32].chunk(2, -1)[0]
+        for t in tfl.tile(x.size(1)):
+            out[b, t] = q[t] * k[t] + v[t] - again[t] - half[t]
+    return out
+
+
+@case(PARTS, wanted=lambda x: x[..., 16:32].mT @ x[..., :16] * x[..., 32:].sum((1, 2))[:, None, None])
+@tileflow.kernel
+def products_of_parts(x: Tensor) -> Tensor:
+    """Parts of rows that are no halves of them, each loaded by itself."""
+    out = x.new_empty(x.size(0), 16, 16)
+    for b in tfl.grid(x.size(0)):
+        q, k, v = x[b].split(16, -1)
+        out[b] = k.T @ q * v.sum()
+    return out
+
+
+@case(PARTS, wanted=lambda x: x[:, 1:] - x[:, :-1] + x[:, 1:2], t=8)
+@tileflow.kernel
+def differences(x: Tensor) -> Tensor:
+    """Rows from the second on, and up to the last but one."""
+    out = x.new_empty(x.size(0), x.size(1) - 1, x.size(2))
+    for b in tfl.grid(x.size(0)):
+        now, before = x[b, 1:], x[b, :-1]
+        for t in tfl.tile(x.size(1) - 1):
+            out[b, t] = now[t] - before[t] + now[0]
+    return out
+
+
+@case(PARTS, wanted=lambda x: x.roll(1, 1) + x.flip(1), t=8)
+@tileflow.kernel
+def other_orders(x: Tensor) -> Tensor:
+    """Rows moved around the end, and from the last to the first."""
+    out = torch.empty_like(x)
+    for b in tfl.grid(x.size(0)):
+        moved, turned = x[b].roll(1, 0), x[b].flip(0)
+        for t in tfl.tile(x.size(1)):
+            out[b, t] = moved[t] + turned[t]
+    return out
+
+
+# ---- what registers have --------------------------------------------------------------------------------------------
 
 
 @case(BATCHES[0], wanted=lambda x: x.cumsum(1), t=8, k=8)

@@ -22,6 +22,11 @@ def of_rows(f, x, out):
         out[t, :] = f(x[t, :])
 
 
+def in_registers(f: Callable[..., Any]) -> Callable[..., Any]:
+    """``f`` of rows that no load gives."""
+    return lambda rows: f(rows.cumsum(1))
+
+
 def moved(f: Callable[..., Any], columns: int) -> int:
     """How often lanes are moved within a row."""
     x = torch.empty(64, columns)
@@ -77,9 +82,15 @@ MOVES = {
 @pytest.mark.parametrize("f", MOVES, ids=lambda f: f.__name__)
 def test_lanes_are_moved_once(f: Callable[..., Any]) -> None:
     """On the code before, each moved once or twice more."""
-    assert moved(f, 30) == MOVES[f]
+    assert moved(in_registers(f), 30) == MOVES[f]
+
+
+@pytest.mark.parametrize("f", MOVES, ids=lambda f: f.__name__)
+def test_parts_of_loaded_rows_are_loaded(f: Callable[..., Any]) -> None:
+    """On the code before, they were moved as those of any other rows. A zero in front moves all that follows it."""
+    assert moved(f, 30) == (f is differences_from_zero)
 
 
 def test_registers_of_another_length_are_gathered() -> None:
     """33 columns take 64 lanes, 17 of them 32."""
-    assert moved(lambda row: row[:, :17], 33) == 1
+    assert moved(in_registers(lambda row: row[:, :17]), 33) == 1

@@ -212,7 +212,7 @@ def element_that_grows(x, out):
 
 
 OF_ITEMS = "an index is a tile, a slice, an int, a size or a tile of ints"
-OF_TILES = "a tile in registers is indexed by slices, None, ints, and one tile of ints"
+OF_TILES = "a tile in registers is indexed by slices, None, ints, and one tile of ints or several loops' tiles"
 NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
 KEPT = "a tile keeps its shape under an operator that assigns, as in torch"
 ASSIGNED = "a tile in registers cannot be assigned to by index"

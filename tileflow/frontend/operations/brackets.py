@@ -38,7 +38,7 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
             result, axis = part(t, result, axis, item), axis + 1
         elif _is_scalar(item):
             result = pick(t, result, axis, item)
-        elif _holds_places(item) and _are_apart([i for i in items if isinstance(i, TileValue)]):
+        elif _holds_places(item) and _are_apart([i for i in items if isinstance(i, TileValue) and i.ndim]):
             result, axis = named(t, result, axis, item), axis + item.ndim
         else:
             is_mask = isinstance(item, TileValue) and item.value.type.dtype == "bool"

@@ -16,6 +16,7 @@ from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, Value, fills_registers
 from ..language_registry import register_language
+from ..loaded_parts import cut_of_loaded, remember_cut
 from ..promotion import promote
 from ..side_by_side import columns_apart, remember
 from ..torch_registry import register_torch
@@ -196,7 +197,10 @@ def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]
     part = known(t, d.extent).quotient(chunks) or part_of_block(known(t, d.extent), Expr.of(chunks))
     if part is not None and fills_registers(chunks) and (size is None or fills_registers(size)):
         cut = to_dims(t, value, (*value.dims[:axis], Dim(Expr.of(chunks)), Dim(part), *value.dims[axis + 1 :]))
-        return unbind(t, cut, axis)
+        found = unbind(t, cut, axis)
+        if size is None:
+            return found
+        return tuple(remember_cut(t, x, t.wrap(value), axis, n * (size // chunks)) for n, x in enumerate(found))
     if size is None:
         raise ShapeError(
             "a tile of a loop is cut into a power of two of equal parts",
@@ -304,8 +308,10 @@ def _in_steps(size: int, step: int) -> list[int]:
 def _parts(t: Tracer, value: Value, axis: int, sizes: Sequence[int]) -> tuple[TileValue, ...]:
     x, parts, begin = t.wrap(value), list[TileValue](), 0
     for size in sizes:
-        as_it_lies = None if begin else first(t, x, axis, size)
-        parts.append(taken(t, x, axis, run(t, begin, size)) if as_it_lies is None else as_it_lies)
+        part = None if begin else first(t, x, axis, size)
+        part = cut_of_loaded(t, x, axis, begin, size) if part is None else part
+        part = taken(t, x, axis, run(t, begin, size)) if part is None else part
+        parts.append(remember_cut(t, part, x, axis, begin))
         begin += size
     return tuple(parts)
 

@@ -17,6 +17,7 @@ from ...expr import Expr, is_knob
 from ...ir.attributes import ReshapeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, Value, fills_registers
+from ..loaded_parts import remember_shape
 from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
@@ -103,11 +104,12 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
         if d not in found:
             _no_lengths(t, d, value.dims)
     if not _keeps_lanes(t, value.dims, found):
-        return reshaped(t, value, found)
+        return remember_shape(t, reshaped(t, value, found), value)
     result = tuple(d if d in value.dims else _with_known_sizes(t, d) for d in found)
     conditions = [*(_has_whole_tiles(t, name) for name in torn), *((Expr.sym(s) % n).eq(0) for s, n in halves.items())]
     needs = tuple(need for need in conditions if need.constant is None)
-    return t.emit(OpKind.RESHAPE, (value,), TileType(value.type.dtype, result), ReshapeAttrs(needs or None))
+    made = t.emit(OpKind.RESHAPE, (value,), TileType(value.type.dtype, result), ReshapeAttrs(needs or None))
+    return remember_shape(t, made, value)
 
 
 def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:

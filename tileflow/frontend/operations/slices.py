@@ -17,6 +17,7 @@ from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, fills_registers
 from ...language.rules import BACKWARDS_IN_A_TILE, FORWARDS_IN_A_TILE
+from ..loaded_parts import cut_of_loaded, remember_cut
 from ..side_by_side import some_columns
 from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
@@ -76,7 +77,9 @@ def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
         return t.wrap(apart)
     cut = first(t, x, axis, length) if (start, step) == (0, 1) else None
     cut = _halves(t, x, axis, start, step, length, size) if cut is None else cut
-    return taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
+    cut = cut_of_loaded(t, x, axis, start, length) if cut is None and step == 1 else cut
+    cut = taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
+    return remember_cut(t, cut, x, axis, start) if step == 1 else cut
 
 
 def _text(ends: Sequence[int | None]) -> str:
