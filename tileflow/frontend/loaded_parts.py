@@ -104,11 +104,19 @@ def part_of_loaded(t: Tracer, x: TileValue, index: Sequence[Any]) -> TileValue |
     if len(items) > rank or not all(map(_is_simple, items)):
         return None
     items += [slice(None)] * (rank - len(items))
+    items = [_from_the_front(item, dim.extent) for item, dim in zip(items, x.value.dims, strict=True)]
     if not any(_is_better_read(t, x.value.dims, axis, item) for axis, item in enumerate(items)):
         return None
     t.operand(x)  # a tile of another scope, or one that was changed in place, is refused
     part = _read(t, x.value, items)
     return None if part is None else _with_new_axes(part, index)
+
+
+def _from_the_front(item: Any, size: Expr) -> Any:
+    """An int that counts from the end of a known size, and lies inside, by its place."""
+    if type(item) is not int or item >= 0 or size.constant is None or item < -size.constant:
+        return item
+    return item + size.constant
 
 
 def cut_of_loaded(t: Tracer, x: TileValue, axis: int, start: int, size: int) -> TileValue | None:
@@ -214,8 +222,6 @@ def _within(t: Tracer, run: Run, item: Any) -> Any:
         )
     if not _stays_inside(t, item, run.size):
         return None
-    if type(item) is int and item < 0:
-        return t.size(run.start + run.size + item)
     return item if run.start == Expr.of(0) else item + t.size(run.start)
 
 
@@ -278,7 +284,7 @@ def _clipped(item: slice, size: Expr) -> range | None:
 def _of_consecutive(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     """Of consecutive ints: those of the indices."""
     (item,) = items
-    if isinstance(item, slice):
+    if isinstance(item, (slice, SymInt)) or (isinstance(item, int) and item < 0):
         return None
     lanes = item.index if isinstance(item, TileProxy) else item
     places = lanes if isinstance(lanes, TileValue) else t.full((), lanes, "int32")
@@ -293,7 +299,20 @@ def _of_gathered(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     if any(_varies(t, places, other) for other in range(len(places.dims)) if other != axis):
         return None
     named = _part(t, places, [item if n == axis else 0 for n, item in enumerate(items)])
-    return None if named is None else _part(t, source, _with(items, axis, named))
+    if named is None:
+        return None
+    if not _is_whole(items[axis]):
+        return _part(t, source, _with(items, axis, named))
+    part = _part(t, source, items)
+    return None if part is None else _gathered(t, part, sum(not _is_number(item) for item in items[:axis]), named)
+
+
+def _gathered(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
+    dims = _with(x.value.dims, axis, places.value.dims[0])
+    for _ in range(axis + 1, x.ndim):
+        places = places.unsqueeze(-1)
+    found: TileValue = x.gather(axis, t.expand(places, tuple(dims)))
+    return found
 
 
 def _with(items: Sequence[Any], axis: int, item: Any) -> list[Any]:
@@ -351,7 +370,7 @@ def _stays_inside(t: Tracer, item: Any, size: Expr) -> bool:
     if isinstance(item, TileProxy):
         return item.offset == Expr.of(0) and item.shift is None and not _runs_past(t, item, size)
     if isinstance(item, int):
-        return item == 0 or (size.constant is not None and -size.constant <= item < size.constant)
+        return item == 0 or (size.constant is not None and 0 <= item < size.constant)
     if not isinstance(item, TileValue):
         return isinstance(item, slice)  # is clipped
     found = interval(t, item.value)

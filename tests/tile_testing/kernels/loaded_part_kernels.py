@@ -290,15 +290,15 @@ def differences(x: Tensor) -> Tensor:
     return out
 
 
-@case(PARTS, wanted=lambda x: x.roll(1, 1) + x.flip(1), t=8)
+@case(PARTS, wanted=lambda x: x.roll(1, 1) + x.flip(1) + 2 * x.flip(1)[..., -1:], t=8)
 @tileflow.kernel
 def other_orders(x: Tensor) -> Tensor:
     """Rows moved around the end, and from the last to the first."""
     out = torch.empty_like(x)
     for b in tfl.grid(x.size(0)):
-        moved, turned = x[b].roll(1, 0), x[b].flip(0)
+        moved, turned = x[b].roll(1, 0), x[b].flip(1).flip(1).flip(0)
         for t in tfl.tile(x.size(1)):
-            out[b, t] = moved[t] + turned[t]
+            out[b, t] = moved[t] + turned[t] + (turned[t, -1] * 2)[:, None]
     return out
 
 
