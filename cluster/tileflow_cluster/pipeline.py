@@ -6,21 +6,16 @@ A config's failure is an outcome. An exception is a fault of the kernel, whateve
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import math
 import os
-import shutil
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from types import FunctionType
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import tileflow
 from tileflow import cost
@@ -52,6 +47,7 @@ from .protocol import (
     toolchain_text,
     trial_id,
 )
+from .scratch import Scratch, remove_abandoned
 from .trial import Build, DeviceIdentity, Facts
 
 if TYPE_CHECKING:
@@ -63,8 +59,7 @@ SEEDS, REPEATS = 2, 2  # of a race's check, as for a table: any candidate may be
 TRIES = 4  # in a fresh child, its reference made on the CPU, its reference made by witnesses
 _BETWEEN_PHASES_S = 60.0
 WARM_TARGET = "nvidia-h200"  # any will do: the target-independent parts of the compilers take long to import
-_CACHE_PREFIX = "tileflow-triton-"
-_LOCK = "in-use.lock"
+CACHE_PREFIX = "tileflow-triton-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +104,19 @@ class TileflowStages:
 class TileflowCompiler:
     """A child that lowers, emits and builds, with a Triton cache of its own.
 
-    Raises BuildError where the child cannot start.
+    Raises BuildError where the child cannot start, SpecError where the temporary directory takes no cache.
     """
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        sweep_caches()
-        self._cache, self._lock = own_cache()
-        self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache}, nice=NICE)
-        self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)
+        remove_abandoned(CACHE_PREFIX)
+        self._cache = Scratch(CACHE_PREFIX)
+        self._process = BuildProcess(environment={"TRITON_CACHE_DIR": str(self._cache.path)}, nice=NICE)
+        try:
+            self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)
+        except BaseException:
+            self.close()
+            raise
 
     def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         """Compile one request in the child. A timeout or a crash of the compiler is returned as ``rejected``."""
@@ -135,28 +134,7 @@ class TileflowCompiler:
     def close(self) -> None:
         """End the child and remove its Triton cache."""
         self._process.close()
-        shutil.rmtree(self._cache, ignore_errors=True)
-        self._lock.close()
-
-
-def own_cache() -> tuple[str, IO[bytes]]:
-    """Make a folder for Triton's cache, and the file whose lock marks it as in use.
-
-    A lock holds wherever the folder is visible and ends with its process; another container's process ids mean nothing
-    here.
-    """
-    folder = tempfile.mkdtemp(prefix=_CACHE_PREFIX)
-    lock = open(Path(folder) / _LOCK, "wb")  # noqa: SIM115 (held as long as the cache)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return folder, lock
-
-
-def sweep_caches() -> None:
-    """Remove the Triton caches of workers that were killed. One without a lock file is just being made and stays."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_CACHE_PREFIX}*/{_LOCK}"):
-        with suppress(OSError), path.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path.parent, ignore_errors=True)
+        self._cache.remove()
 
 
 @functools.cache

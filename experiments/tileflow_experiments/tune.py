@@ -10,12 +10,9 @@ import contextlib
 import hashlib
 import logging
 import os
-import secrets
 import signal
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -52,6 +49,7 @@ from .progress import Progress
 from .records import StudyKey, TrialRecord
 from .spec import KernelSpec, SweepSpec, parse
 from .stops import STOPS
+from .tuning_folder import TuningFolder, tuning_folder
 from .tuning_task import TuningTask
 from .verify import WRONG, how_it_ended, some_config_works
 from .work import Tools
@@ -111,36 +109,33 @@ def tune_calls(
     _require_options(tables, out, by_value)
     device = _device_class(wanted) if device_class is None else device_class
     spec = _spec(device, budget_s, strategy, seed)
-    name = f"tileflow-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    outputs = Outputs(Path(tempfile.gettempdir()) / name if out is None else Path(out).absolute())
-    outputs.require_none()
-    require_folder(outputs.folder, "out")
     studies = {call.study(device): call for call in wanted}
     kernels = tuple(KernelSpec(key.kernel, (cast("Any", key.problem),)) for key in studies)
     place = Path(tables) if tables is not None else user_folder()
-    outputs.folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_turn)
+    with _turn, tuning_folder(out) as folder:
+        outputs = folder.outputs
         spec = replace(spec, kernels=kernels, seeds=_seeds(wanted, place))
-        shared = {
-            key: stack.enter_context(SharedCall(c.kernel, c.args, c.device, by_value)) for key, c in studies.items()
-        }
-        chatter = stack.enter_context(_chatter_in(outputs.folder / "tune.log"))
-        used = replace(
-            tools or Tools(_on_this_machine),
-            prepare=lambda key, mode: _task(key, mode, shared[key], studies[key]),
-            display=lambda budget: _TuneProgress(budget, chatter),
-            to_mlflow=out is not None,
-            random_checks_s=CHECKS_SHARE * budget_s,
-        )
-        stopped = sweep.run(spec, outputs.folder, used)
-    rows = _rows(outputs)
-    kept = {version: _keep(table, place, outputs) for version, table in rows.items()}
-    found = [_row_of(call, device, rows) for call in wanted]
-    drawn = {key: call.drawn for key, call in shared.items()}
-    said = _closing_table(wanted, found, kept, device, outputs, stopped, drawn)
-    if untold := say(said, sys.stdout):  # the rows are kept and loaded all the same
-        log.warning("nobody was told what was found: %s\n%s", untold, said)
+        with contextlib.ExitStack() as stack:
+            shared = {
+                key: stack.enter_context(SharedCall(c.kernel, c.args, c.device, by_value)) for key, c in studies.items()
+            }
+            chatter = stack.enter_context(_chatter_in(folder.log))
+            used = replace(
+                tools or Tools(_on_this_machine),
+                prepare=lambda key, mode: _task(key, mode, shared[key], studies[key]),
+                display=lambda budget: _TuneProgress(budget, chatter),
+                to_mlflow=out is not None,
+                random_checks_s=CHECKS_SHARE * budget_s,
+            )
+            stopped = sweep.run(spec, outputs.folder, used)
+        rows = _rows(outputs)
+        kept = {version: _keep(table, place, outputs) for version, table in rows.items()}
+        found = [_row_of(call, device, rows) for call in wanted]
+        folder.is_needed = bool(stopped) or not all(found) or outputs.tables in kept.values()
+        drawn = {key: call.drawn for key, call in shared.items()}
+        said = _closing_table(wanted, found, kept, device, folder, stopped, drawn)
+        if untold := say(said, sys.stdout):  # the rows are kept and loaded all the same
+            log.warning("nobody was told what was found: %s\n%s", untold, said)
     _pass_on(stopped)
     return found
 
@@ -385,13 +380,13 @@ def _closing_table(
     rows: Sequence[Entry | None],
     kept: Mapping[str, Path],
     device: str,
-    outputs: Outputs,
+    folder: TuningFolder,
     stopped: str,
     drawn: Mapping[StudyKey, Sequence[str]],
 ) -> str:
     """Return a table of what each call's search found, then where the rows are. ``drawn``: each call's arguments whose
     values were drawn."""
-    folded = journals.fold(journals.read(outputs.journal))
+    folded = journals.fold(journals.read(folder.outputs.journal))
     reasons = journals.stopped(folded.events)
     outcomes = []
     for call, row in zip(calls, rows, strict=True):
@@ -406,8 +401,8 @@ def _closing_table(
     text += [f"row{'s' if len(calls) > 1 else ''} in {path}" for path in dict.fromkeys(kept.values())]
     if stopped:
         text.append(f"stopped before its end: {stopped}")
-    if stopped or not kept:
-        text.append(f"what was logged is in {outputs.folder / 'tune.log'}")
+    if stopped or not all(rows):
+        text.append(f"what was logged is in {folder.log}")
     return "\n".join(text)
 
 

@@ -13,11 +13,12 @@ import pytest
 from tile_testing import ROOT
 from tile_testing.fakes.cluster_runs import run
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.pipeline import TileflowStages, check_identity, own_cache, sweep_caches
+from tileflow_cluster.pipeline import CACHE_PREFIX, TileflowCompiler, TileflowStages, check_identity
 from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items
+from tileflow_cluster.scratch import Scratch
 
 from tileflow.config import Config
-from tileflow.errors import ClusterError, SpecError
+from tileflow.errors import BuildTimeout, ClusterError, SpecError
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.types import Status
 from tileflow.target import target
@@ -72,27 +73,22 @@ def test_another_version_of_the_kernel_is_the_kernels_error(evaluator: InlineEva
     assert taken.kernel_error is None and taken.outcome.status is Status.OK
 
 
-def test_a_killed_workers_cache_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (dead, left), (ours, held) = own_cache(), own_cache()
-    making = tmp_path / "tileflow-triton-making"
-    making.mkdir()
-    left.close()  # as the system does for a process that is killed
-    sweep_caches()
-    assert not Path(dead).exists() and Path(ours).exists() and making.exists()
-    held.close()
-
-
 def test_a_cache_of_another_containers_process_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 8 of issue 17: its process id is nobody's here, and the folder went while it was in use."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(os, "getpid", lambda: 999999999)
-    theirs, lock = own_cache()
+    theirs = Scratch(CACHE_PREFIX)
     monkeypatch.undo()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     TileflowStages().open_compiler().close()
-    assert [Path(theirs)] == list(tmp_path.glob("tileflow-triton-*"))
-    lock.close()
+    assert [theirs.path] == list(tmp_path.glob("tileflow-triton-*"))
+
+
+def test_a_compiler_that_does_not_start_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(BuildTimeout):
+        TileflowCompiler(0.001)
+    assert not list(tmp_path.glob("tileflow-triton-*"))
 
 
 def test_a_worker_on_another_card_refuses() -> None:

@@ -55,7 +55,8 @@ def tuned(tmp_path: Path, address: str) -> list[dict[str, Any]]:
     script = tmp_path / "my_script.py"
     script.write_text(SCRIPT)
     environment = os.environ | {
-        "TILEFLOW_TABLES": str(tmp_path / "mine"), "TMPDIR": str(tmp_path), "RAY_TMPDIR": "/tmp",
+        "TILEFLOW_TABLES": str(tmp_path / "mine"), "TILEFLOW_TUNINGS": str(tmp_path), "TMPDIR": str(tmp_path),
+        "RAY_TMPDIR": "/tmp",
         "RAY_ADDRESS": address,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }  # fmt: skip

@@ -97,7 +97,7 @@ def one(way: str, options: argparse.Namespace) -> Row:
         calls.append((kernel, kernel.inputs(device=device, **sizes)))
     if way != ALONE:
         calls.append((FAILING[way], (torch.ones(1 << 20, device=device),)))
-    folder = Path(os.environ["TMPDIR"])
+    folder = Path(os.environ["TILEFLOW_TUNINGS"])
     before = set(folder.glob("tileflow-*/journal.jsonl"))  # of an earlier run into the same folder
     dry: Any = {"device_class": DRY_DEVICE} if options.dry_run else {}
     tileflow.tune(calls, budget_s=options.budget, tables=folder / "tables", **dry)
@@ -202,7 +202,7 @@ def main() -> int:
             folder.mkdir(parents=True, exist_ok=True)
             done = subprocess.run(
                 [sys.executable, "-m", "tileflow_benchmarks.tuning.failing_reference", *sys.argv[1:], "--one", way],
-                env={**os.environ, "TMPDIR": str(folder), "TILEFLOW_TABLES": ""},
+                env={**os.environ, "TILEFLOW_TUNINGS": str(folder), "TILEFLOW_TABLES": ""},
                 capture_output=True, text=True, timeout=options.budget * (len(OTHERS) + 1) + STARTED_S, check=False,
             )  # fmt: skip
             found = [line for line in done.stdout.splitlines() if line.startswith("{")]

@@ -49,7 +49,7 @@ def one(name: str, options: argparse.Namespace) -> Row:
     dry: Any = {"device_class": DRY_DEVICE} if options.dry_run else {}
     rows = []
     for turn in range(2 if options.again else 1):
-        folder = Path(os.environ["TMPDIR"])
+        folder = Path(os.environ["TILEFLOW_TUNINGS"])
         before = set(folder.glob("tileflow-*/journal.jsonl"))
         begun = time.time()
         kernel.tune(*args, budget_s=options.budget, seed=options.seed, tables=folder / "tables", **dry)
@@ -188,7 +188,7 @@ def main() -> int:
             ]
             command += ["--out", str(out), "--budget", str(options.budget)]
             command += [word for word in ("--again", "--dry-run") if getattr(options, word[2:].replace("-", "_"))]
-            environment = {**os.environ, "TMPDIR": str(folder), "TILEFLOW_TABLES": ""}
+            environment = {**os.environ, "TILEFLOW_TUNINGS": str(folder), "TILEFLOW_TABLES": ""}
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False
             )

@@ -110,8 +110,9 @@ def found(kernel: tileflow.Kernel, *args: Any) -> Any:
 
 
 def test_a_closure_is_tuned_with_its_arguments_alone_and_its_row_is_found_again(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("TILEFLOW_TUNINGS", str(tmp_path))
     kernel, x = scaling(2.0), torch.randn(64, 128)
     row = kernel.tune(x, **QUICK)
     assert row.problem.key == kernel.describe(x).key and (row.device, row.origin) == (GPU, "modelled")
@@ -249,7 +250,8 @@ def test_a_signal_that_the_process_ignores_stops_no_search(monkeypatch: pytest.M
         signal.signal(signal.SIGINT, before)
 
 
-def test_rows_of_several_searches_stand_side_by_side(tmp_path: Path) -> None:
+def test_rows_of_several_searches_stand_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEFLOW_TUNINGS", str(tmp_path))
     kernel = scaling(2.0)
     for m in (32, 64):
         kernel.tune(torch.randn(m, 128), **QUICK)

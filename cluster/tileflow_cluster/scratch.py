@@ -1,0 +1,96 @@
+"""Folders in the temporary directory that belong to a process.
+
+Whoever makes one removes it. Where its process was killed first, a later process of the same user removes it: the lock on
+a file inside says whether its owner lives. A lock holds wherever the folder is visible and ends with its process, while
+another container's process ids mean nothing here.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from tileflow.errors import SpecError
+
+LOCK = "in-use.lock"
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of file systems without locks
+
+
+class Scratch:
+    """A folder of this process, which nobody else may look into (0700)."""
+
+    def __init__(self, prefix: str) -> None:
+        """Make it. Raises SpecError where the temporary directory takes none."""
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix))
+            self._lock = _locked(self.path)
+        except OSError as error:
+            raise SpecError(
+                "the temporary directory must take files",
+                got=error.strerror or error,
+                where=str(error.filename or "TMPDIR"),
+                hint="make room there, or name another: TMPDIR=/a/folder",
+            ) from error
+        self._owner = os.getpid()
+
+    def remove(self) -> None:
+        """Remove it with all that it holds. In a fork of its owner it stays."""
+        if self._is_ours():
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._lock.close()
+
+    def keep(self) -> None:
+        """Let it be: no later process removes it."""
+        if self._is_ours():
+            (self.path / LOCK).unlink(missing_ok=True)
+            self._lock.close()
+
+    def _is_ours(self) -> bool:
+        return os.getpid() == self._owner and not self._lock.closed
+
+
+def remove_abandoned(prefix: str, least_age_s: float = 0.0) -> None:
+    """Remove this user's folders whose process was killed, those made less than ``least_age_s`` ago excepted.
+
+    One without a lock's file is just being made, is kept, or lies where nothing can be locked: it stays.
+    """
+    with suppress(FileNotFoundError):  # no temporary directory at all: whoever wants a folder there says so
+        for lock in Path(tempfile.gettempdir()).glob(f"{prefix}*/{LOCK}"):
+            with suppress(OSError):
+                _remove_if_abandoned(lock, least_age_s)
+
+
+def _remove_if_abandoned(path: Path, least_age_s: float) -> None:
+    """Raises OSError where another process holds the lock, or has removed the folder."""
+    if path.parent.is_symlink() or path.parent.stat().st_uid != os.getuid():
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if time.time() - os.fstat(descriptor).st_mtime >= least_age_s:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    """The file whose lock marks the folder as in use. It gets its name once it is locked, so that nobody takes the
+    folder for abandoned before. Where nothing can be locked, it gets none."""
+    unnamed = folder / f"{LOCK}.new"
+    lock = unnamed.open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        unnamed.unlink()
+    else:
+        unnamed.rename(folder / LOCK)
+    return lock
