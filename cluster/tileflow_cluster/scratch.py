@@ -1,8 +1,8 @@
 """Folders in the temporary directory that belong to a process.
 
-Whoever makes one removes it. Where its process was killed first, a later process of the same user removes it: the lock on
-a file inside says whether its owner lives. A lock holds wherever the folder is visible and ends with its process, while
-another container's process ids mean nothing here.
+Whoever makes one removes it. Where its process was killed first, a later process of the same user removes it: the lock
+on a file inside says whether its owner lives. A lock holds wherever the folder is visible and ends with its process,
+while another container's process ids mean nothing here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The folder of one ``kernel.tune``: its journal, its tables and what its libraries log.
 
-One in the temporary directory goes once the rows are kept elsewhere. It stays where the tuning ended otherwise, and whoever
-tuned is told where it is; that of a process that was killed goes a day later, with another tuning.
+One in the temporary directory goes once the rows are kept elsewhere. It stays where the tuning ended otherwise, and
+whoever tuned is told where it is; that of a process that was killed goes a day later, with another tuning.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TuningFolder:
 
 @contextmanager
 def tuning_folder(out: str | PathLike[str] | None) -> Iterator[TuningFolder]:
-    """The folder ``out``, else a new one in the folder that ``TILEFLOW_TUNINGS`` names: both stay. Else a temporary one.
+    """The folder ``out``, else a new one in the folder that ``TILEFLOW_TUNINGS`` names: both stay. Else a temporary.
 
     An exception gets a note of the folder where that tells more. Raises SpecError where the folder can take no files.
     """
