@@ -56,14 +56,10 @@ def tuning_folder(out: str | PathLike[str] | None) -> Iterator[TuningFolder]:
         with _temporary() as folder:
             yield folder
         return
-    if out is None:
-        require_folder(above, VARIABLE)
-    place = (
-        Path(above, f"{PREFIX}{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}") if out is None else Path(out)
-    )
-    outputs = Outputs(place.absolute())
+    name = f"{PREFIX}{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+    outputs = Outputs((Path(above, name) if out is None else Path(out)).absolute())
     outputs.require_none()
-    require_folder(outputs.folder, "out")
+    require_folder(outputs.folder, VARIABLE if out is None else "out")
     with writing(outputs.folder):
         outputs.folder.mkdir(parents=True, exist_ok=True)
     with _noted(TuningFolder(outputs)) as folder:
