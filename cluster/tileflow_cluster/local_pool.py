@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from tileflow.build.forkserver import ForkServer, children_from
+from tileflow.build.process import not_started
 from tileflow.errors import TileflowError
 
 if TYPE_CHECKING:  # the rest of the cluster takes a while to import, and the server starts before it
@@ -67,7 +68,10 @@ class LocalWorker(Generic[Opened]):
         self._jobs: queue.SimpleQueue[tuple[Any, Callable[[Opened], Any], Answers] | None] = queue.SimpleQueue()
         self._listener: Answers | None = None
         self._thread = threading.Thread(target=self._work, name=f"tileflow-{name}", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self.error, self.state = not_started(f"the thread of {self.name}", error), "failed"
 
     def __str__(self) -> str:
         return self.name

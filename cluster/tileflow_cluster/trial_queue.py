@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 
 from tileflow import cost
-from tileflow.errors import InternalError, TileflowError
+from tileflow.errors import ClusterError, InternalError, TileflowError
 from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
@@ -234,7 +234,8 @@ class TrialQueue(Generic[Payload]):
         return not trial.request.remeasure and not trial.lone and compiled is not None and compiled.traffic is not None
 
     def compiled(self, lease: Lease[Payload], compiled: Build, payload: Payload | None) -> None:
-        """Take in a compile worker's answer: reject, recognise as a known trial, or queue for the device class."""
+        """Take in a compile worker's answer: reject, recognise as a known trial, or queue for the device class. Where
+        the worker's host let nothing be compiled, that counts as :meth:`lost`."""
         trial = self._answered(lease)
         if trial is None:
             return
@@ -246,6 +247,8 @@ class TrialQueue(Generic[Payload]):
         known = self._known.get(compiled.trial_id)
         if known is not None and not request.remeasure:
             self._repeat(trial, known)
+        elif compiled.rejected is not None and compiled.rejected.status.is_infrastructure:
+            self._lose(trial, lease, compiled.rejected, blame=True)
         elif compiled.rejected is not None:
             self._end(trial, compiled.rejected)
         else:
@@ -300,7 +303,8 @@ class TrialQueue(Generic[Payload]):
         if isinstance(error, TileflowError) and not error.retryable:
             self.fail_kernel(lease, error)
             return
-        status = Status.COMPILE_ERROR if lease.phase == "compile" else Status.WORKER_LOST
+        is_configs = lease.phase == "compile" and not isinstance(error, ClusterError)
+        status = Status.COMPILE_ERROR if is_configs else Status.WORKER_LOST
         digest = f"the {lease.phase} worker raised {type(error).__name__}: {error}"[:MESSAGE_CHARS]
         self.lost(lease, Outcome(status, None, type(error).__name__, digest), blame=True)
 

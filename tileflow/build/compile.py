@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import importlib.metadata
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..emit.source import TritonSource
-from ..errors import BuildError, OutOfResources, SpecError, TileflowError
+from ..errors import BuildError, ClusterError, OutOfResources, SpecError, TileflowError
 from ..runtime.abi import Binary, LaunchAbi, LaunchArg
 from ..target import Target
 from . import compat, dependent_launch, ptxas_faults
@@ -25,6 +26,9 @@ _TENSOR_MEMORY_COLUMNS = 512  # of a Blackwell SM
 _ERROR_LINES = 12
 CACHE = "TILEFLOW_CACHE"
 _VECTOR_BYTES = 16  # that an instruction stores
+_SYSTEMS_WORDS = tuple(
+    map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def build(source: TritonSource, target: Target) -> Binary:
     """Compile one region for one device class.
 
     Raises OutOfResources where the device has too little shared or tensor memory for it (a config that need not be
-    tried), BuildError where Triton or the assembler refuses it.
+    tried), BuildError where Triton or the assembler refuses it, ClusterError where the host lets nobody compile.
     """
     if compat.interpreting():
         raise BuildError("a process that compiles must not interpret", got="TRITON_INTERPRET=1", hint="unset it")
@@ -85,6 +89,13 @@ def build(source: TritonSource, target: Target) -> Binary:
                 got=_summary(error, source),
                 where=_place(source, target),
                 hint="smaller blocks or fewer warps leave more to a thread",
+            ) from error
+        if _is_the_hosts(error):
+            raise ClusterError(
+                "a host must let kernels be compiled: their files be written, the compiler's programs be started",
+                got=_summary(error, source),
+                where=_place(source, target),
+                hint="the compiler's folders are those of TMPDIR, TRITON_CACHE_DIR and TILEFLOW_CACHE",
             ) from error
         raise BuildError(
             "Triton must accept a generated source", got=_summary(error, source), where=_place(source, target)
@@ -173,8 +184,13 @@ def write_module(text: str) -> Path:
 def _write_whole(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-        file.write(text)
-    os.replace(file.name, path)
+        try:
+            file.write(text)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
 
 
 def _with_tensor_maps(source: TritonSource, compiled: compat.Compiled) -> tuple[LaunchArg, ...]:
@@ -215,11 +231,15 @@ def _place(source: TritonSource, target: Target) -> str:
     return f"launch {source.region} ({source.name}) for {target.name}"
 
 
+def _is_the_hosts(error: Exception) -> bool:
+    """Whether no config would have compiled: a disk is full, a file cannot be opened, a program not be started. The
+    assembler says so by the system's words alone."""
+    return any(isinstance(e, OSError) or any(words in str(e) for words in _SYSTEMS_WORDS) for e in _causes(error))
+
+
 def _summary(error: Exception, source: TritonSource) -> str:
     """The lines of Triton's message that a person reads: the last ones of each error down the chain of causes."""
-    chain: list[BaseException] = [error]
-    while chain[-1].__cause__ is not None:
-        chain.append(chain[-1].__cause__)
+    chain = _causes(error)
     deepest = chain[-1]
     message = [line for line in str(deepest).splitlines() if line.strip()]
     lines = [f"{type(deepest).__name__}: {message[-1] if message else 'no message'}"]
@@ -229,6 +249,14 @@ def _summary(error: Exception, source: TritonSource) -> str:
     if user:
         lines.append(f"from line {user} of the kernel's file")
     return "\n".join(lines)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error and what it was raised from, the deepest last."""
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    return chain
 
 
 def _user_line(chain: list[BaseException], source: TritonSource) -> int:

@@ -8,6 +8,7 @@ is in the answer, not raised: see :data:`Answer`.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -16,13 +17,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Pipe
 from multiprocessing.reduction import send_handle
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from ..errors import InternalError, SpecError, TileflowError
+from ..errors import ClusterError, InternalError, SpecError, TileflowError
 from ..locks import Lock
 from ..runtime.files import folder_to_start_in, import_paths
 
@@ -119,6 +120,7 @@ class Child:
     ``warm``: modules that the child imports before it is ready. ``environment``: changes to what it inherits.
     ``unwanted``: asked a few times a second while a call runs; once true, the child is killed as at its limit.
     ``fresh``: an interpreter of its own, wherever other children come from. ``nice``: how far it stands back.
+    Raises ClusterError where the system lets none start.
     """
 
     def __init__(
@@ -133,16 +135,21 @@ class Child:
         self._unwanted = unwanted
         self._lock = Lock()
         self._owner = os.getpid()
-        self._calling = self._killed = False
-        self._connection, theirs = Pipe()
-        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
-        self._ready = False
+        self._calling = self._killed = self._ready = False
         variables = {**inherited(), "PYTHONPATH": os.pathsep.join(import_paths()), **(environment or {})}
-        forked = None
-        if server is not None and not fresh:
-            forked = server.fork(theirs.fileno(), self._stderr.fileno(), variables, warm)
-        self._process: Started = forked or _fresh(theirs.fileno(), self._stderr, variables, warm)
-        theirs.close()
+        with ExitStack() as opened:  # what is open already is closed where the rest does not start
+            try:
+                self._connection, theirs = Pipe()
+                opened.enter_context(self._connection)
+                with theirs:
+                    self._stderr: IO[bytes] = opened.enter_context(tempfile.TemporaryFile())
+                    forked = None
+                    if server is not None and not fresh:
+                        forked = server.fork(theirs.fileno(), self._stderr.fileno(), variables, warm)
+                    self._process: Started = forked or _fresh(theirs.fileno(), self._stderr, variables, warm)
+            except (OSError, RuntimeError) as error:  # RuntimeError: of a thread that does not start
+                raise not_started("a process that compiles and measures", error) from error
+            opened.pop_all()
         if nice:
             with suppress(ProcessLookupError):  # it has died already, which its first call tells
                 os.setpriority(os.PRIO_PROCESS, self.pid, nice)
@@ -210,6 +217,9 @@ class Child:
                 send_handle(self._connection, handle, self.pid)
         except (BrokenPipeError, ConnectionResetError):
             return self._died(phase)
+        except OSError as error:  # it has half of the request
+            self.kill()
+            return Died(-signal.SIGKILL, f"it was not given the request's files: {error}", phase)
         while True:
             answer = self._receive(phase, limit)
             if not isinstance(answer, Progress):
@@ -269,6 +279,25 @@ class Child:
         died = Died(self._process.returncode or 0, tail, phase)
         self.kill()
         return died
+
+
+_LIMITS = {
+    errno.EMFILE: "let this process open more files: ulimit -n 1024",
+    errno.ENFILE: "let this machine open more files: sysctl fs.file-max",
+    errno.EAGAIN: "let this user start more processes and threads: ulimit -u, or the container's limit of pids",
+    errno.ENOMEM: "give this process more memory, or lift its limit: ulimit -v",
+}
+
+
+def not_started(what: str, error: OSError | RuntimeError) -> ClusterError:
+    """The error where the system starts no process or thread, with what to do about it."""
+    if "shutdown" in str(error):
+        hint = "the program's main thread has ended: wait there for the thread that tunes, and tune in no exit handler"
+    elif isinstance(error, OSError) and error.errno not in _LIMITS:
+        hint = "make room in the temporary directory, or name another: TMPDIR=/a/folder"
+    else:
+        hint = _LIMITS[(isinstance(error, OSError) and error.errno) or errno.EAGAIN]
+    return ClusterError(f"{what} must start", got=error, hint=hint)
 
 
 def inherited() -> dict[str, str]:

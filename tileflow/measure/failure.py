@@ -73,7 +73,7 @@ def build_failure(error: Exception) -> Outcome:
             status = Status.COMPILE_TIMEOUT
         case OutOfResources() | ConfigError():
             status = Status.INVALID_STATIC
-        case ClusterError():
+        case ClusterError() | SpecError():  # the host's fault, as a full disk or a variable that names no folder
             status = Status.WORKER_LOST
         case _:
             status = Status.COMPILE_ERROR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pickle
@@ -21,7 +22,9 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.build import compile as build_module
 from tileflow.build.compile import build, load_function, toolchain
-from tileflow.errors import BuildError, OutOfResources, SpecError
+from tileflow.errors import BuildError, ClusterError, OutOfResources, SpecError
+from tileflow.measure.failure import build_failure
+from tileflow.measure.types import Status
 from tileflow.target import target
 
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
@@ -236,3 +239,37 @@ def test_the_toolchain_names_three_versions() -> None:
     chain = toolchain()
     assert chain.triton in chain.key and chain.torch in chain.key
     assert chain.ptxas.split(".")[0] in ("12", "13")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        FileNotFoundError(errno.ENOENT, "No such file or directory: 'ptxas'"),
+        RuntimeError("PTXAS error: Internal Triton PTX codegen error\nptxas fatal   : No space left on device"),
+    ],
+)
+def test_what_the_host_lacks_is_no_fault_of_the_source(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk made a compile error of each config that was tried meanwhile, which no later search asked again."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(build_module.compat, "compile_ast", fail)
+    with pytest.raises(ClusterError, match=r"host must let kernels be compiled(.|\n)*TMPDIR") as raised:
+        build(sources.vector_add(), target("nvidia-h200"))
+    assert build_failure(raised.value).status is Status.WORKER_LOST
+
+
+def test_a_source_that_cannot_be_written_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try left its temporary file on the full disk."""
+
+    def replace(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("TILEFLOW_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(SpecError, match="No space left") as raised:
+        build_module.write_module("x = 1")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert build_failure(raised.value).status is Status.WORKER_LOST

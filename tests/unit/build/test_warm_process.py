@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from tileflow.build import process
 from tileflow.build.process import Child, Died, Done, TimedOut
 from tileflow.build.warm_process import WarmProcess
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
-from tileflow.errors import TileflowError
+from tileflow.errors import ClusterError, TileflowError
 from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
 
 
@@ -112,3 +114,53 @@ def test_a_kill_from_another_thread_leaves_the_pipe_to_the_call_in_flight(monkey
     assert child._connection.closed
     child.kill()
     assert child.call("os:getpid", (), limit_s=1.0) == Died(-signal.SIGKILL, "", "call")
+
+
+def _refuse(number: int) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("place", "raised", "hint"),
+    [
+        ("Pipe", _refuse(errno.EMFILE), "ulimit -n"),
+        ("tempfile.TemporaryFile", _refuse(errno.ENOSPC), "TMPDIR"),
+        ("subprocess.Popen", _refuse(errno.EAGAIN), "ulimit -u"),
+        ("subprocess.Popen", _refuse(errno.ENOMEM), "ulimit -v"),
+    ],
+)
+def test_a_child_that_the_system_does_not_start_says_which_limit_to_raise(
+    place: str, raised: Callable[..., NoReturn], hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tuning under `ulimit -n 20` ended in an error of socket's, with pipes left open."""
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(f"tileflow.build.process.{place}", raised)
+    with pytest.raises(ClusterError, match=rf"must start(.|\n)*{hint}") as error:
+        Child(fresh=True)
+    assert error.value.retryable
+    monkeypatch.undo()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [("can't start new thread", "ulimit -u"), ("cannot schedule new futures after shutdown", "wait there")],
+)
+def test_a_child_whose_thread_does_not_start_says_why(words: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def submit(*_: object, **__: object) -> NoReturn:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(process._spawner, "submit", submit)
+    with pytest.raises(ClusterError, match=hint):
+        Child(fresh=True)
+
+
+def test_a_child_that_cannot_be_given_files_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had half of a request; whoever asked got the system's error."""
+    child = Child()
+    monkeypatch.setattr(process, "send_handle", _refuse(errno.EMFILE))
+    answer = child.call("os:getpid", (), limit_s=30.0, handles=(0,))
+    assert isinstance(answer, Died) and "Too many open files" in answer.stderr and not child.alive

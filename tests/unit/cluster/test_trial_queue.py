@@ -13,7 +13,7 @@ from tileflow_cluster.trial_queue import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lea
 
 from tileflow.config import Config
 from tileflow.cost import Launch, StaticFacts
-from tileflow.errors import InternalError, SpecError
+from tileflow.errors import ClusterError, InternalError, SpecError
 from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Resources
@@ -161,6 +161,28 @@ def test_what_is_not_compiled_yet_is_cancelled() -> None:
     assert [r.request_id for r in finals(queue)] == ["built"]
     queue.submit(request("again", 1))
     assert queue.pending == 1, "nothing is known of a config that was cancelled"
+
+
+def test_what_its_host_let_nobody_compile_is_tried_again() -> None:
+    """A full disk was each config's compile error."""
+    queue: TrialQueue[str] = TrialQueue()
+    queue.submit(request("a"))
+    compile_next(queue, rejected=Outcome(Status.WORKER_LOST, None, "ClusterError", "No space left on device"))
+    compile_next(queue)
+    queue.finish(device_next(queue), OK, ON)
+    first, last = queue.take_results()
+    assert (first.outcome.status, first.final) == (Status.WORKER_LOST, False)
+    assert (last.outcome.status, last.attempt) == (Status.OK, 2)
+
+
+def test_a_compiler_that_the_host_does_not_start_blames_no_config() -> None:
+    queue: TrialQueue[str] = TrialQueue()
+    queue.submit(request("a"))
+    for _ in range(POISON_KILLS):
+        lease = queue.lease("compile", "c")
+        assert lease is not None
+        queue.stage_raised(lease, ClusterError("a child must start", got="Too many open files"))
+    assert [result.outcome.status for result in queue.take_results()] == [Status.WORKER_LOST] * POISON_KILLS
 
 
 def test_poison_is_known_afterwards() -> None:
