@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import stat
 import threading
 import time
@@ -54,6 +55,8 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "last": (str,),
 }
 _OPTIONAL = {"values": dict, "memory": list}
+_PLACEHOLDERS = ("pid", "host", "rank")
+_BRACED = re.compile(r"\{([^{}/]*)\}")
 _HINT = "the file is something else, or was written by a newer tileflow"
 
 _log = logging.getLogger("tileflow.runtime")
@@ -240,13 +243,22 @@ def line_of(found: Miss) -> bytes:
 
 def place_of(what: str, path: object) -> str:
     """``path`` as a whole one: the program may go to another folder. Raises SpecError for what is none: the empty text,
-    which would be the folder that the program is in, and a text that no file can be named by."""
+    which would be the folder that the program is in, and a text that no file can be named by; and for something in
+    braces that :func:`resolve` does not replace, since all processes would write to one file of that name."""
     text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
     if not text or "\0" in text:
         raise SpecError(
             f"the place of {what} must be a path",
             got=repr(path),
             hint="name a folder that exists, or a .jsonl file in one",
+        )
+    unknown = [name for name in _BRACED.findall(text) if name not in _PLACEHOLDERS]
+    if unknown:
+        raise SpecError(
+            f"what the place of {what} has in braces must be known of a process",
+            got=", ".join(f"{{{name}}}" for name in unknown),
+            where=text,
+            hint="{pid}, {host} and {rank} are; a folder gets a file a process by itself",
         )
     require_here(text, f"the place of {what}")
     return os.path.join("" if os.path.isabs(text) else os.getcwd(), text)

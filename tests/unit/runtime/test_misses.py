@@ -276,6 +276,19 @@ def test_a_path_names_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [file.name for file in tmp_path.iterdir()] == [f"rank3-{os.getpid()}.jsonl"]
 
 
+@pytest.mark.parametrize("name", ["{PID}", "{Host}-{pid}", "{pid:05d}", "{}", "{user}"])
+def test_something_else_in_braces_is_refused(tmp_path: Path, name: str) -> None:
+    """All processes of a server wrote to one file that was called {PID}, without a word."""
+    for place in (tmp_path / f"{name}.jsonl", tmp_path / name):
+        with pytest.raises(SpecError, match=r"must be known of a process(.|\n)*\{pid\}, \{host\} and \{rank\}"):
+            record_misses(place)
+        with pytest.raises(SpecError, match="must be known of a process"), tileflow.record(place):
+            pytest.fail("the block must not begin")
+    assert not list(tmp_path.iterdir())
+    record_misses(tmp_path / "a{b}c".replace("}", ""))
+    record_misses(None)
+
+
 def test_a_rank_that_is_not_known_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(SpecError, match="RANK"):
