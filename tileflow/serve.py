@@ -393,8 +393,21 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
             lowered.problem.key,
         )
         return fitting_server(kernel, lowered, call.device)
-    config = _runnable(lowered, lowered.space.adapt(hit.config.to_dict()), call.device)
-    return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)
+    fitted = lowered.space.adapt(hit.config.to_dict())
+    reason = hit.reason
+    if hit.step == "exact" and lowered.mode == "static" and (lost := _lost_choices(hit.config, fitted)):
+        reason = "its config is not of this version's space: the nearest one runs"
+        text = f"the row of {lowered.problem.key} was tuned with {lost}; kernel.tune(...) finds a new one"
+        observe.say_once(logging.WARNING, kernel.name, "row of another space", f"{reason}: {text}")
+    config = _runnable(lowered, fitted, call.device)
+    return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, reason)
+
+
+def _lost_choices(tuned: Config, fitted: Config) -> str:
+    """The choices of a row that its own problem's space has no more, as after an update; empty where it has all."""
+    now = fitted.to_dict()
+    lost = [f"{name}={choice!r}" for name, choice in tuned.to_dict().items() if name not in now or now[name] != choice]
+    return ", ".join(lost[:4]) + (f" and {len(lost) - 4} more" if len(lost) > 4 else "")
 
 
 def _runnable(lowered: Lowered, config: Config, device: torch.device) -> Config:
