@@ -7,8 +7,6 @@ while another container's process ids mean nothing here.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import shutil
 import tempfile
@@ -18,9 +16,9 @@ from pathlib import Path
 from typing import IO
 
 from tileflow.errors import SpecError
+from tileflow.runtime.files import lock
 
 LOCK = "in-use.lock"
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of file systems without locks
 
 
 class Scratch:
@@ -62,9 +60,9 @@ def remove_abandoned(prefix: str, least_age_s: float = 0.0) -> None:
     One without a lock's file is just being made, is kept, or lies where nothing can be locked: it stays.
     """
     with suppress(FileNotFoundError):  # no temporary directory at all: whoever wants a folder there says so
-        for lock in Path(tempfile.gettempdir()).glob(f"{prefix}*/{LOCK}"):
+        for path in Path(tempfile.gettempdir()).glob(f"{prefix}*/{LOCK}"):
             with suppress(OSError):
-                _remove_if_abandoned(lock, least_age_s)
+                _remove_if_abandoned(path, least_age_s)
 
 
 def _remove_if_abandoned(path: Path, least_age_s: float) -> None:
@@ -73,8 +71,7 @@ def _remove_if_abandoned(path: Path, least_age_s: float) -> None:
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        if time.time() - os.fstat(descriptor).st_mtime >= least_age_s:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if time.time() - os.fstat(descriptor).st_mtime >= least_age_s and lock(descriptor, wait=False):
             shutil.rmtree(path.parent, ignore_errors=True)
     finally:
         os.close(descriptor)
@@ -84,13 +81,9 @@ def _locked(folder: Path) -> IO[bytes]:
     """The file whose lock marks the folder as in use. It gets its name once it is locked, so that nobody takes the
     folder for abandoned before. Where nothing can be locked, it gets none."""
     unnamed = folder / f"{LOCK}.new"
-    lock = unnamed.open("wb")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        unnamed.unlink()
-    else:
+    file = unnamed.open("wb")
+    if lock(file.fileno()):
         unnamed.rename(folder / LOCK)
-    return lock
+    else:
+        unnamed.unlink()
+    return file

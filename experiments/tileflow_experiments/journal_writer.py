@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tileflow.errors import SpecError
+from tileflow.runtime.files import lock
 
 from .journal import SCHEMA_VERSION, Fits, JournalError, Line, Lines, Parsed, events, header, no_sweep, parse
 from .records import TrialRecord
@@ -223,7 +223,8 @@ def _locked(path: Path, flags: int) -> int:
             ) from None
         with _closed_on_error(descriptor):
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock(descriptor, wait=False):
+                    raise _no_locks(path)
             except BlockingIOError:
                 raise SpecError(
                     "a sweep's folder must be written by one driver",
@@ -233,6 +234,14 @@ def _locked(path: Path, flags: int) -> int:
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         os.close(descriptor)  # another driver salvaged the journal meanwhile, which made it another file
+
+
+def _no_locks(path: Path) -> SpecError:
+    return SpecError(
+        "a sweep's folder must be on a file system with locks, which keep a second driver out of its journal",
+        got=f"{path}, which cannot be locked",
+        hint="name a folder on a local disk, or mount this one with locks (Lustre: flock; NFS: not nolock)",
+    )
 
 
 @contextmanager
@@ -289,7 +298,7 @@ def _salvage(path: Path, found: Parsed) -> int:
     fresh = path.with_name(f"{path.name}.salvaged")
     descriptor = os.open(fresh, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, 0o644)
     with _closed_on_error(descriptor):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor, wait=False)
         begin = 0
         with os.fdopen(os.dup(descriptor), "ab") as file:
             for damage, end in (*found.damaged, (found.end, found.end)):

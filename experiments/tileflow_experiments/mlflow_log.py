@@ -8,7 +8,6 @@ run says; OUT/mlflow-log.json records how far the log is.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -20,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tileflow.errors import TileflowError
-from tileflow.runtime.files import folder_to_start_in, import_paths
+from tileflow.runtime.files import folder_to_start_in, import_paths, lock, say_without_locks
 
 from .tracking import state as states
 from .tracking.replay import Replay
@@ -249,9 +248,11 @@ def _note(folder: Path, uri: str, why: str) -> None:
 def alone(folder: Path) -> Iterator[None]:
     """Hold the right to log this sweep. Raises MlflowAway where another process has it: two would log each trial
     twice."""
-    with (folder / "mlflow-log.lock").open("w") as lock:
+    path = folder / "mlflow-log.lock"
+    with path.open("w") as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not lock(held.fileno(), wait=False):
+                say_without_locks(path)
         except BlockingIOError:
             raise MlflowAway(
                 "a sweep must be logged by one process",

@@ -7,7 +7,6 @@ being made, so that a host makes each one once. Where host memory is short, the 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ..errors import ClusterError
+from ..runtime.files import lock
 from .inputs import leaves, tensors
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def shared(name: str, make: Callable[[], T]) -> T:
     writing. ``make`` gives what pickles.
     """
     with (_folder() / hashlib.sha256(name.encode()).hexdigest()).open("a+b") as place:
-        fcntl.flock(place, fcntl.LOCK_EX)
+        lock(place.fileno())  # without locks, processes that come at once each make it
         found = _read(place)
         if found is not None:
             value: T = found[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import stat
 import sys
@@ -18,6 +19,10 @@ from pathlib import Path
 from ..errors import SpecError, TableError
 
 _CHUNK = 1 << 20
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+_log = logging.getLogger("tileflow.runtime")
+_without_locks: set[Path] = set()  # the folders of which that was said
 
 
 def as_path(path: object, what: str) -> Path:
@@ -187,13 +192,34 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait until no other writer, of whatever process, holds ``path``, and hold it: a lock file lies beside it."""
-    lock = _open_lock(path.with_name(f".{path.name}.lock"))
+    """Wait until no other writer, of whatever process, holds ``path``, and hold it: a lock file lies beside it. Where
+    nothing can be locked, a message says so."""
+    descriptor = _open_lock(path.with_name(f".{path.name}.lock"))
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not lock(descriptor):
+            say_without_locks(path)
         yield
     finally:
-        os.close(lock)
+        os.close(descriptor)
+
+
+def lock(descriptor: int, *, wait: bool = True) -> bool:
+    """Lock the open file for its process alone. False where its file system has no locks, as some mounts of NFS and
+    Lustre. Raises BlockingIOError where another process holds it and ``wait`` is False."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return False
+    return True
+
+
+def say_without_locks(path: Path) -> None:
+    """Say, once for each folder, that two processes which write there at once are not kept apart."""
+    if path.parent not in _without_locks:
+        _without_locks.add(path.parent)
+        _log.warning("%s has no locks: let one process at a time write there", path.parent)
 
 
 def _open_lock(path: Path) -> int:

@@ -7,7 +7,6 @@ remove them, never before. A writer that dies between two steps leaves the curre
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import logging
 import os
@@ -32,7 +31,7 @@ from .bundle import (
     load_bundle,
     variants_of,
 )
-from .files import as_path, names_in, require_folder, write_atomically
+from .files import as_path, lock, names_in, require_folder, say_without_locks, write_atomically
 from .merging import merge
 from .table import Fallback, Table, domain_of, validate
 from .table_files import table_file_name, table_text
@@ -380,8 +379,9 @@ def _writing(root: Path, keep: int | None = None, *, is_new: bool = False) -> It
     _require_keep(keep)
     _require_place(root, is_new)
     root.mkdir(parents=True, exist_ok=True)
-    with open(root / _LOCK, "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with open(root / _LOCK, "w") as held:
+        if not lock(held.fileno()):
+            say_without_locks(root / _LOCK)
         yield
 
 

@@ -7,7 +7,6 @@ its study's, so a version that adds columns is served. What is written is read b
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
@@ -18,6 +17,8 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+from tileflow.runtime.files import lock, say_without_locks
 
 from .client import attempt_of, filled, find_experiment, first_line
 from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, MlflowRun, identity_in
@@ -279,11 +280,12 @@ def _alone_in_making(path: Path) -> Iterator[None]:
 
     The lock's file goes once the store is there, since nobody makes it again.
     """
-    lock = path.with_name(f"{path.name}.lock")
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    beside = path.with_name(f"{path.name}.lock")
+    with beside.open("w") as held:
+        if not lock(held.fileno()):
+            say_without_locks(path)
         yield
-        lock.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
 
 
 def _store(uri: str, artifacts: Path | None) -> Any:

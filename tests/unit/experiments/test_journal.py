@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ from tileflow_cluster.trial import Build, Phases, TrialResult
 from tileflow_experiments import fields
 from tileflow_experiments import journal as journals
 from tileflow_experiments.journal import JournalError, parse
-from tileflow_experiments.journal_writer import FSYNC_S, Journal
+from tileflow_experiments.journal_writer import FSYNC_S, Journal, require_free
 from tileflow_experiments.records import COLUMNS, StudyKey, TrialRecord
 
 from tileflow.config import Config
@@ -328,3 +330,17 @@ def test_a_header_that_does_not_say_its_sweep_is_refused(change: dict[str, Any])
     (name,) = change
     with pytest.raises(JournalError, match=f"none of {name}"):
         journals.whole_header([{n: v for n, v in header.items() if n != name}])
+
+
+def test_a_folder_that_cannot_be_locked_is_no_place_for_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error of the system's, `No locks available`, in a traceback."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    (path := tmp_path / "journal.jsonl").touch()
+    with pytest.raises(SpecError, match=r"file system with locks(.|\n)*local disk"):
+        require_free(path)

@@ -4,7 +4,9 @@ written in one step is there whole, or not at all."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import itertools
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -26,9 +28,9 @@ from tileflow.runtime import (
     record_misses,
     write_bundle,
 )
-from tileflow.runtime.files import folder_to_start_in, import_paths, require_folder, write_atomically
+from tileflow.runtime.files import folder_to_start_in, import_paths, lock, locked, require_folder, write_atomically
 from tileflow.runtime.snapshots import list_snapshots
-from tileflow.runtime.user_tables import tables_of, user_folder
+from tileflow.runtime.user_tables import keep, tables_of, user_folder
 
 Close = Callable[[Path], None]
 
@@ -184,3 +186,37 @@ def test_relative_paths_are_refused_in_words_where_their_folder_is_gone(
     for call in calls:
         with pytest.raises(SpecError, match=r"(?s)in a folder that is gone.*whole path"):
             call()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_where_nothing_can_be_locked_rows_and_bundles_are_written_and_that_is_said(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a home folder of NFS or Lustre: a tuning lost its rows to an error of the system's."""
+
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    table = examples.table(examples.entry(64, 64))
+    with caplog.at_level(logging.WARNING, "tileflow"):
+        keep(table, tmp_path / "mine")
+        keep(table, tmp_path / "mine")
+        write_bundle([table], [], tmp_path / "bundle")
+    assert [*tables_of(table.kernel.semantic_hash, tmp_path / "mine")] and len(list_snapshots(tmp_path / "bundle")) == 1
+    said = [record.getMessage() for record in caplog.records if "has no locks" in record.getMessage()]
+    assert len(said) == 2 and str(tmp_path / "mine") in said[0] and str(tmp_path / "bundle") in said[1]
+
+
+def test_what_else_keeps_a_lock_from_being_taken_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "a").open("w") as first, (tmp_path / "a").open("w") as second:
+        assert lock(first.fileno())
+        with pytest.raises(BlockingIOError):
+            lock(second.fileno(), wait=False)
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match="Input/output"), locked(tmp_path / "b"):
+        pytest.fail("it is not held")
