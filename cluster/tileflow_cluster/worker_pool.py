@@ -13,6 +13,7 @@ from typing import Literal
 
 import ray
 
+import tileflow
 from tileflow.errors import ClusterError
 
 from .placement import PlacementPlan
@@ -284,6 +285,13 @@ class WorkerPool:
     def _use_or_park(self, worker: Worker, facts: WorkerFacts) -> None:
         worker.ready_at, worker.why_parked, worker.twin = time.monotonic(), "", None
         self._file(worker, "ready")
+        if facts.version != tileflow.__version__:
+            self.park(
+                worker,
+                f"tileflow is {facts.version} on {facts.host} and {tileflow.__version__} in the driver, whose search "
+                "space and code are others: install the same version everywhere",
+            )
+            return
         expected = self._toolchains.setdefault((worker.device_class, worker.kind), _versions(facts.toolchain))
         others = (w for w in self.of(worker.device_class) if w is not worker and w.twin is None)
         worker.twin = next((w for w in others if w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid), None)

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import ray
 
+import tileflow
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
@@ -37,13 +38,15 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_D
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """The facts of a worker that is ready. ``toolchain``: what it compiles with, or launches with."""
+    """The facts of a worker that is ready. ``toolchain``: what it compiles with, or launches with. ``version``: of
+    tileflow there."""
 
     host: str
     pid: int
     node_id: str
     toolchain: Facts
     identity: DeviceIdentity | None = None
+    version: str = tileflow.__version__
 
 
 def hide_gpus() -> None:
@@ -114,7 +117,8 @@ def peak_rss_mb() -> float:
 
 
 def _facts(toolchain: Facts, identity: DeviceIdentity | None = None) -> WorkerFacts:
-    return WorkerFacts(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id(), toolchain, identity)
+    node = ray.get_runtime_context().get_node_id()
+    return WorkerFacts(socket.gethostname(), os.getpid(), node, toolchain, identity, tileflow.__version__)
 
 
 class CompileWorker:

@@ -16,6 +16,7 @@ from tileflow_cluster.trial import DeviceIdentity
 from tileflow_cluster.worker_pool import Recycling, WorkerPool
 from tileflow_cluster.workers import WorkerFacts
 
+from tileflow import __version__
 from tileflow.build.process import Done
 from tileflow.errors import ClusterError
 from tileflow.runtime import describe
@@ -108,6 +109,17 @@ def test_device_workers_start_first(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = WorkerPool(SimulatedStages(), Recycling())
     started = list(workers.follow(PlacementPlan(2, (DeviceClass("nvidia-h200", measured=False, workers=1),))))
     assert [worker.phase for worker in started] == ["device", "compile", "compile"]
+
+
+def test_a_worker_of_another_tileflow_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lowers to another space: each config was a compile error there, and its toolchain stood for the others."""
+    monkeypatch.setattr(worker_pool, "start_compiler", lambda stages: object())
+    workers = WorkerPool(SimulatedStages(), Recycling())
+    other, same = workers.follow(PlacementPlan(2, ()))
+    workers.ready(other, WorkerFacts("old-host", 1, "node", (("torch", "2.0"),), version="0.0.1"))
+    workers.ready(same, WorkerFacts("host", 2, "node", (("torch", "2.13"),)))
+    assert other.state == "parked" and "0.0.1 on old-host" in other.why_parked and __version__ in other.why_parked
+    assert list(workers.open("")) == [same]
 
 
 def test_who_sees_a_gpu_second_takes_over_when_the_first_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
