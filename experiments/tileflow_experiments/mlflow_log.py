@@ -24,7 +24,7 @@ from tileflow.runtime.files import folder_to_start_in, import_paths, lock, say_w
 from .tracking import state as states
 from .tracking.replay import Replay
 from .tracking.state import LogState
-from .tracking.store import MlflowAway, MlflowUnusable, masked, refusal_of
+from .tracking.store import AWAY, MlflowAway, MlflowUnusable, masked, refusal_of
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,9 @@ class Follower:
             except Exception as error:  # MLflow's stores raise whatever their transport does
                 failures += 1
                 if failures == 1:
-                    log.warning("MLflow at %s is away (%s); tuning goes on", masked(self._uri), _said(error))
+                    log.warning(
+                        "MLflow at %s %s (%s); tuning goes on", masked(self._uri), _how_away(error), _said(error)
+                    )
                     if not isinstance(error, TileflowError):  # as when another process logs, and keeps the state
                         _note(folder, self._uri, _said(error))
                 time.sleep(RETRY_S[min(failures, len(RETRY_S)) - 1])
@@ -228,6 +230,12 @@ def replay(journal: Path, uri: str, files: Sequence[Path] = (), artifacts: Path 
         raise MlflowAway(
             constraint, got=said, where=masked(uri), hint=f"{step}; `tileflow sweep log OUT` goes on then"
         ) from error
+
+
+def _how_away(error: BaseException) -> str:
+    """What keeps a store from taking runs, as the predicate of a sentence."""
+    constraint, step = refusal_of(error)
+    return "is away" if constraint == AWAY else f"takes no runs: {constraint}; {step}"
 
 
 def _said(error: BaseException) -> str:

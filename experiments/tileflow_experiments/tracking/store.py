@@ -86,25 +86,42 @@ class Store(Protocol):
         ...
 
 
-# What a store that is there says of this machine. sqlite has no classes for it; MLflow wraps its words in its own.
-_LOCKED = ("database is locked", "database table is locked")
-_CLOSED = ("readonly database", "unable to open database file", "permission denied", "read-only file system")
-_FULL = ("database or disk is full", "no space left on device", "quota exceeded")
+AWAY = "MLflow must answer"
+# What a store that is there says, what it lacks, and what to do about it: the first that fits. sqlite has no classes for
+# it, and MLflow wraps the words of all others in its own.
+_NO_ENTRY = (
+    "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, for a user who may write"
+)
+_CLOSED = "let this user write to the database, its folder and the artifacts, or name another store by --mlflow"
+_REFUSALS = (
+    (("error code 401", "error code 403", "unauthenticated", "not authenticated", "unauthorized", "permission_denied",
+      "forbidden"), "MLflow must let this user in", _NO_ENTRY),
+    (("too many 429", "error code 429", "resource_exhausted", "request_limit_exceeded"),
+     "MLflow must take this many requests", "it asks for fewer: wait, or lift its limit"),
+    (("too many 5", "error code 5"), "MLflow must work", "its server fails: see its own log, or wait until it is back"),
+    (("error code 404", "endpoint_not_found", "not in a valid json format", "error code 3"),
+     "MLflow must be what answers", "something else does: --mlflow names its server, with its path behind a proxy"),
+    (("database is locked", "database table is locked"), "MLflow's database must be free",
+     "another program holds it: wait for that one, or end it"),
+    (("readonly database", "unable to open database file", "permission denied", "read-only file system"),
+     "MLflow's store and the sweep's folder must take files", _CLOSED),
+    (("database or disk is full", "no space left on device", "quota exceeded"),
+     "MLflow's store and the sweep's folder must have room", "make room"),
+)  # fmt: skip
 
 
 def refusal_of(error: BaseException) -> tuple[str, str]:
     """Return what a store lacks that raised ``error``, and what to do about it."""
     said = f"{error} {error.__cause__ or ''}".lower()
-    if any(words in said for words in _LOCKED):
-        return "MLflow's database must be free", "another program holds it: wait for that one, or end it"
-    if any(words in said for words in _CLOSED):
+    for words, constraint, step in _REFUSALS:
+        if any(word in said for word in words):
+            return constraint, step
+    if type(error).__name__ == "RestException":  # MLflow's, of a server or a proxy before it, in words of its own
         return (
-            "MLflow's store and the sweep's folder must take files",
-            "let this user write to the database, its folder and the artifacts, or name another store by --mlflow",
+            "MLflow must serve what is asked",
+            f"see its server's own log; where a proxy asks for a login, {_NO_ENTRY}",
         )
-    if any(words in said for words in _FULL):
-        return "MLflow's store and the sweep's folder must have room", "make room"
-    return "MLflow must answer", "start it, or wait until it is back"
+    return AWAY, "start it, or wait until it is back"
 
 
 def page(uri: str, experiment_id: str) -> str:

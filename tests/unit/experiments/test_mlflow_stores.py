@@ -13,12 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import requests
+from mlflow.exceptions import MlflowException
+from mlflow.utils import rest_utils
 from tile_testing.fakes.experiments_fakes import sweep_spec, tools
 from tile_testing.fakes.mlflow_runs import SPEC, call, children
 from tileflow_experiments import cli, mlflow_log, outputs, sweep
 from tileflow_experiments.tracking import database, state
 from tileflow_experiments.tracking.client import find_experiment
-from tileflow_experiments.tracking.store import MlflowAway, MlflowUnusable, masked
+from tileflow_experiments.tracking.store import MlflowAway, MlflowUnusable, masked, refusal_of
 
 from tileflow.errors import SpecError
 
@@ -306,11 +309,35 @@ def test_a_store_that_refuses_says_what_to_do(
         (sqlite3.OperationalError("attempt to write a readonly database"), "let this user write"),
         (OSError(errno.ENOSPC, "No space left on device"), "make room"),
         (ConnectionError("refused"), "until it is back"),
+        (_http(401, "You are not authenticated"), "MLFLOW_TRACKING_TOKEN"),
+        (_http(403, "Permission denied"), "MLFLOW_TRACKING_TOKEN"),
+        (_http(403, '{"error_code": "PERMISSION_DENIED", "message": "Permission denied"}'), "MLFLOW_TRACKING_TOKEN"),
+        (_http(404, "nothing here"), "names its server"),
+        (_http(200, "<html>log in</html>"), "names its server"),
+        (_http(401, '{"error_code": "A_PROXYS", "message": "who are you?"}'), "MLFLOW_TRACKING_TOKEN"),
     ):
         monkeypatch.setattr(mlflow_log, "Replay", _raiser(error))
         with pytest.raises(MlflowAway) as raised:
             mlflow_log.replay(journal, uri)
         assert step in str(raised.value.hint) and "sweep log OUT" in str(raised.value.hint)
+
+
+def _http(status: int, body: str) -> Exception:
+    """What MLflow's client makes of an answer."""
+    answer = requests.Response()
+    answer.status_code, answer._content = status, body.encode()
+    with pytest.raises(MlflowException) as raised:
+        rest_utils.verify_rest_response(answer, "/api/2.0/mlflow/runs/create")
+    return raised.value
+
+
+@pytest.mark.parametrize(("status", "step"), [(429, "fewer"), (500, "see its own log"), (503, "see its own log")])
+def test_a_server_that_fails_is_not_told_to_be_started(status: int, step: str) -> None:
+    """One that limits requests, or fails, was `away`, and to be started."""
+    url = "/api/2.0/mlflow/experiments/get-by-name"
+    cause = f"Max retries exceeded with url: {url} (Caused by ResponseError('too many {status} error responses'))"
+    constraint, hint = refusal_of(MlflowException(f"API request to {url} failed with exception {cause}"))
+    assert step in hint and constraint != "MLflow must answer"
 
 
 def _raiser(error: Exception) -> Callable[..., Any]:
