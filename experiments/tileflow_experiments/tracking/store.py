@@ -87,8 +87,8 @@ class Store(Protocol):
 
 
 AWAY = "MLflow must answer"
-# What a store that is there says, what it lacks, and what to do about it: the first that fits. sqlite has no classes for
-# it, and MLflow wraps the words of all others in its own.
+# What a store that is there says, what it lacks, and what to do about it: the first that fits. sqlite has no classes
+# for it, and MLflow wraps the words of all others in its own.
 _NO_ENTRY = (
     "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, for a user who may write"
 )
