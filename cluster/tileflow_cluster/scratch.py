@@ -41,7 +41,7 @@ class Scratch:
     def remove(self) -> None:
         """Remove it with all that it holds. In a fork of its owner it stays."""
         if self._is_ours():
-            shutil.rmtree(self.path, ignore_errors=True)
+            _remove(self.path)
             self._lock.close()
 
     def keep(self) -> None:
@@ -72,9 +72,21 @@ def _remove_if_abandoned(path: Path, least_age_s: float) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         if time.time() - os.fstat(descriptor).st_mtime >= least_age_s and lock(descriptor, wait=False):
-            shutil.rmtree(path.parent, ignore_errors=True)
+            _remove(path.parent)
     finally:
         os.close(descriptor)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder, the lock's file last: whoever is killed meanwhile leaves what a later process removes. What
+    cannot be removed stays."""
+    with suppress(OSError):  # somebody else has cleaned up
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != LOCK:
+                path.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(folder: Path) -> IO[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -96,3 +97,27 @@ def test_no_temporary_directory_is_said(monkeypatch: pytest.MonkeyPatch, folder:
     remove_abandoned("t-")
     with pytest.raises(SpecError, match=r"temporary directory must take files(.|\n)*TMPDIR"):
         Scratch("t-")
+
+
+def test_a_removal_that_is_cut_short_is_gone_on_with_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock's file went first, as the system lists names: what was left belonged to nobody, and stayed."""
+    ours = Scratch("t-")
+    for name in "abc":
+        (ours.path / name).mkdir()
+        (ours.path / f"{name}.txt").touch()
+    (ours.path / "link").symlink_to(ours.path.parent)
+    remove, removed = shutil.rmtree, list[Path]()
+
+    def killed(path: Path, **options: bool) -> None:
+        if removed:
+            raise KeyboardInterrupt
+        removed.append(path)
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ours.remove()
+    monkeypatch.undo()
+    assert (ours.path / LOCK).exists()
+    ours.remove()
+    assert not ours.path.exists() and ours.path.parent.exists()
