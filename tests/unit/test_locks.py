@@ -196,33 +196,37 @@ def test_two_threads_go_on_with_the_same_value() -> None:
 
 SLOW_MODULE = """
 import {nested}
-import time
-time.sleep(1.5)
+{nested}.free.wait(60)
 whole = True
 """
 
 
-def _importing(folder: Path, name: str, on_behalf_of: str, monkeypatch: pytest.MonkeyPatch) -> threading.Thread:
-    """A thread that is in the midst of importing ``name``, asked to by a function of the module ``on_behalf_of``."""
+def _importing(
+    folder: Path, name: str, on_behalf_of: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[threading.Thread, threading.Event]:
+    """A thread that is in the midst of importing ``name``, asked to by a function of the module ``on_behalf_of``, and
+    what lets it end."""
     (folder / f"{name}.py").write_text(SLOW_MODULE.format(nested=f"{name}_nested"))
-    (folder / f"{name}_nested.py").write_text("")
+    (folder / f"{name}_nested.py").write_text("import threading\nfree = threading.Event()")
     monkeypatch.syspath_prepend(str(folder))
     scope: dict[str, Any] = {"__name__": on_behalf_of}
     exec(f"def first_call():\n    import {name}", scope)
     thread = threading.Thread(target=scope["first_call"])
     thread.start()
-    deadline = time.monotonic() + 10
-    while f"{name}_nested" not in sys.modules:
+    deadline = time.monotonic() + 60
+    while not hasattr(sys.modules.get(f"{name}_nested"), "free"):
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    return thread
+    free: threading.Event = sys.modules[f"{name}_nested"].free
+    return thread, free
 
 
 def test_a_fork_waits_for_what_another_thread_imports_for_a_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A child that imported the same module waited for its lock for good; DataLoader's workers are such children."""
-    thread = _importing(tmp_path, "slow_for_a_call", "tileflow.api", monkeypatch)
+    thread, free = _importing(tmp_path, "slow_for_a_call", "tileflow.api", monkeypatch)
+    threading.Timer(0.5, free.set).start()
     assert _in_child(lambda: importlib.import_module("slow_for_a_call").whole is True)
     thread.join()
 
@@ -230,13 +234,13 @@ def test_a_fork_waits_for_what_another_thread_imports_for_a_call(
 def test_a_fork_waits_for_no_import_of_others_and_for_none_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = _importing(tmp_path, "slow_for_others", "somebody", monkeypatch)
-    began = time.monotonic()
-    assert _in_child(lambda: True) and time.monotonic() - began < 1.0
+    other, free = _importing(tmp_path, "slow_for_others", "somebody", monkeypatch)
+    assert _in_child(lambda: True) and other.is_alive() and not caplog.text
+    free.set()
     other.join()
     monkeypatch.setattr(locks, "MOST_WAIT_S", 0.1)
-    ours = _importing(tmp_path, "slow_for_too_long", "tileflow.api", monkeypatch)
-    began = time.monotonic()
-    assert _in_child(lambda: True) and time.monotonic() - began < 1.0
+    ours, free = _importing(tmp_path, "slow_for_too_long", "tileflow.api", monkeypatch)
+    assert _in_child(lambda: True) and ours.is_alive()
     assert "waits no longer" in caplog.text
+    free.set()
     ours.join()

@@ -25,7 +25,7 @@ OTHERS = range(1, 10)
 FAILING = 50
 LIMITS = Limits(prepare_others_waiting=4.0)
 WAITING = LIMITS.while_others_wait()
-LATE_S = 0.5  # of a busy machine
+LATE_S = 2.5  # of a busy machine
 
 
 class Search:
@@ -71,14 +71,17 @@ def search(measured: tuple[MeasureProcess, Path]) -> Search:
 
 
 @pytest.mark.parametrize("kernel", ["Sleeps", "Insists", "Leaves"])
-def test_it_is_interrupted_and_the_others_keep_their_data(search: Search, kernel: str) -> None:
+def test_it_is_interrupted_and_the_others_keep_their_data(
+    search: Search, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It held up the others until its process was ended, and then until all of theirs was made anew: 2.7 s by the log
     and 1.16 times the seconds a trial of nine studies on an H200."""
     said, took_s = search.fails(kernel, WAITING)
     assert f"must be made in {LEAST_S:g} s, but got longer; others' took 0.0" in said
     assert took_s < LEAST_S + LATE_S < WAITING.prepare
-    again_s = search.fails(kernel, WAITING)[1]
-    assert again_s < 0.1, "it is not tried again while others wait"
+    with monkeypatch.context() as patch:
+        patch.setattr(search.process, "_ask", lambda *_, **__: pytest.fail("it is not tried again while others wait"))
+        search.fails(kernel, WAITING)
     assert search.remade() == 0
 
 
@@ -86,7 +89,7 @@ def test_its_inputs_and_its_reference_have_one_limit(search: Search) -> None:
     """Each had the whole: inputs of half a second left the reference as long as before."""
     limits = replace(WAITING, prepare=1.0)
     said, took_s = search.fails("SlowInputs", limits)
-    assert "must be made in 0.75 s" in said and took_s < 1.0
+    assert "must be made in 0.75 s" in said and took_s < 1.0 + LATE_S
     assert ask(search.process, "SlowInputs", FAILING, replace(LIMITS, prepare=8.0)).status is Status.OK
     assert search.remade() == 0
 
@@ -120,7 +123,7 @@ def test_an_import_is_not_interrupted(search: Search) -> None:
 
 def test_a_text_without_calls_of_torch_is_interrupted_too(search: Search) -> None:
     """It had twice its limit, and then cost the process."""
-    limits = replace(WAITING, text=0.5)
+    limits = replace(WAITING, text=2.0)
     said, took_s = search.fails("EndlessText", limits, SpecError)
     assert "planted: no witnesses" in said and took_s < 2 * limits.text
     assert search.remade() == 0
