@@ -14,7 +14,7 @@ from typing import Any
 from .errors import KernelError, Location
 from .lazy_dataclass import dataclass
 from .locks import cached_property
-from .parsing import alone, module_tree
+from .parsing import module_tree, undisturbed
 
 
 def definition(fn: types.FunctionType) -> tuple[ast.FunctionDef | ast.Lambda, list[str]]:
@@ -45,8 +45,8 @@ class _File:
     @cached_property
     def codes(self) -> list[tuple[object, ...]]:
         """What is told of the code of each of its functions."""
-        with alone():
-            todo = [compile("".join(self.lines), self.name, "exec", dont_inherit=True)]
+        text = "".join(self.lines)
+        todo = [undisturbed(lambda: compile(text, self.name, "exec", dont_inherit=True))]
         found = []
         while todo:
             code = todo.pop()

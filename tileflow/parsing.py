@@ -1,7 +1,8 @@
 """Python's text as a tree: ``ast.parse`` for one thread at a time.
 
 CPython, 3.11 for one, counts the depth of the tree that is made in one place for all threads. Where another thread
-parses between two nodes, ``ast.parse`` raises SystemError.
+parses between two nodes, ``ast.parse`` raises SystemError or RecursionError. tileflow's own threads wait for each other; those of other
+libraries do not, so that what they disturbed is parsed again.
 """
 
 from __future__ import annotations
@@ -9,29 +10,37 @@ from __future__ import annotations
 import ast
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+_TRIES = 20  # each of milliseconds
+_DISTURBED = ("AST constructor recursion depth mismatch", "recursion depth exceeded during ast construction")
 
 _lock = threading.RLock()  # a finalizer may run amid a parse, and parse
 
 
 def module_tree(text: str, filename: str = "<unknown>") -> ast.Module:
     """The tree of a module's text. Raises SyntaxError and ValueError as ``ast.parse``."""
-    with _lock:
-        return ast.parse(text, filename)
+    return undisturbed(lambda: ast.parse(text, filename))
 
 
 def expression_tree(text: str) -> ast.expr:
     """The tree of an expression's text. Raises SyntaxError and ValueError as ``ast.parse``."""
-    with _lock:
-        return ast.parse(text, mode="eval").body
+    return undisturbed(lambda: ast.parse(text, mode="eval")).body
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """Inside, no other thread parses here: for other libraries that parse what is theirs."""
+def undisturbed(parse: Callable[[], T]) -> T:
+    """The result of ``parse``, amid which no thread of tileflow's parses; again where one of others did."""
+    for _ in range(_TRIES - 1):
+        with _lock:
+            try:
+                return parse()
+            except (SystemError, RecursionError) as error:
+                if not any(words in str(error) for words in _DISTURBED):
+                    raise
     with _lock:
-        yield
+        return parse()
 
 
 def _after_fork() -> None:

@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 from ..config import Choice
 from ..errors import BuildError
-from ..parsing import alone
+from ..parsing import undisturbed
 from ..streams import say
 from ..target import Target
 from . import dependent_launch, ptxas_faults
@@ -138,12 +138,12 @@ def _parsed_alone(kind: type[Any]) -> type[Any]:
 
     class ParsedAlone(kind):  # type: ignore[misc]
         def hash(self) -> Any:
-            with alone():
-                return super().hash() + dependent_launch.key()
+            of_kind = super()
+            return undisturbed(of_kind.hash) + dependent_launch.key()
 
         def make_ir(self, *args: Any, **kwargs: Any) -> Any:
-            with alone():
-                return super().make_ir(*args, **kwargs)
+            of_kind = super()
+            return undisturbed(lambda: of_kind.make_ir(*args, **kwargs))
 
     return ParsedAlone
 
@@ -429,8 +429,7 @@ def _parse_alone(rewriter: Any) -> None:
     rewrite_ast = rewriter.rewrite_ast
 
     def rewrite_alone(self: Any) -> Any:
-        with alone():
-            return rewrite_ast(self)
+        return undisturbed(lambda: rewrite_ast(self))
 
     rewriter.rewrite_ast = rewrite_alone
 
