@@ -1,8 +1,8 @@
 """Python's text as a tree: ``ast.parse`` for one thread at a time.
 
 CPython, 3.11 for one, counts the depth of the tree that is made in one place for all threads. Where another thread
-parses between two nodes, ``ast.parse`` raises SystemError or RecursionError. tileflow's own threads wait for each other; those of other
-libraries do not, so that what they disturbed is parsed again.
+parses between two nodes, ``ast.parse`` raises SystemError or RecursionError. tileflow's own threads wait for each
+other; those of other libraries do not, so that what they disturbed is parsed again.
 """
 
 from __future__ import annotations
