@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import FunctionType
@@ -111,6 +112,7 @@ class TileflowCompiler:
         self._limit_s = limit_s
         remove_abandoned(CACHE_PREFIX)
         self._cache = Scratch(CACHE_PREFIX)
+        weakref.finalize(self, self._cache.remove)  # a process may end while its workers still open
         self._process = BuildProcess(environment={"TRITON_CACHE_DIR": str(self._cache.path)}, nice=NICE)
         try:
             self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -82,6 +84,14 @@ def test_a_cache_of_another_containers_process_stays(tmp_path: Path, monkeypatch
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     TileflowStages().open_compiler().close()
     assert [theirs.path] == list(tmp_path.glob("tileflow-triton-*"))
+
+
+def test_a_process_that_ends_with_a_compiler_leaves_no_cache(tmp_path: Path) -> None:
+    """A tuning that was refused early, or was cut off with its program, left one for each core."""
+    program = "from tileflow_cluster.pipeline import TileflowStages; compiler = TileflowStages().open_compiler()"
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([sys.executable, "-c", program], env=environment, timeout=120, check=True)
+    assert not list(tmp_path.glob("tileflow-triton-*"))
 
 
 def test_a_compiler_that_does_not_start_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

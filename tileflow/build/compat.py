@@ -138,11 +138,11 @@ def _parsed_alone(kind: type[Any]) -> type[Any]:
 
     class ParsedAlone(kind):  # type: ignore[misc]
         def hash(self) -> Any:
-            of_kind = super()
+            of_kind: Any = super()
             return undisturbed(of_kind.hash) + dependent_launch.key()
 
         def make_ir(self, *args: Any, **kwargs: Any) -> Any:
-            of_kind = super()
+            of_kind: Any = super()
             return undisturbed(lambda: of_kind.make_ir(*args, **kwargs))
 
     return ParsedAlone
