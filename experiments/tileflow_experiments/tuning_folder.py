@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from tileflow_cluster.scratch import LOCK, Scratch, remove_abandoned
+from tileflow_cluster.scratch import Scratch, remove_abandoned
 
 from tileflow.runtime.files import require_folder
 
@@ -39,10 +39,9 @@ class TuningFolder:
         return self.outputs.folder / "tune.log"
 
     @property
-    def _is_blank(self) -> bool:
-        """Whether nothing was written that says how the tuning went."""
-        names = {path.name for path in self.outputs.folder.iterdir()} - {LOCK}
-        return names <= {self.log.name} and not (names and self.log.stat().st_size)
+    def _tells(self) -> bool:
+        """Whether anything was written that says how the tuning went, and is there yet."""
+        return any(path.is_file() and path.stat().st_size for path in (self.log, self.outputs.journal))
 
 
 @contextmanager
@@ -75,7 +74,7 @@ def _temporary() -> Iterator[TuningFolder]:
         with _noted(folder):
             yield folder
     finally:
-        if folder.is_needed and not folder._is_blank:
+        if folder.is_needed and folder._tells:
             scratch.keep()
         else:
             scratch.remove()
@@ -87,6 +86,6 @@ def _noted(folder: TuningFolder) -> Iterator[TuningFolder]:
         yield folder
     except BaseException as error:
         folder.is_needed = True
-        if not folder._is_blank:
+        if folder._tells:
             error.add_note(f"what was logged is in {folder.log}")
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,18 @@ def test_an_exception_before_anything_was_written_leaves_nothing(place: Path) ->
         folder.log.touch()
         raise SpecError("a call to tune is no such thing")
     assert left(place) == [] and not hasattr(error.value, "__notes__")
+
+
+def test_an_exception_is_its_own_where_somebody_has_cleaned_up(place: Path) -> None:
+    with pytest.raises(KeyboardInterrupt) as error, tuning_folder(None) as folder:
+        shutil.rmtree(folder.outputs.folder)
+        raise KeyboardInterrupt
+    assert not hasattr(error.value, "__notes__")
+    (place / "out").mkdir()
+    (place / "out" / "of others").touch()
+    with pytest.raises(SpecError) as refused, tuning_folder(place / "out"):
+        raise SpecError("a call to tune is no such thing")
+    assert not hasattr(refused.value, "__notes__"), "nothing was logged there"
 
 
 @pytest.mark.parametrize("way", ["out", "variable"])
