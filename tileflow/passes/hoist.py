@@ -11,24 +11,30 @@ A number stays, which costs a turn next to nothing (of twelve kernels 0.96 to 1.
 registers 1.23). So does a matrix that no product reads: before the loop it would fill registers, and sums over its rows
 would not be taken column by column.
 
+Operands that are whole matrices leave a loop together or not at all: before it they wait side by side through all of
+its turns, in it each until its product. No block size makes them smaller, so that eight of 128 x 256, as of a range of
+products that is written out, left no config that shared memory holds.
+
 A loop of no turns reads nothing. So the places of what is moved follow from sizes and tiles alone, whose lanes outside
 the tensor are masked, and not from numbers in memory, which may name no element when there is no turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import prod
 
 from ..ir.attributes import AccessAttrs, TileAttrs
 from ..ir.graph import Block, KernelIR, Op, TileIndex, ValueIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import OPS, effects_of
 from ..ir.opdef import Trait
-from ..ir.types import Value
+from ..ir.types import Value, itemsize
 from .rewrite import with_body
 from .roll import OPERAND, is_whole
 
+_WAITING = OPERAND * OPERAND * 2  # bytes of whole operands before a loop, as a half type's largest one has
 _MOVED = frozenset({OpKind.LOAD, OpKind.PERMUTE, OpKind.BITCAST, OpKind.SCALAR, OpKind.TILE_ID})
 
 
@@ -74,12 +80,30 @@ def _moved(loop: Op, region: _Region) -> tuple[Op, ...]:
         else:
             varies.update(op.outputs)
     wanted = {v for op in walk(turn) if op.kind is OpKind.DOT for v in op.values[:2]}
-    needed: list[Op] = []
+    needed = _asked_for(same, wanted)
+    if sum(_whole_bytes(op, region.ir) for op in needed) > _WAITING:
+        staying = {v for op in same if _whole_bytes(op, region.ir) for v in op.outputs}
+        for op in same:
+            staying |= {*op.outputs} if staying & {*op.values} else set()
+        needed = _asked_for([op for op in same if staying.isdisjoint(op.outputs)], wanted)
+    return tuple(needed) if any(op.kind is OpKind.LOAD for op in needed) else ()
+
+
+def _asked_for(same: Sequence[Op], operands: Set[Value]) -> list[Op]:
+    """Those of the ops that the operands are made of, and loads of vectors with what they are made of, in order."""
+    wanted, needed = set(operands), list[Op]()
     for op in reversed(same):
         if wanted & set(op.outputs) or _is_vector(op):
             wanted.update(op.values)
             needed.insert(0, op)
-    return tuple(needed) if any(op.kind is OpKind.LOAD for op in needed) else ()
+    return needed
+
+
+def _whole_bytes(op: Op, ir: KernelIR) -> int:
+    """Bytes of a load of a matrix that no block size cuts; 0 of other ops."""
+    if op.kind is not OpKind.LOAD or len(op.output.dims) < 2 or not all(map(is_whole, op.output.dims)):
+        return 0
+    return prod(ir.hint(d.extent) for d in op.output.dims) * itemsize(op.output.type.dtype)
 
 
 def _is_vector(op: Op) -> bool:

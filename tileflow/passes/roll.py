@@ -493,6 +493,8 @@ class _Body:
         return may_be and not self.roller.inner.isdisjoint(value.dims)
 
     def clone(self, op: Op) -> None:
+        for total in op.inputs[2:] if op.kind is OpKind.DOT else ():
+            self.value(total)  # earlier products before this one's operands: theirs need not wait together
         inputs = tuple(self.value(v) for v in op.inputs)
         outputs = tuple(self.roller.fresh.value(self._type(v.type), v) for v in op.outputs)
         attrs = op.attrs

@@ -6,17 +6,18 @@ engine takes a tile from shared memory; threads exchange what they hold there, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..config import Direction, Knob
 from ..expr import FALSE, Expr
+from ..ir.analysis import in_full_precision
 from ..ir.attributes import AccessAttrs, site_of
-from ..ir.graph import Block, KernelIR
+from ..ir.graph import Block, KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from .extents import Extents
-from .knobs import FLATTEN, NUM_WARPS, PERSISTENT, STORE_ACCESS, SUBTILE
+from .knobs import FLATTEN, NUM_WARPS, PERSISTENT, PRECISION, STORE_ACCESS, SUBTILE
 
 _ROWS_OF_A_WARP = 16
 _WHOLE = 4  # bytes of an element from which on a tile is exchanged whole; of shorter ones a part at a time, as a rule
@@ -65,8 +66,22 @@ def stored_beside(
     return most * PERSISTENT.symbol(ir).ne(0), steps
 
 
-def _of_products(ir: KernelIR) -> set[Value]:
-    """The tiles that are made of what products gave, in which elements lie as the matrix units left them."""
+def handed_on(ir: KernelIR, block: Block, extents: Extents, knobs: Mapping[str, Knob]) -> Expr:
+    """Bytes in which sums of the matrix units change their order all at once, for a product by multiply-adds that adds
+    to them: as a part in full precision behind a product of ints does."""
+    most, summed = Expr.of(0), _of_products(ir, in_full_precision)
+    for op in block.ops:
+        if op.kind is OpKind.DOT and in_full_precision(op) and not summed.isdisjoint(op.values[2:]):
+            name = PRECISION.name(site_of(op))
+            by_threads = Expr.sym(name).eq(0) if name in knobs else Expr.of(1)
+            size = extents.elements(op.output.dims) * itemsize(op.output.type.dtype)
+            most = most.max(size * by_threads)
+    return most
+
+
+def _of_products(ir: KernelIR, but: Callable[[Op], bool] = lambda _: False) -> set[Value]:
+    """The tiles that are made of what products gave, in which elements lie as the matrix units left them; ``but``: the
+    products that do not count."""
     found = set[Value]()
 
     def visit(block: Block) -> None:
@@ -74,7 +89,7 @@ def _of_products(ir: KernelIR) -> set[Value]:
             for region in op.regions:
                 visit(region)
             inside = (v for region in op.regions for v in region.results)
-            if op.kind in PRODUCTS or not found.isdisjoint((*op.values, *inside)):
+            if (op.kind in PRODUCTS and not but(op)) or not found.isdisjoint((*op.values, *inside)):
                 found.update(v for v in op.outputs if len(v.dims) > 1)
 
     visit(ir.body)

@@ -14,7 +14,7 @@ AMD's warps do so too with what is not loaded ahead, one tile after another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -28,8 +28,8 @@ from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .knobs import NUM_STAGES, NUM_WARPS, PERSISTENT, PRECISION, STAGES, STATIC, TRANSPOSED, UNROLL
-from .leaving import leaving, stored_beside
+from .knobs import FLATTEN, NUM_STAGES, NUM_WARPS, PERSISTENT, PRECISION, STAGES, STATIC, TRANSPOSED, UNROLL
+from .leaving import handed_on, leaving, stored_beside
 from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site
 
@@ -66,8 +66,18 @@ def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: 
         sizes[id(block)] = here.of(dots) if dots else _largest(inner.values())
     for block, site in blocks:
         if any(op.kind in PRODUCTS for op in block.ops):
-            overlaps = stages_of(ir, site, knobs).ne(1) if site else FALSE
-            yield Staging(site, sizes[id(block)], stored * overlaps, tuple(halved), _largest_product(ir, block))
+            around = block is ir.body and any(op.kind in LOOPS for op in block.ops)
+            overlaps = stages_of(ir, site, knobs).ne(1) if site else Expr.of(int(around))
+            is_flat = _is_flat(ir, block, knobs) != FALSE
+            steps: list[tuple[str, Direction]] = [(FLATTEN.name(ir), "down")] if is_flat else []
+            yield Staging(site, sizes[id(block)], stored * overlaps, (*steps, *halved), _largest_product(ir, block))
+
+
+def _is_flat(ir: KernelIR, block: Block, knobs: Mapping[str, Knob]) -> Expr:
+    """Whether a block is what surrounds a loop that is one pipeline with the loop over a persistent program's tiles."""
+    if block is not ir.body or FLATTEN.name(ir) not in knobs:
+        return FALSE
+    return FLATTEN.symbol(ir).ne(0).and_(PERSISTENT.symbol(ir).ne(0))
 
 
 def _largest_product(ir: KernelIR, block: Block) -> Op:
@@ -152,9 +162,19 @@ class _Sizes:
         if self.target.vendor == "nvidia" or not self.site:
             waiting, beside = self._at_once(dots, once)
             total = (total + waiting * ahead.eq(0)).max(beside)
+            if self.target.vendor == "nvidia":
+                total = total.max(self._beside_one_pipeline(computed, waiting))
         for size in map(self._bytes, kept if self.target.vendor == "nvidia" else (*kept, *staged)):
             total = total + size if self.target.vendor == "nvidia" else total.max(size)
         return total + sum((self._bytes(value) * when for value, when in once_made.items()), Expr.of(0))
+
+    def _beside_one_pipeline(self, computed: Expr, waiting: Expr) -> Expr:
+        """Bytes where sums are handed on to multiply-adds, and with what products outside of it take beside a loop that
+        is one pipeline with the loop over tiles: the next tile's operands are on their way meanwhile."""
+        handed = handed_on(self.ir, self.block, self.extents, self.knobs)
+        flat = _is_flat(self.ir, self.block, self.knobs)
+        outside = handed.max(computed) + waiting
+        return ((handed + waiting) * handed.ne(0)).max((outside + _largest(self.inner.values())) * flat)
 
     def _is_hoisted(self, value: Value, inside: set[Value]) -> bool:
         """Whether a turn computes a value of what was there before the loop alone: Triton makes it once, so that its
@@ -236,10 +256,10 @@ class _Sizes:
             return TRUE
         return STAGES.symbol(self.site).ne(0)
 
-    def _reached(self, values: Iterable[Value]) -> set[Value]:
-        """What the block makes of which ``values`` are made, themselves included."""
+    def _reached(self, values: Iterable[Value], without: Set[Value] = frozenset()) -> set[Value]:
+        """What the block makes of which ``values`` are made, themselves included; ``without``: past these nothing."""
         waiting, reached = list(values), set[Value]()
-        makers = {v: op for op in self.block.ops for v in op.outputs}
+        makers = {v: op for op in self.block.ops for v in op.outputs if v not in without}
         while waiting:
             value = waiting.pop()
             if value not in reached and value in makers:
@@ -254,8 +274,9 @@ class _Sizes:
         most of them and of an inner loop that runs meanwhile."""
         places = {id(op): n for n, op in enumerate(self.block.ops)}
         last = {load: places[id(self.makers[load])] for load in held}
-        for dot in dots:  # in order; what it is added to waits in registers
-            last |= {load: places[id(dot)] for load in self._reached(dot.values[:2]) if load in held}
+        taken = {dot.output for dot in dots}
+        for dot in dots:  # in order; what it is added to waits in registers, and so does what an earlier product gave
+            last |= {load: places[id(dot)] for load in self._reached(dot.values[:2], taken) if load in held}
 
         def alive(now: int) -> Expr:
             waiting = (b for load, b in held.items() if places[id(self.makers[load])] <= now <= last[load])

@@ -137,6 +137,30 @@ def test_a_large_matrix_is_read_in_the_loop_block_by_block(
     assert lowered.space.is_valid(lowered.default) and lowered.emit(lowered.default)
 
 
+def test_matrices_that_together_are_large_stay_in_the_loop() -> None:
+    """In front of it eight of 64 KB waited side by side, and no config held them; a column still leaves it."""
+
+    @tileflow.kernel
+    def layered(x, w, bias):
+        out = torch.empty(x.size(0), x.size(1), w.size(2), device=x.device)
+        for b in tfl.grid(x.size(0)):
+            for t in tfl.tile(x.size(1)):
+                total = tfl.zeros([t, w.size(2)]) + bias[:]
+                for i in tfl.static_range(w.size(0)):
+                    total += x[b, t, :] @ w[i, :, :]
+                out[b, t, :] = total
+        return out
+
+    def left(count: int) -> list[str]:
+        shapes = (24, 2048, 128), (count, 128, 256), (256,)
+        args = tuple(torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in shapes)
+        lowered = layered.lower(args, H200)
+        assert lowered.emit(lowered.default)
+        return sorted(AccessAttrs.of(op).tensor for op in lowered.regions[0].body.ops if op.kind is OpKind.LOAD)
+
+    assert left(2) == ["bias", "w", "w"] and left(8) == ["bias"]
+
+
 def test_queries_that_are_read_in_the_loop_have_a_schedule() -> None:
     """Before, the schedule of attention refused it: 1711 us of 988 with it, on an H200."""
     one = ALL["sigmoid_attention"]

@@ -134,6 +134,32 @@ def projected(g: torch.Tensor, p: torch.Tensor, w: torch.Tensor) -> torch.Tensor
     return w
 
 
+@tileflow.kernel
+def adapted(x: torch.Tensor, w: torch.Tensor, down: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    (m, k), n = x.shape, w.size(0)
+    out = torch.empty(m, n, dtype=torch.float16, device=x.device)
+    for tm, tn in tfl.tile([m, n]):
+        acc = tfl.zeros([tm, tn], dtype=torch.int32 if x.dtype == torch.int8 else torch.float32)
+        for tk in tfl.tile(k):
+            acc = tfl.dot(x[tm, tk], w[tn, tk].T, acc=acc)
+        out[tm, tn] = tfl.dot(down[tm, :], up[tn, :].T, acc=acc.float())
+    return out
+
+
+@tileflow.kernel
+def layered(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A range of products that is written out in a loop over rows."""
+    batch, rows, _ = x.shape
+    out = x.new_empty(batch, rows, w.size(2))
+    for b in tfl.grid(batch):
+        for t in tfl.tile(rows):
+            total = tfl.zeros([t, w.size(2)])
+            for i in range(8):
+                total = total + x[b, t, :] @ w[i, :, :]
+            out[b, t, :] = total
+    return out
+
+
 def reckoned(it: Lowered, choices: dict[str, Choice]) -> tuple[int, int]:
     """Bytes that the space reckons with for the launch, and that its binary takes."""
     plain = {k.name: k.default for k in it.space.knobs if SCHEDULE.matches(k.name)}
@@ -164,6 +190,20 @@ BY_THREADS: dict[str, Choice] = {
     "num_stages": 3,
     "store:out#0.subtile": 1,
 }
+HALF, BYTES = torch.float16, torch.int8
+ADAPTED = (adapted, *(meta(4096, n, dtype=HALF) for n in (4096, 4096, 64, 64)))
+PRECISE = (adapted, *(meta(4096, 4096, dtype=BYTES) for _ in "xw"), *(meta(4096, 24, dtype=torch.float32),) * 2)
+FLAT: dict[str, Choice] = {
+    **{f"load:{name}#0.access": "pointer" for name in ("down", "up")},
+    **{f"{access}#0.access": "descriptor" for access in ("load:x", "load:w", "store:out")},
+    "block:tm": 128,
+    "block:tn": 256,
+    "num_warps": 8,
+    "num_stages": 2,
+    "persistent": 1,
+    "flatten": True,
+}
+BY_HAND: dict[str, Choice] = {"product:dot#1.precision": "ieee"}
 BOX: dict[str, Choice] = {"store:out#0.access": "descriptor"}
 
 
@@ -178,6 +218,10 @@ BOX: dict[str, Choice] = {"store:out#0.access": "descriptor"}
         pytest.param(CHUNKS, {}, 0.5, id="no loop"),
         pytest.param(TAPS, {"num_stages": 1}, 0.4, id="one stage"),
         pytest.param(ADDED, {**BY_THREADS, "persistent": 1, "flatten": True}, 0.7, id="one pipeline over tiles"),
+        # what a product outside of the loop takes is beside the next tile's operands
+        pytest.param(ADAPTED, {**FLAT, "block:tk": 64}, 0.95, id="operands beside one pipeline"),
+        # sums of the matrix units go to threads' multiply-adds all at once
+        pytest.param(PRECISE, {**FLAT, **BY_HAND, "block:tm": 64, "block:tk": 64}, 0.95, id="sums that are handed on"),
         # each turn converts what the loop before left, which is done once, and stays there beside the turn's store
         pytest.param(PROJECTED, BY_EIGHT, 0.9, id="an operand made once"),
         pytest.param(STORED, {**BOX, "persistent": 0}, 0.7, id="boxes in a loop"),
@@ -235,3 +279,35 @@ def test_what_warps_exchange_of_a_products_rows_is_beside_its_operands() -> None
     assert lowered.default["num_stages"] == 1 and not lowered.space.is_valid(ahead)
     (source,) = lowered.emit(lowered.default)
     assert build(source, card).abi.shared <= card.smem_per_block
+
+
+@pytest.mark.parametrize(("call", "own", "block"), [(ADAPTED, {}, 64), (PRECISE, BY_HAND, 128)])
+def test_a_product_behind_a_loop_is_no_part_of_its_pipeline_where_both_do_not_fit(
+    call: tuple[Any, ...], own: dict[str, Choice], block: int
+) -> None:
+    """The default of ints with a part in full precision needed 344088 of 232448 bytes."""
+    kernel, *args = call
+    it = kernel.lower(tuple(args), H200)
+    plain = {k.name: k.default for k in it.space.knobs if SCHEDULE.matches(k.name)}
+    wanted = it.space.normalise(it.default.with_({**plain, **FLAT, **own, "block:tk": block, "num_stages": 3}))
+    assert not it.space.is_valid(wanted)
+    mended = it.space.repair(wanted)
+    assert mended["flatten"] is False
+    assert build(it.emit(mended)[0], H200).abi.shared <= H200.smem_per_block
+
+
+@pytest.mark.parametrize("name", ["nvidia-h200", "nvidia-a100"])
+def test_products_of_a_written_out_range_wait_one_after_another(name: str) -> None:
+    """Of eight matrices of 128 x 256 before the loop over rows, 524288 bytes, no config held any."""
+    card = target(name)
+    it = layered.lower((meta(64, 2048, 128), meta(8, 128, 256)), card)
+    binary = build(it.emit(it.default)[0], card)
+    assert binary.abi.shared <= card.smem_per_block and it.default["block:t"] >= 32
+
+
+def test_operands_of_a_chain_of_products_in_blocks_of_columns_do_not_wait_together() -> None:
+    """All nine were read first, the last one in front: 147456 bytes in place of 32768."""
+    one = ALL["compress_key_blocks"]
+    it = one.kernel.lower(one.arguments("large", "meta"), H200)
+    estimate, real = reckoned(it, {"block:t": 64, "reduce:dot#8": 64, "num_stages": 1, "num_warps": 4})
+    assert real <= estimate + BARRIERS
