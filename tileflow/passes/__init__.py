@@ -40,11 +40,13 @@ from .transpose import transpose
 from .turn_results import turn_results
 from .unify import unify_sizes
 from .unit_batches import drop_unit_batches
+from .widened_operands import narrow_operands
 
 VERIFY = "TILEFLOW_VERIFY"  # on: every region that a pass gives is verified, as in the tests
 
 PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     unify_sizes,
+    narrow_operands,
     fuse_dot,
     hoist_loads,
     drop_unit_batches,
