@@ -24,7 +24,7 @@ from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
 from .counted_turns import UNROLLED, counted_turns, exhaust
-from .few_turns import few_turns
+from .few_turns import few_turns, loop_or_turns
 from .in_place import changed
 from .outer_tensors import OuterTensors
 from .trace import Tracer, show
@@ -75,6 +75,12 @@ class TileLoop:
                 "one that ends early: while i < n and x[i] > 0",
             )
         return range(*map(int, self.given))
+
+    def is_short(self) -> bool:
+        """Whether this is a range between sizes that has so few turns in the call that is traced that an int would have
+        them written out."""
+        start, stop, step = map(_expected, self.given or (None, None, None))
+        return step is not None and step != 0 and is_short(start, stop, step)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.turns())
@@ -165,7 +171,11 @@ class Control:
             )
         if isinstance(it, TileLoop):
             loop = partial(self._device_loop, it, targets)
-            return ChangedContainers(self.tracer, *seen).carry(body, names, values, loop)
+            as_loop = partial(ChangedContainers(self.tracer, *seen).carry, body, names, values, loop)
+            if not it.is_short():
+                return as_loop()
+            written_out = partial(self._written_out, it, body, values)
+            return loop_or_turns(self.tracer, ChangedContainers(self.tracer, *seen), as_loop, written_out)
         self.has_chosen = True
         if counted is not None and len(counted.numbers) > 1:
             numbers = counted.numbers
@@ -177,7 +187,11 @@ class Control:
             )
             exhaust(it)
             return values
-        for item in self._iterate(it):
+        return self._written_out(self._iterate(it), body, values)
+
+    def _written_out(self, items: Iterable[Any], body: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        self.has_chosen = True
+        for item in items:
             values = body(item, *values)
         return values
 

@@ -1,4 +1,5 @@
-"""Ranges of a few turns: written out, unless the text would be so long that it compiles for minutes.
+"""Ranges of a few turns: written out, unless the text would be so long that it compiles for minutes; where a size says
+how few, a loop of the kernel, unless they are for Python alone.
 
 The first turn is traced as it would be written out. Where it costs much, the loop is tried as one of the kernel, and
 kept if nobody can tell the difference: it can be recorded, what it gives has the types that written-out turns give, and
@@ -67,6 +68,28 @@ def few_turns(
     for turn in range(1, count):
         after = body(turns.at(turn), *after)
     return after
+
+
+def loop_or_turns(
+    t: Tracer, containers: ChangedContainers, as_loop: Callable[[], Values], written_out: Callable[[], Values]
+) -> Values:
+    """The values after a range over a size that is small in the call that is traced: a loop of the kernel, where its
+    turns can be recorded as one. Else they are written out, which makes a constant of the size: a turn may index a list
+    of Python's. What stands in the way of the loop is said where neither can be."""
+    start = t.checkpoint()
+    try:
+        return as_loop()
+    except InternalError:
+        raise
+    except Exception as error:  # whatever a Python int can do and a scalar cannot
+        t.restore(start)
+        containers.restore()
+        try:
+            return written_out()
+        except InternalError:
+            raise
+        except Exception:
+            raise error from None
 
 
 def _tried(t: Tracer, as_loop: Callable[[], Values], fits: Callable[[Values], bool]) -> Values | None:

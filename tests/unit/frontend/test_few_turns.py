@@ -7,6 +7,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.errors import MissingAttribute
 from tileflow.ir.kinds import OpKind
 from tileflow.target import target
 
@@ -86,3 +87,50 @@ def test_turns_that_reduce_long_rows_are_a_loop(width: int, is_loop: bool) -> No
 def test_values_are_the_text_s() -> None:
     iq, cos, sin = torch.randn(16, 16, 20), torch.randn(16, 16), torch.randn(16, 16)
     torch.testing.assert_close(powers(iq, cos, sin), powers.run_eagerly(iq, cos, sin), atol=1e-2, rtol=1e-3)
+
+
+@tileflow.kernel
+def delayed(x, history):
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(1)):
+        rows = [x[i, t] for i in range(x.size(0))]
+        for i in range(history.size(0)):
+            out[i, t] = rows[i] * 2
+    return out
+
+
+@tileflow.kernel
+def summed(x, history):
+    out = torch.empty_like(x[0])
+    for t in tfl.tile(x.size(1)):
+        total = tfl.zeros([t])
+        for i in range(history.size(0)):
+            total += x[i, t]
+        out[t] = total
+    return out
+
+
+def test_turns_by_a_small_size_that_only_python_can_take_are_written_out() -> None:
+    """In dynamic mode the list's index was refused, which a static size takes."""
+    x, history = torch.randn(4, 40), torch.empty(4)
+    lowered = delayed.lower((x, history), H200, mode="dynamic")
+    assert not any(op.kind is OpKind.FOR for op in lowered.regions[0].walk())
+    torch.testing.assert_close(delayed.run_eagerly(x, history), 2 * x)
+
+
+def test_others_by_a_size_are_a_loop() -> None:
+    lowered = summed.lower((torch.randn(4, 40), torch.empty(4)), H200, mode="dynamic")
+    assert any(op.kind is OpKind.FOR for op in lowered.regions[0].walk())
+
+
+def test_turns_that_are_wrong_either_way_are_refused_once_in_the_words_of_the_loop() -> None:
+    @tileflow.kernel
+    def wrong(x, history):
+        out = torch.empty_like(x)
+        for t in tfl.tile(x.size(1)):
+            for i in range(history.size(0)):
+                out[i, t] = x[i, t].no_such_method()
+        return out
+
+    with pytest.raises(MissingAttribute, match="no_such_method"):
+        wrong.lower((torch.randn(4, 40), torch.empty(4)), H200, mode="dynamic")
