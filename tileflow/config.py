@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -288,10 +288,15 @@ class ConfigSpace:
         violations, env = self.violations(config), self._environment(config)
         raise ConfigError(
             "; ".join(c.broken(env) for c in violations),
-            got=str(config),
+            got=self.asked_about(config, violations),
             where=next((c.where for c in violations if c.where is not None), None),
             hint=next((c.hint for c in violations if c.hint), _WHOLE_DIMENSIONS),
         )
+
+    def asked_about(self, config: Config, broken: Iterable[Constraint]) -> str:
+        """The choices that broken constraints ask about, of the hundred or so that a config may have."""
+        asked = {name for c in broken for name in (*c.check.symbols(), *(knob for knob, _ in c.repair))}
+        return ", ".join(f"{name}={choice}" for name, choice in config.items if name in asked) or "any config"
 
     def _step(
         self, config: Config, constraint: Constraint, seen: set[Config], most: Mapping[str, int]

@@ -227,9 +227,9 @@ class Lowered:
         if broken:
             raise ConfigError(
                 "; ".join(c.reason for c in broken),
-                got=str(config),
+                got=self.space.asked_about(config, broken),
                 where=next((c.where for c in broken if c.where is not None), None),
-                hint="space.repair(config) mends it",
+                hint=next((c.hint for c in broken if not c.repair and c.hint), "space.repair(config) mends it"),
             )
         sources: dict[str, TritonSource] = {}
         for ir in self.specialised_regions(config):

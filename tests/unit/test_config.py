@@ -192,6 +192,15 @@ def test_a_space_that_no_repair_makes_valid_gives_the_reason() -> None:
     assert list(space.enumerate()) == []
 
 
+def test_the_choices_that_a_broken_constraint_asks_about_are_shown() -> None:
+    """A config of a hundred knobs was a page, behind the reason and before what to do."""
+    knobs = (Knob("a", "a", (4,), "tunable", 4), Knob("b", "b", (1, 2), "tunable", 1))
+    small = Constraint("small", Expr.sym("a").le(3), (), "a is at most 3", hint="a smaller a")
+    with pytest.raises(ConfigError) as refused:
+        _ = ConfigSpace(knobs, (small,)).default
+    assert "but got a=4" in str(refused.value) and "b=1" not in str(refused.value)
+
+
 def test_a_knob_idled_by_an_idle_knob_returns_to_its_default_too() -> None:
     space = ConfigSpace(
         (

@@ -96,8 +96,10 @@ def test_a_dtype_that_the_target_lacks() -> None:
 
     args = meta(64, 96, dtype=torch.float8_e4m3fn), meta(96, 64, dtype=torch.float8_e4m3fn)
     lowered = product.lower(args, target("nvidia-a100"))
-    with pytest.raises(ConfigError, match="float8_e4m3fn needs sm_89 or newer; nvidia-a100 is sm_80"):
+    with pytest.raises(ConfigError, match="float8_e4m3fn needs sm_89 or newer; nvidia-a100 is sm_80") as refused:
         lowered.emit(lowered.default)
+    text = str(refused.value)  # no page of knobs, and nothing of loops, which could not help
+    assert "but got any config" in text and "x.to(torch.float16)" in text and "tfl.tile" not in text.splitlines()[-1]
 
 
 def test_a_kernel_without_source() -> None:
