@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from .runtime.describe import refuse_transforms_in_graph
 from .runtime.handles import graph_handle, registered
 from .runtime.objects import ObjectShell, internal_names, is_object, slots
 
+_NAMED = "tileflow.dynamo named function"
 _WHOLE = "tileflow.dynamo whole function"
 _FUNCTION = "tileflow.dynamo function"
 _KEPT = "tileflow.dynamo kept"  # in a cell: the function itself, a module or a class
@@ -38,6 +39,7 @@ _OBJECT = "tileflow.dynamo object"
 
 _functions: dict[str, tuple[Hashable, list[Any]]] = {}
 _classes: dict[str, type] = {}
+_named: dict[str, Any] = {}  # torch's functions, and others without a text
 
 
 def trace_call(handle: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -87,8 +89,8 @@ def pack(value: Any, outer: Any = None) -> Any:
         return _KEPT
     if value is None:  # of whose class torch 2.11 cannot trace what is_dataclass asks
         return None
-    if isinstance(value, FunctionType):
-        return _pack_function(value)
+    if isinstance(value, (FunctionType, BuiltinFunctionType)):
+        return (_NAMED, _register_named(value)) if _is_torchs(value) else _pack_function(value)
     if isinstance(value, partial):
         keywords = value.keywords
         parts = tuple([pack(v) for v in value.args]), tuple(keywords), tuple([pack(v) for v in keywords.values()])
@@ -159,6 +161,21 @@ def _internal_names(kind: type) -> tuple[str, ...]:
     return tuple(internal_names(kind))
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _is_torchs(function: Any) -> bool:
+    """Whether a function is torch's own, or another that no text in Python defines: a constant of the graph, for the
+    tracer has its own idea of what it is made of."""
+    module = function.__module__ or "torch"
+    return isinstance(function, BuiltinFunctionType) or module == "torch" or module.startswith("torch.")
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _register_named(function: Any) -> str:
+    name = f"{function.__module__}.{function.__qualname__}"
+    _named.setdefault(name, function)
+    return name
+
+
 def _pack_function(value: Any) -> Any:
     try:
         cells = tuple([pack(cell.cell_contents, value) for cell in value.__closure__ or ()])
@@ -216,6 +233,8 @@ def _unpack(value: Any) -> Any:
     if not isinstance(value, tuple) or isinstance(value, torch.Size):
         return value
     match value:
+        case (str(mark), str(name)) if mark == _NAMED:
+            return _found(_named, name)
         case (str(mark), str(name)) if mark == _WHOLE:
             return unflatten(*_found(_functions, name))
         case (str(mark), str(name), cells, defaults, words, keywords) if mark == _FUNCTION:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
 import tileflow
@@ -298,6 +301,30 @@ def test_functions_as_arguments(backend: str) -> None:
         torch.testing.assert_close(compiled(x, plus(bias)), torch.relu(x + bias) + 1)
     for factor in (2.0, 3.0):
         torch.testing.assert_close(compiled(x, times(factor)), x * factor + 1)
+
+
+@dataclass(frozen=True)
+class Activation:
+    then: Callable[..., Any] = F.silu
+
+
+@pytest.mark.parametrize("backend", TRACED)
+@pytest.mark.parametrize("then", [F.silu, torch.relu, F.gelu, partial(F.gelu, approximate="tanh"), torch.nn.SiLU()])
+def test_torchs_own_functions_as_arguments(backend: str, then: Callable[..., Any]) -> None:
+    """Of a function in Python the tracer could not go through the defaults, of others it said NotImplementedError."""
+
+    @tileflow.kernel
+    def activated(x: Tensor, how: Any) -> Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = how.then(x[tile, :])
+        return out
+
+    x = torch.randn(4, 6)
+    how = Activation(then)
+    torch.testing.assert_close(
+        torch.compile(lambda x: activated(x, how), fullgraph=True, backend=backend)(x), then(x), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_functions_made_inside_what_is_compiled() -> None:
