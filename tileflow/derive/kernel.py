@@ -15,7 +15,7 @@ import torch
 from .. import language
 from ..api import Kernel
 from ..config import Choice, Config
-from ..errors import CallError
+from ..errors import CallError, GradientError
 from ..frontend.lower import lower_call
 from ..frontend.meaning import digest
 from ..frontend.split import HostFunction, split
@@ -88,6 +88,16 @@ class DerivedKernel(Kernel):
     """A kernel that is derived of ``forward``: a text for each kind of call, under one name."""
 
     def __init__(self, forward: Kernel, name: str) -> None:
+        for parameter in forward.host.signature.parameters.values():
+            if (
+                parameter.kind is inspect.Parameter.VAR_POSITIONAL
+            ):  # the gradients of the results come behind the arguments
+                raise GradientError(
+                    "a kernel whose backward is derived has a name for each argument",
+                    got=f"*{parameter.name}",
+                    where=forward.name,
+                    hint=f"take the tensors in one, {parameter.name}: list[torch.Tensor]",
+                )
         self.forward = forward
         self._kinds: dict[tuple[str, str], _OneKind] = {}
         self._known: dict[Key, Any] = {}

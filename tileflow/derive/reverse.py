@@ -222,6 +222,8 @@ class RegionReverse:
         for name, total in sums:
             self.give(self.values[name], total, sum_dtype(self.values[name]))
         for op, total in loads:
+            for value in op.values:  # which the loop computes as code before it has done: under that one's name
+                outer.env.names.setdefault(value, inner.env.names[value])
             self._load(op, total)
 
     def _sum(self, value: Value, text: str, loop: Loop, outer: Scope) -> str:

@@ -405,3 +405,26 @@ def by_numbers(x: torch.Tensor) -> torch.Tensor:
 def test_functions_of_numbers() -> None:
     """``torch.sqrt`` of a size was a TypeError: attention over ``math.sqrt(d)`` in its loop had no gradient eagerly."""
     gradcheck(by_numbers, made((37, 5)))
+
+
+def test_a_slice_that_a_loop_reads_at_places_from_before_it() -> None:
+    """The loop's own ints are those of the read before it, and its gradient is stored behind it: a KeyError."""
+
+    @tileflow.kernel
+    def scaled(x: torch.Tensor, y: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+        n = s.size(0)
+        g = x.size(0) // n
+        out = torch.empty_like(x)
+        for b in tfl.grid(n):
+            mine = slice(b * g, (b + 1) * g)
+            total = y[mine]
+            for k in tfl.grid(s.size(1)):
+                total = total + x[mine] * s[b, k]
+            out[mine] = total
+        return out
+
+    x, y, s = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (12, 12, (4, 5)))
+    ours, wanted = tileflow.differentiable(scaled)(x, y, s), (x.view(4, 3) * s.sum(1, keepdim=True)).flatten() + y
+    grad = torch.randn_like(wanted)
+    found, expected = (torch.autograd.grad(out, (x, y, s), grad) for out in (ours, wanted))
+    torch.testing.assert_close(found, expected)

@@ -200,6 +200,22 @@ def beside(x: Tensor, counts: Tensor) -> Tensor:
     return out
 
 
+def test_a_kernel_of_any_number_of_tensors_is_refused_by_its_parameter() -> None:
+    """They came as one tuple, which the kernel's own line was blamed for; in a list they are differentiated."""
+
+    @tileflow.kernel
+    def sum_of(*tensors: Tensor) -> Tensor:
+        out = torch.empty_like(tensors[0])
+        for tile in tfl.tile(out.size(0)):
+            out[tile] = sum(x[tile] for x in tensors)
+        return out
+
+    with pytest.raises(GradientError, match=r"\*tensors(.|\n)*take the tensors in one, tensors: list"):
+        tileflow.derive_backward(sum_of)
+    with pytest.raises(GradientError, match=r"\*tensors"):
+        tileflow.differentiable(sum_of)
+
+
 def test_calls_that_a_derived_backward_does_not_take() -> None:
     with pytest.raises(CallError, match="a @tileflow"):
         tileflow.derive_backward(len)
