@@ -6,6 +6,8 @@ import pytest
 import torch
 from tile_testing.strangers import ALL
 
+import tileflow
+import tileflow.language as tfl
 from tileflow.lowered import Lowered
 from tileflow.target import target
 
@@ -42,7 +44,6 @@ def test_products_walk_where_one_program_fits(name: str, knob: str, walks: int) 
         ("covariance_adaptation", 1),  # 64 x 64
         ("attention_free", 1),  # 64 x 32, both operands computed
         ("chunk_state", 1),
-        ("ambient_correlation", 3),  # 98 programs
         ("log_mel", 3),  # 128 x 128
     ],
 )
@@ -50,3 +51,23 @@ def test_small_tiles_of_made_operands_have_one_stage(name: str, stages: int) -> 
     default = lowered(name).default
     precisions = {choice for knob, choice in default.items if knob.startswith("product:") and "precision" in knob}
     assert precisions == {"bf16x6"} and default["num_stages"] == stages
+
+
+@tileflow.kernel
+def tapered_correlation(x, window, lags: tfl.constexpr):
+    """As ``ambient_correlation``, whose halves are multiplied as they are; here one operand is computed."""
+    s, n = x.shape
+    out = torch.empty(s, s, 2 * lags + 1, dtype=torch.float32, device=x.device)
+    for ti, tj, lag in tfl.tile([s, s, 2 * lags + 1], block_size=[None, None, 1]):
+        total = tfl.zeros([ti, tj])
+        for tt in tfl.tile(n):
+            total += (x[ti, tt].float() * window[tt]) @ x[tj, tt + (lag.begin - lags)].float().T
+        out[ti, tj, lag.begin] = total
+    return out
+
+
+def test_made_operands_of_few_programs_have_stages() -> None:
+    """98 programs."""
+    x, window = torch.empty(128, 1 << 15, dtype=torch.float16, device="meta"), torch.empty(1 << 15, device="meta")
+    default = tapered_correlation.lower((x, window, 24), H100).default
+    assert default["product:dot#0.precision"] == "bf16x6" and default["num_stages"] == 3
