@@ -1,7 +1,8 @@
 """In which dtype a kernel computes with the author's numbers: Python's are doubles.
 
-In float32 ``1 - beta`` of a ``beta`` near 1 keeps few digits, and powers multiply an error. So sums, differences and
-powers of numbers alone are computed in float64, with all that leads to them; a result is rounded where it meets a tile.
+In float32 ``1 - beta`` of a ``beta`` near 1 keeps few digits, powers multiply an error, and an int that is made of a
+float is another one where the float is a bit less. So sums, differences and powers of numbers alone, and what is made
+an int or compared, are computed in float64, with all that leads to them; a result is rounded where it meets a tile.
 Products and quotients keep their digits, and stay in float32: many GPUs compute doubles at a fraction of its rate.
 """
 
@@ -12,7 +13,7 @@ from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
 
-_LOSING = frozenset({"add", "sub", "pow"})
+_LOSING = frozenset({"add", "sub", "pow", "floor", "ceil", "round", "trunc", "floordiv", "remainder", "fmod"})
 
 
 class NumberDtypes:
@@ -29,15 +30,23 @@ class NumberDtypes:
 
 
 def are_numbers(op: Op) -> bool:
-    """Whether all operands are numbers of the author's, or computed from such."""
-    return all(not isinstance(v, Value) or v.type.weak for v in op.inputs)
+    """Whether all operands are numbers of the author's, or computed from such; a result then is one too."""
+    return op.output.type.weak or all(not isinstance(v, Value) or v.type.weak for v in op.inputs)
 
 
 def _in_doubles(ir: KernelIR) -> frozenset[Value]:
     found: set[Value] = set()
     for op in reversed(ir.ops):  # uses come before what they use
-        if op.kind is not OpKind.POINTWISE or not are_numbers(op) or not is_float(op.output.type.dtype):
+        if op.kind not in (OpKind.POINTWISE, OpKind.CAST) or not are_numbers(op):
             continue
-        if op.output in found or PointwiseAttrs.of(op).fn in _LOSING:
+        if _loses(ir, op) or (op.output in found and is_float(op.output.type.dtype)):
             found |= {op.output, *(v for v in op.inputs if isinstance(v, Value))}
     return frozenset(found)
+
+
+def _loses(ir: KernelIR, op: Op) -> bool:
+    """Whether a result of numbers would be another one, not one a bit less exact, if they were in float32."""
+    if is_float(op.output.type.dtype):
+        return op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn in _LOSING
+    floats = [v for v in op.inputs if isinstance(v, Value) and is_float(v.type.dtype)]
+    return any(v in ir.definitions and ir.definitions[v].kind is OpKind.POINTWISE for v in floats)

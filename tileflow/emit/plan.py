@@ -178,17 +178,24 @@ class KernelPlan:
                 return "(" + " * ".join(self.text(a, wide) for a in e.args) + ")"
         if e.op not in _TRITON:
             raise InternalError("a size in a kernel is arithmetic", got=str(e), hint="please report this")
-        is_settled = e.symbols() <= self.numbers.keys()  # Triton computes with constants as Python does
         # of a count, 0 or less is none: a rounding up needs a sign for its divisor alone
         signed = e.args[1:] if e.op == "cdiv" else e.args
-        is_floored = e.op in _FLOORED and not is_settled and not all(map(is_nonnegative, signed))
+        is_floored = e.op in _FLOORED and not self._is_settled(e) and not all(map(is_nonnegative, signed))
         form = _FLOORED[e.op] if is_floored else _TRITON[e.op]
         return form.format(*(self.text(a, wide) for a in e.args))
 
-    def is_in_64_bits(self, e: Expr) -> bool:
-        """Whether :meth:`text` computes an expression in 64 bits, though sizes are passed in 32."""
-        if self.ir.shape_mode.is_wide or e.symbols() <= self.numbers.keys():
+    def _is_settled(self, e: Expr) -> bool:
+        """Whether Triton computes an expression while it compiles, as Python does: of constants, by operators."""
+        if not e.symbols() <= self.numbers.keys() or _TRITON.get(e.op, "").startswith("tl."):
             return False
+        return all(self._is_settled(a) for a in e.args if isinstance(a, Expr))
+
+    def is_in_64_bits(self, e: Expr) -> bool:
+        """Whether :meth:`text` computes an expression in 64 bits, though most sizes are passed in 32."""
+        if self.ir.shape_mode.is_wide or e.symbols() <= self.numbers.keys() or e.is_truth:
+            return False
+        if e.op == "sym":
+            return abs(self.ir.hints.get(e.args[0], 0)) > INT32_MAX
         return self._overflows(e) or any(isinstance(a, Expr) and self.is_in_64_bits(a) for a in e.args)
 
     def _overflows(self, e: Expr) -> bool:
@@ -232,6 +239,11 @@ class KernelPlan:
                 hint="space.repair(config) gives the nearest valid one",
             )
         self.guard(known)
+
+    def text_of(self, e: Expr, dtype: str) -> str:
+        """The text of a size that the trace holds in ``dtype``: for some block sizes it has 64 bits."""
+        is_of_blocks = not e.symbols() <= self.ir.hints.keys()
+        return self.text(e, wide=is_of_blocks and dtype == "int64")
 
     # ---- masks ----------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ def pointwise(e: Context, op: Op) -> None:
     dtype = compute_dtype(PointwiseAttrs.of(op).operand)
     if are_numbers(op):
         dtype = e.number_dtypes.of(op.output, dtype)
-    if dtype == "int32" and any(_is_wide(e, v) for v in op.inputs):
-        dtype = "int64"
+        if dtype == "int32" and any(_is_wide(e, v) for v in op.inputs):
+            dtype = "int64"
     other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
     template = row.triton if other is None else other
     first = 1 if PointwiseAttrs.of(op).fn == "where" else 0
@@ -44,7 +44,7 @@ def _operand(e: Context, operand: Operand, dtype: str, template: str) -> str:
 
 def _is_wide(e: Context, operand: Operand) -> bool:
     """Whether an int of 32 bits is held in 64, since it was made of sizes or numbers that need them: it keeps them
-    until it is stored."""
+    until it meets a tile, in whose dtype it wraps."""
     return isinstance(operand, Value) and operand.type.dtype == "int32" and e.held(operand) == "int64"
 
 

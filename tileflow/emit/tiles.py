@@ -14,7 +14,7 @@ from .table import COMMON
 def size(e: Context, op: Op) -> None:
     """Write a size; a constant one as a tile without dimensions, since a Python number has no dtype."""
     out, value = op.output, SizeAttrs.of(op).value
-    text = e.plan.text(value)
+    text = e.plan.text_of(value, out.type.dtype)
     number = e.plan.number(value)
     if number is not None:  # a Python number in Triton too, which has no dtype to convert from
         text = str(number) if value.is_truth else text

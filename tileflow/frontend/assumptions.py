@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..errors import TraceError
 from ..expr import Expr
 from ..ir.modes import SHAPE_MODES
-from ..ir.types import INT32_MAX
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
 from .code_locations import Places
 
@@ -83,14 +82,6 @@ class Assumptions(Places):
         if own and e.substitute(self.chosen).symbols() <= self.hints.keys():
             return Expr.of(self.specialize(e))
         return e.substitute({symbol: self.specialize(Expr.sym(symbol)) for symbol in own})
-
-    def int_dtype(self, e: Expr) -> str:
-        """int32, or int64 where the example's value does not fit, or no example counts."""
-        if self.is_open(e):
-            return "int64"
-        if e.symbols() <= self.hints.keys() and abs(e.evaluate(self.hints)) > INT32_MAX:
-            return "int64"
-        return "int32"
 
     def is_open(self, e: Expr) -> bool:
         """Whether a size is only known to fit 64 bits."""

@@ -13,6 +13,7 @@ from ..ir.graph import IndexItem, Op, Operand, SliceIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value, is_float
 from .held_numbers import check_number
+from .intervals import check_widened
 from .loaded_parts import remember
 from .promotion import promote
 from .resolve import Resolved, check_once, resolve, written
@@ -90,6 +91,7 @@ def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: An
         place = destination(tracer, ref, index, (value,), extra_mask, is_inside=False)
     places = [place] if extra_mask is not None else _apart(tracer, place)
     for place in places:
+        check_widened(tracer, place.inputs[0], ref.dtype_name)
         attrs = StoreAttrs(ref.path, place.items, tracer.names.numbered(f"store:{ref.path}"), extra_mask is not None)
         tracer.builder.append(Op(OpKind.STORE, place.inputs, (), attrs, (), tracer.location()))
 

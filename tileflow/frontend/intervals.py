@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import product
 from typing import TYPE_CHECKING
 
+from ..errors import TraceError
 from ..expr import Expr, any_of
 from ..ir.attributes import ArangeAttrs, FoldAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
-from ..ir.types import INT32_MAX, Value
+from ..ir.types import INT32_MAX, Value, is_float
 
 if TYPE_CHECKING:
     from .trace import Tracer
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
 _KEPT = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE, OpKind.FULL})
 _TILES = frozenset({OpKind.TILE_BEGIN, OpKind.TILE_END, OpKind.TILE_ID})
 _OF_INDICES = frozenset({OpKind.TILE_INDEX, OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST})
+# whose results have the bits of their operands; the least int of 32, whose opposite has more, is no number of theirs
+_NOT_GROWING = frozenset(
+    {"abs", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "floordiv", "fmod", "maximum", "minimum", "neg",
+     "remainder", "shift_right", "sign", "truncdiv", "where"}
+)  # fmt: skip
+_MOST_BLOCKS = 3  # of which an end is looked at with each at both of its extremes
 _HELD = {"uint8": 255, "bool": 1}  # by dtype, the largest number of those that are never negative
 
 
@@ -49,22 +58,43 @@ def reach(t: Tracer, x: Operand) -> int:
 
 
 def result_fits(t: Tracer, fn: str, operands: Sequence[Operand]) -> bool:
-    """Whether the result of a row of POINTWISE over integers has 32 bits, before it is computed; as :func:`fits`."""
-    compute, found = _POINTWISE.get(fn), _Intervals(t)
-    if compute is None:
+    """Whether the result of a row of POINTWISE over ints of 32 bits is known to have as many, before it is computed, in
+    every config. Where it has them in the example, each launch checks that it does in its own sizes and ints."""
+    if fn in _NOT_GROWING:
         return True
-    given = [*map(found.of, operands)]
-    made = compute(*given)
-    if fn == "mul" and made == ANY:  # of two that count, neither of which is one size
-        ends = [_known(t, x) for x in given]
-        return _have_32_bits(t, [a * b for a in ends[0] for b in ends[1]])
-    return _have_32_bits(t, _known(t, made))
+    compute, found = _POINTWISE.get(fn), _Intervals(t, by_tensors=True)
+    if compute is None:
+        return False
+    made = compute(*map(found.of, operands))
+    ends = [_at_extremes(t, end) for end in (made.least, made.most)]
+    return all(ends) and _have_32_bits(t, [e for extremes in ends for e in extremes])
+
+
+def int_dtype(t: Tracer, e: Expr) -> str:
+    """int32, or int64 where the example's value does not fit with some block sizes, or no example counts."""
+    if t.is_open(e):
+        return "int64"
+    return "int64" if any(abs(x.evaluate(t.hints)) > INT32_MAX for x in _at_extremes(t, e)) else "int32"
 
 
 def fits(t: Tracer, x: Operand) -> bool:
     """Whether an integer value has 32 bits, as far as it is known. Where it does in the example, each launch checks
     that it does in its own sizes and ints."""
     return _have_32_bits(t, _known(t, interval(t, x)))
+
+
+def check_widened(t: Tracer, x: Operand, dtype: str) -> None:
+    """Raises TraceError where a tile of int32 that passed its bits on the way is converted to a dtype that has the
+    numbers meant: of indices, whose ends are known. What is loaded may be any number, and wraps as it does in torch."""
+    is_tile = isinstance(x, Value) and bool(x.dims) and x.type.dtype == "int32"
+    if not is_tile or not (is_float(dtype) or dtype == "int64") or fits(t, x):
+        return
+    raise TraceError(
+        "a tile of ints is computed in as many bits as its numbers have",
+        got=f"one of int32 up to {reach(t, x)}, which becomes {dtype}",
+        where=t.location(),
+        hint="compute it in 64 bits: tile.index.long() * n; to keep the lower 32 bits, (tile.index * n) & -1",
+    )
 
 
 def _have_32_bits(t: Tracer, ends: Sequence[Expr]) -> bool:
@@ -79,6 +109,19 @@ def _have_32_bits(t: Tracer, ends: Sequence[Expr]) -> bool:
 
 def _known(t: Tracer, found: Interval) -> list[Expr]:
     return [e for e in (found.least, found.most) if e is not None and e.symbols() <= t.hints.keys()]
+
+
+def _at_extremes(t: Tracer, end: Expr | None) -> list[Expr]:
+    """The end of an interval as sizes, with the least and the largest block sizes; none where it is not known."""
+    if end is None:
+        return []
+    end = end.substitute(t.chosen)
+    knobs = sorted(end.symbols() - t.hints.keys())
+    if len(knobs) > _MOST_BLOCKS or not t.blocks.keys() >= {*knobs}:
+        return []
+    return [
+        end.substitute(dict(zip(knobs, sizes, strict=True))) for sizes in product(*map(t.blocks.__getitem__, knobs))
+    ]
 
 
 def is_of_tiles(t: Tracer, x: Value) -> bool:
@@ -151,8 +194,12 @@ def _ancestors(t: Tracer, x: Value) -> Iterator[Op | None]:
 
 
 class _Intervals:
-    def __init__(self, t: Tracer) -> None:
+    """``by_tensors``: indices of loops whose bounds the kernel computes are of the tensors that there are, as
+    :meth:`Tracer.is_wide` has it. No mask is settled by that."""
+
+    def __init__(self, t: Tracer, by_tensors: bool = False) -> None:
         self.t = t
+        self.by_tensors = by_tensors
         self._found: dict[Value, Interval] = {}
 
     def of(self, x: Operand | Expr) -> Interval:
@@ -173,13 +220,16 @@ class _Intervals:
                 start: Expr = ArangeAttrs.of(op).start
                 return Interval(start, start + x.dims[0].extent - 1)
             case OpKind.TILE_INDEX | OpKind.TILE_BEGIN:
-                tile = self.t.tiles[TileAttrs.of(op).tile]
-                return Interval(self.of(tile.begin).least, _plus(self.of(tile.end).most, -1))
+                begin, end = self._bounds(TileAttrs.of(op).tile)
+                return Interval(begin, _plus(end, -1))
             case OpKind.TILE_END:
-                tile = self.t.tiles[TileAttrs.of(op).tile]
-                return Interval(_plus(self.of(tile.begin).least, 1), self.of(tile.end).most)
+                begin, end = self._bounds(TileAttrs.of(op).tile)
+                return Interval(_plus(begin, 1), end)
             case OpKind.TILE_ID:
                 return Interval(Expr.of(0), self._last(TileAttrs.of(op).tile))
+            case OpKind.IF:
+                place = op.outputs.index(x)
+                return _hull([self.of(region.results[place]) for region in op.regions])
             case OpKind.REDUCE if FoldAttrs.of(op).fn in ("argmax", "argmin"):
                 return Interval(Expr.of(0), op.values[0].dims[FoldAttrs.of(op).axis].extent - 1)
             case OpKind.CAST if op.output.type.dtype in ("int32", "int64"):
@@ -191,11 +241,19 @@ class _Intervals:
         most = _HELD.get(x.type.dtype)
         return ANY if most is None else Interval(Expr.of(0), Expr.of(most))
 
-    def _last(self, name: str) -> Expr | None:
-        """The number of a loop's last tile."""
+    def _bounds(self, name: str) -> tuple[Expr | None, Expr | None]:
+        """Where a loop begins at least, and ends at most."""
         tile = self.t.tiles[name]
         begin, end = self.of(tile.begin).least, self.of(tile.end).most
-        return None if begin is None or end is None else (end - begin).cdiv(tile.block) - 1
+        if not self.by_tensors or (begin is not None and end is not None) or tile.index_dtype != "int32":
+            return begin, end
+        sizes = [size for tensor in self.t.tensors.values() for size in tensor.shape]
+        return Expr.of(0), reduce(Expr.max, sizes, Expr.of(1))
+
+    def _last(self, name: str) -> Expr | None:
+        """The number of a loop's last tile."""
+        begin, end = self._bounds(name)
+        return None if begin is None or end is None else (end - begin).cdiv(self.t.tiles[name].block) - 1
 
     def _pointwise(self, op: Op) -> Interval:
         compute = _POINTWISE.get(PointwiseAttrs.of(op).fn)
@@ -211,16 +269,16 @@ def _minus(a: Expr | None, b: Expr | None) -> Expr | None:
 
 
 def _times(a: Interval, b: Interval) -> Interval:
-    """The product with a factor that is one size, of either sign."""
+    """The product, of numbers of either sign; with a factor that is one size, of which one end may be unknown."""
     for factor, other in ((a, b), (b, a)):
-        if factor.least is None or factor.least != factor.most:
-            continue
-        if is_nonnegative(factor.least):
+        if factor.least is not None and factor.least == factor.most and is_nonnegative(factor.least):
             return Interval(*(None if e is None else e * factor.least for e in (other.least, other.most)))
-        if other.least is not None and other.most is not None:
-            ends = other.least * factor.least, other.most * factor.least
-            return Interval(ends[0].min(ends[1]), ends[0].max(ends[1]))
-    return ANY
+    if a.least is None or a.most is None or b.least is None or b.most is None:
+        return ANY
+    if is_nonnegative(a.least) and is_nonnegative(b.least):
+        return Interval(a.least * b.least, a.most * b.most)
+    ends = [x * y for x in dict.fromkeys((a.least, a.most)) for y in dict.fromkeys((b.least, b.most))]
+    return Interval(reduce(Expr.min, ends), reduce(Expr.max, ends))
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:
@@ -248,8 +306,37 @@ def _maximum(a: Interval, b: Interval) -> Interval:
     return Interval(least, most)
 
 
+def _hull(found: Sequence[Interval]) -> Interval:
+    """What lies in any of several intervals."""
+    least, most = [x.least for x in found], [x.most for x in found]
+    return Interval(
+        None if None in least else reduce(Expr.min, (e for e in least if e is not None)),
+        None if None in most else reduce(Expr.max, (e for e in most if e is not None)),
+    )
+
+
 def _either(condition: Interval, a: Interval, b: Interval) -> Interval:
-    return Interval(_minimum(a, b).least if None not in (a.least, b.least) else None, _maximum(a, b).most)
+    return _hull([a, b])
+
+
+def _magnitude(a: Interval) -> Interval:
+    if a.least is not None and is_nonnegative(a.least):
+        return a
+    return Interval(Expr.of(0), None if a.least is None or a.most is None else a.most.max(Expr.of(0) - a.least))
+
+
+def _opposite_bits(a: Interval) -> Interval:
+    """``~a``, which is ``-a - 1``."""
+    return Interval(_minus(Expr.of(-1), a.most), _minus(Expr.of(-1), a.least))
+
+
+def _shifted_right(a: Interval, bits: Interval) -> Interval:
+    amount = bits.least.constant if bits.least is not None and bits.least == bits.most else None
+    return ANY if amount is None or amount < 0 else _floordiv(a, Interval(*[Expr.of(1 << min(amount, 63))] * 2))
+
+
+def _sign(a: Interval) -> Interval:
+    return Interval(Expr.of(-1), Expr.of(1))
 
 
 def _and(a: Interval, b: Interval) -> Interval:
@@ -278,6 +365,10 @@ def _of_positives(compute: Callable[[Interval, Interval], Interval]) -> Callable
 _POINTWISE: dict[str, Callable[..., Interval]] = {
     "add": lambda a, b: Interval(_plus(a.least, b.least), _plus(a.most, b.most)),
     "sub": lambda a, b: Interval(_minus(a.least, b.most), _minus(a.most, b.least)),
+    "abs": _magnitude,
+    "sign": _sign,
+    "bitwise_not": _opposite_bits,
+    "shift_right": _shifted_right,
     "neg": lambda a: Interval(_minus(Expr.of(0), a.most), _minus(Expr.of(0), a.least)),
     "mul": _times,
     "floordiv": _floordiv,

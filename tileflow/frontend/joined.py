@@ -12,7 +12,7 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..ir.ops import holds
 from ..ir.types import INT_BITS, TileType
-from .intervals import interval
+from .intervals import int_dtype, interval
 from .promotion import torch_limits
 from .sizes import SymInt
 from .trace import Tracer
@@ -43,7 +43,7 @@ def _is_held(t: Tracer, number: Any, dtype: str) -> bool:
     if isinstance(number, int):
         return holds(dtype, number)
     if isinstance(number, SymInt):
-        return _are_within(t, number.expr, number.expr, dtype, t.int_dtype(number.expr))
+        return _are_within(t, number.expr, number.expr, dtype, int_dtype(t, number.expr))
     if not isinstance(number, TileValue) or not number.value.type.weak:
         return True
     found = interval(t, number.value)

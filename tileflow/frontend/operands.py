@@ -14,6 +14,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import TileType
 from ..runtime.numpy_numbers import plain_number
 from ..runtime.wide_ints import NARROWER, WIDE, is_wide, spelled
+from .intervals import int_dtype
 from .promotion import dtype_name
 from .refusals import as_operand
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
@@ -36,7 +37,7 @@ def operand_of(t: Tracer, x: Any) -> Operand:
             raise t.was_overwritten(x)
         return x.value
     if isinstance(x, SymInt):
-        return t.emit(OpKind.SIZE, (), TileType(t.int_dtype(x.expr), weak=True), SizeAttrs(x.expr)).value
+        return t.emit(OpKind.SIZE, (), TileType(int_dtype(t, x.expr), weak=True), SizeAttrs(x.expr)).value
     if isinstance(x, (bool, int, float)):
         return _number(t, x)
     if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":

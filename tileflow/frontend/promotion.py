@@ -62,7 +62,10 @@ def kind_of(operand: Value | int | float | bool) -> Kind:
     return operand.type.dtype, bool(operand.dims)
 
 
-_NARROWER = {"int": frozenset({"int8", "uint8", "int16", "uint16"}), "float": frozenset({"float16", "bfloat16"})}
+_NARROWER = {
+    "int": frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32"}),
+    "float": frozenset({"float16", "bfloat16"}),
+}
 
 
 def weakened(kinds: tuple[Kind, ...], are_numbers: Sequence[bool]) -> tuple[Kind, ...]:

@@ -78,19 +78,27 @@ class SymInt(Operand):
         bits = plain_number(bits)
         check_shift(self.tracer, self, bits)
         is_constant = isinstance(bits, int) and bits >= 0
-        return self * (1 << bits) if is_constant else self.tracer.pointwise("shift_left", self, bits)
+        return self * (1 << bits) if is_constant else SYNTAX["binary"](self.tracer, "shift_left", self, bits)
 
     def __rshift__(self, bits: Any) -> Any:
         bits = plain_number(bits)
         check_shift(self.tracer, self, bits)
         is_constant = isinstance(bits, int) and bits >= 0
-        return self // (1 << bits) if is_constant else self.tracer.pointwise("shift_right", self, bits)
+        return self // (1 << bits) if is_constant else SYNTAX["binary"](self.tracer, "shift_right", self, bits)
 
     def __rlshift__(self, number: Any) -> Any:
-        return number << int(self) if isinstance(number, int) else self.tracer.pointwise("shift_left", number, self)
+        return (
+            number << int(self)
+            if isinstance(number, int)
+            else SYNTAX["binary"](self.tracer, "shift_left", number, self)
+        )
 
     def __rrshift__(self, number: Any) -> Any:
-        return number >> int(self) if isinstance(number, int) else self.tracer.pointwise("shift_right", number, self)
+        return (
+            number >> int(self)
+            if isinstance(number, int)
+            else SYNTAX["binary"](self.tracer, "shift_right", number, self)
+        )
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other

@@ -21,7 +21,7 @@ from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, TileAttr
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
-from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
 from ..language.captured_views import name_of_view
 from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
@@ -32,7 +32,7 @@ from .alignment import are_turned, gaps
 from .assumptions import Assumptions
 from .call_arguments import is_in_place, with_numbers, with_sizes
 from .held_numbers import CHOOSING, check_number
-from .intervals import result_fits
+from .intervals import check_widened, result_fits
 from .operands import operand_of
 from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .refusals import not_implemented
@@ -204,17 +204,30 @@ class Tracer(Assumptions):
         """Record one row of POINTWISE over broadcast operands, with torch's promotion."""
         given = [self.operand(a) for a in args]
         dtype, operand = self._pointwise_dtypes(fn, weakened(tuple(map(kind_of, given)), [*map(is_number, args)]))
-        operands = self.opposite(self._as_operands(fn, args, given, operand))
+        are_numbers = all(map(is_number, args)) and not any(isinstance(o, Value) and o.dims for o in given)
+        of_ints = are_numbers and operand in ("int32", "int64")
+        operands = self.opposite(self._as_operands(fn, args, given, "int64" if of_ints else operand))
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
-        weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
-        short = weak and operand == "int64" and fn != "shift_left" and all(_is_short(o) for o in operands)
-        if short and result_fits(self, fn, operands):
-            operand = "int32"  # torch knows Python ints as int64 only; a shift takes them past 32 bits at once
-            dtype = operand if dtype == "int64" else dtype
+        for value in operands[fn == "where" :]:
+            check_widened(self, value, operand)
+        if of_ints:
+            dtype, operand = self._bits_of_ints(fn, dtype, operand, operands)
+        # what a loop carries has a dtype: a float is held in 32 bits, and is no more exact in doubles
+        held = [o.type.dtype for o in operands if isinstance(o, Value) and not o.type.weak]
+        is_as_held = any(is_float(d) or not is_float(dtype) for d in held)
+        weak = are_numbers and not POINTWISE[fn].boolean and not is_as_held
         made = self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
-        is_of_numbers = not dims and not POINTWISE[fn].boolean and all(map(is_number, args))
-        return self.number(made) if is_of_numbers else made
+        return self.number(made) if are_numbers and not POINTWISE[fn].boolean else made
+
+    def _bits_of_ints(self, fn: str, dtype: str, operand: str, operands: Sequence[Operand]) -> tuple[str, str]:
+        """The dtypes of a result of Python's ints, which have no end, and of its operands: 64 bits, of which 32 suffice
+        where nothing can be more."""
+        are_short = all(map(_is_short, operands))
+        if POINTWISE[fn].boolean:
+            return dtype, operand if are_short else "int64"
+        bits = "int32" if are_short and result_fits(self, fn, operands) else "int64"
+        return (dtype if is_float(dtype) else bits), bits
 
     def _pointwise_dtypes(self, fn: str, kinds: tuple[Kind, ...]) -> tuple[str, str]:
         """The dtypes of the result and of its operands. Raises TraceError where torch takes no such operands."""
@@ -256,6 +269,7 @@ class Tracer(Assumptions):
             return self.full((), value, dtype)
         if value.type.dtype == dtype and not value.type.weak:
             return self.wrap(value)
+        check_widened(self, value, dtype)
         return self.emit(OpKind.CAST, (value,), TileType(dtype, value.dims))
 
     def full(self, dims: tuple[Dim, ...], value: Any, dtype: str) -> TileValue:

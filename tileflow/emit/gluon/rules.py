@@ -61,7 +61,7 @@ def scalar(e: GluonContext, op: Op) -> None:
 def size(e: GluonContext, op: Op) -> None:
     """Write a size; a constant one by a cast, since Gluon makes no tile without dimensions of a Python number."""
     out, value = op.output, SizeAttrs.of(op).value
-    number, text = e.plan.number(value), e.plan.text(value)
+    number, text = e.plan.number(value), e.plan.text_of(value, out.type.dtype)
     if number is not None:
         text = f"tl.cast({number if value.is_truth else text}, {triton_dtype(out.type.dtype)})"
     e.define(out, text, "int64" if number is None and e.plan.is_in_64_bits(value) else out.type.dtype)

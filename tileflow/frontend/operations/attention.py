@@ -45,7 +45,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         is_kept = attn_mask.dtype is torch.bool
         scores = t.pointwise("where", attn_mask, scores, -math.inf) if is_kept else scores + attn_mask
-    return matmul(t, softmax(t, scores, -1).to(value.dtype), value)
+    return matmul(t, t.cast(softmax(t, scores, -1), value.value.type.dtype), value)
 
 
 def _scale(t: Tracer, query: TileValue) -> Any:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import torch
 
 from ...errors import TraceError
 from ...expr import Expr
-from ...ir.types import Value, is_float
+from ...ir.kinds import OpKind
+from ...ir.types import TileType, Value, is_float
 from ...language.bounds import axes
 from ...python_functions import python_own
 from ..control import TileLoop, scalar_loop
@@ -23,7 +24,7 @@ from ..language_registry import ALWAYS, PYTHON, REPLACEABLE, register_language
 from ..promotion import dtype_name
 from ..torch_registry import METHODS
 from ..trace import Tracer
-from ..values import SymInt, TensorRef, TileValue
+from ..values import SymInt, TensorRef, TileValue, is_number
 from .factories import arange
 from .quotients import cut, rounded_down, rounded_up
 from .reductions import reduce as reduce_tile
@@ -145,10 +146,24 @@ def _fold(fn: str, expr: str) -> Callable[..., Any]:
 
 
 def _int(t: Tracer, x: Any) -> Any:
-    if isinstance(x, SymInt):
+    if isinstance(x, SymInt) or _is_int(x):
         return x
     of_sizes = cut(t, x)
-    return t.number(t.cast(_scalar(t, x, "int"), "int32")) if of_sizes is None else of_sizes
+    if of_sizes is not None:
+        return of_sizes
+    found = t.cast(_scalar(t, x, "int"), _bits(x))
+    return found if found.value.dims else t.emit(OpKind.CAST, (found.value,), TileType(_bits(x), weak=True))
+
+
+def _is_int(x: Any) -> bool:
+    """Whether a scalar of the kernel is an int of Python's already."""
+    return isinstance(x, TileValue) and x.is_number and x.value.type.dtype in ("int32", "int64")
+
+
+def _bits(x: Any) -> str:
+    """The dtype that holds what ``int`` makes of a number: a float may be any, and an int has its own bits."""
+    dtype = x.value.type.dtype if isinstance(x, TileValue) else "int64"
+    return "int64" if is_float(dtype) or dtype in ("int64", "uint32", "uint64") else "int32"
 
 
 def _float(t: Tracer, x: Any) -> Any:
@@ -169,7 +184,7 @@ def _rounding(fn: str, of_sizes: Callable[[Tracer, Any], Any]) -> Callable[..., 
         if isinstance(x, SymInt):
             return x
         found = of_sizes(t, x)
-        return t.pointwise(fn, x) if found is None else found
+        return _int(t, t.pointwise(fn, x)) if found is None else found
 
     return compute
 
@@ -193,12 +208,19 @@ def _range(t: Tracer, *args: Any) -> Any:
         raise TraceError(
             "a range is between ints and sizes", got=f"range{args!r}", where=t.location(), hint="divide sizes by //"
         )
+    args = tuple(map(partial(_bound, t), args))
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     if not isinstance(step, (int, SymInt)) or (isinstance(step, int) and step == 0):
         raise TraceError(
             "the step of a range in device code is a size, or an int other than 0", got=repr(step), where=t.location()
         )
     return scalar_loop(start, stop, step)
+
+
+def _bound(t: Tracer, x: Any) -> Any:
+    """A bound of a range, where a scalar of the kernel is an int to Python, which does not wrap."""
+    of = x.value.type if isinstance(x, TileValue) else None
+    return _int(t, x) if of is not None and not of.dims and not is_float(of.dtype) else x
 
 
 @register_language("static_range")
@@ -225,11 +247,13 @@ def _divmod(t: Tracer, a: Any, b: Any) -> Any:
 
 
 def _round(t: Tracer, number: Any, ndigits: int | None = None) -> Any:
-    """To the nearest integer, halves to the even one, as Python and torch do; of a float it stays one."""
+    """To the nearest integer, halves to the even one, as Python and torch do; of a tile of floats it stays one."""
     if isinstance(number, SymInt):
         return round(number, ndigits)
     if ndigits is None and isinstance(number, TileValue) and not number.is_floating_point():
         return number
+    if ndigits is None and is_number(number):
+        return _int(t, t.pointwise("round", number))
     return t.run_torch(METHODS["round"], "round", (number,), {} if ndigits is None else {"decimals": ndigits})
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
-from ...ir.kinds import OpKind
 from ...ir.ops import holds
-from ...ir.types import TileType, is_float
+from ...ir.types import is_float
+from ..halves import converted
 from ..held_numbers import check_number
-from ..intervals import fits
 from ..promotion import dtype_name, kind_of, promote, result_dtype, rounded
+from ..shifted import SHIFTS, shifted
 from ..syntax_registry import register_syntax
 from ..torch_registry import METHODS, TABLE, Handler, register_torch
 from ..trace import Tracer
@@ -54,7 +54,6 @@ _BINARY = {
     "bitwise_xor": "bitwise_xor", "bitwise_left_shift": "shift_left", "bitwise_right_shift": "shift_right",
     "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
 }  # fmt: skip
-_GROWING = frozenset({"add", "sub", "mul", "shift_left"})
 _ALIASES = {"neg": ("negative",), "abs": ("absolute",), "trunc": ("fix",), "sigmoid": ("expit",), "sign": ("sgn",)}
 
 
@@ -73,21 +72,7 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
             b = t.full(a.value.dims, b, a.value.type.dtype if _is_floating(a) else "float32")
         if isinstance(a, (int, float)):
             a = t.full(b.value.dims, a, b.value.type.dtype if _is_floating(b) else "float32")
-    found = t.pointwise(fn, a, b)
-    return t.pointwise(fn, _wide(t, a), _wide(t, b)) if _is_cut(t, fn, found) else found
-
-
-def _is_cut(t: Tracer, fn: str, found: TileValue) -> bool:
-    """Whether an int of Python's is beyond the 32 bits that most are held in."""
-    of = found.value.type
-    return fn in _GROWING and of.weak and of.dtype == "int32" and not fits(t, found.value)
-
-
-def _wide(t: Tracer, x: Any) -> Any:
-    """An int of Python's in 64 bits."""
-    if not isinstance(x, TileValue) or x.value.type.dtype == "int64":
-        return x
-    return t.emit(OpKind.CAST, (x.value,), TileType("int64", weak=True))
+    return shifted(t, fn, a, b) if fn in SHIFTS else t.pointwise(fn, a, b)
 
 
 def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
@@ -108,7 +93,8 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         return _product_power(t, a, exponent)
     if isinstance(a, int) and a == 2:
         dtype = exponent.value.type.dtype
-        return t.pointwise("shift_left", t.cast(1, "int64" if dtype == "bool" else dtype), exponent)
+        one = 1 if exponent.is_number else t.cast(1, "int64" if dtype == "bool" else dtype)
+        return shifted(t, "shift_left", one, exponent)
     raise TraceError(
         "a power of ints has the base 2, or a constant exponent of 0 or more",
         where=t.location(),
@@ -142,7 +128,8 @@ def _product_power(t: Tracer, a: Any, exponent: float) -> Any:
     kinds = tuple(kind_of(t.operand(x)) for x in (a, exponent))
     with t.plain_torch():
         dtype = result_dtype("pow", kinds)
-    square = a if isinstance(a, TileValue) and a.value.type.dtype == dtype else t.cast(a, dtype)
+    is_fine = isinstance(a, TileValue) and (a.is_number or a.value.type.dtype == dtype)
+    square = a if is_fine else t.cast(a, dtype)  # products of numbers find their own bits
     result, rest = None, abs(int(exponent))
     while rest:
         if rest & 1:
@@ -361,7 +348,7 @@ def to(t: Tracer, x: Any, *wanted: Any, dtype: Any = None, device: Any = None, *
     for item in (dtype, *wanted):
         item = item.dtype if isinstance(item, (TileValue, TensorRef)) else item
         if isinstance(item, torch.dtype):
-            return t.cast(x, dtype_name(item))
+            return converted(t, x, dtype_name(item))
         if isinstance(item, (torch.device, str)):
             _check_device(t, item)
         elif not isinstance(item, (bool, type(None))):
@@ -394,7 +381,7 @@ def _cast_rows() -> None:
     }
 
     def caster(dtype: str) -> Handler:
-        return lambda t, x: t.cast(x, dtype)
+        return lambda t, x: converted(t, x, dtype)
 
     for method, dtype in names.items():
         METHODS[method] = caster(dtype)
