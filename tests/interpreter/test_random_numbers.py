@@ -38,6 +38,8 @@ WIDE_SHIFTS = (
     "2 ** a_int32[t]",
     "(t.begin - 3) >> 40",
 )
+# beside a tile of 32 bits, numbers that have more are cut to them, also where a config decides them
+WRAPPED = ("a_int32[t] + t.block_size * n * n", "a_int32[t] + t.count * n * n")
 # a conversion to its own dtype rounds a half type, and so does one to an int or a bool
 ROUNDED = (
     "(a_float16[t] * 1000).half().isinf()",
@@ -47,7 +49,7 @@ ROUNDED = (
 )
 
 
-@pytest.mark.parametrize("text", [*BEYOND_32_BITS, *WIDE_SHIFTS, *ROUNDED])
+@pytest.mark.parametrize("text", [*BEYOND_32_BITS, *WIDE_SHIFTS, *WRAPPED, *ROUNDED])
 def test_what_was_another_number(interpreter: Callable[..., Any], text: str) -> None:
     whole = f"a_int64[t] + {text}" if text in BEYOND_32_BITS else text
     programs = [Program(whole, n, m) for n, m in ((1 << 17, 70001), (-70001, -3))]
