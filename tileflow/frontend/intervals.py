@@ -19,7 +19,7 @@ from ..ir.attributes import ArangeAttrs, FoldAttrs, PointwiseAttrs, SizeAttrs, T
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.signs import is_nonnegative
-from ..ir.types import INT32_MAX, Value, is_float
+from ..ir.types import INT32_MAX, INT_BITS, Value, is_float
 
 if TYPE_CHECKING:
     from .trace import Tracer
@@ -232,14 +232,13 @@ class _Intervals:
                 return _hull([self.of(region.results[place]) for region in op.regions])
             case OpKind.REDUCE if FoldAttrs.of(op).fn in ("argmax", "argmin"):
                 return Interval(Expr.of(0), op.values[0].dims[FoldAttrs.of(op).axis].extent - 1)
-            case OpKind.CAST if op.output.type.dtype in ("int32", "int64"):
-                return self.of(op.inputs[0])
-            case OpKind.POINTWISE if PointwiseAttrs.of(op).operand in ("int32", "int64"):
-                return self._pointwise(op)
+            case OpKind.CAST if x.type.dtype in INT_BITS:
+                return _held(self.of(op.inputs[0]), x.type.dtype)
+            case OpKind.POINTWISE if PointwiseAttrs.of(op).operand in INT_BITS:
+                return _held(self._pointwise(op), x.type.dtype)
         if op.kind in _KEPT:
             return self.of(op.inputs[0])
-        most = _HELD.get(x.type.dtype)
-        return ANY if most is None else Interval(Expr.of(0), Expr.of(most))
+        return _held(ANY, x.type.dtype)
 
     def _bounds(self, name: str) -> tuple[Expr | None, Expr | None]:
         """Where a loop begins at least, and ends at most."""
@@ -258,6 +257,20 @@ class _Intervals:
     def _pointwise(self, op: Op) -> Interval:
         compute = _POINTWISE.get(PointwiseAttrs.of(op).fn)
         return ANY if compute is None else compute(*map(self.of, op.inputs))
+
+
+def _held(found: Interval, dtype: str) -> Interval:
+    """What a dtype has of an interval. Ints of fewer than 32 bits wrap around where it has numbers that they lack."""
+    if dtype in ("int32", "int64"):
+        return found
+    if dtype in INT_BITS and found.least is not None and found.most is not None:
+        signed = not dtype.startswith("uint")
+        ends = -(1 << INT_BITS[dtype] - 1) * signed, (1 << INT_BITS[dtype] - signed) - 1
+        given = found.least.constant, found.most.constant
+        if given[0] is not None and given[1] is not None and ends[0] <= given[0] and given[1] <= ends[1]:
+            return found
+    most = _HELD.get(dtype)
+    return ANY if most is None else Interval(Expr.of(0), Expr.of(most))
 
 
 def _plus(a: Expr | None, b: Expr | int | None) -> Expr | None:
@@ -340,11 +353,9 @@ def _sign(a: Interval) -> Interval:
 
 
 def _and(a: Interval, b: Interval) -> Interval:
-    """The bitwise and with a number that is not negative: at most that number."""
-    for mask in (a, b):
-        if mask.least is not None and mask.most is not None and is_nonnegative(mask.least):
-            return Interval(Expr.of(0), mask.most)
-    return ANY
+    """The bitwise and with numbers that are not negative: at most the least of them."""
+    masks = [x.most for x in (a, b) if x.least is not None and x.most is not None and is_nonnegative(x.least)]
+    return Interval(Expr.of(0), reduce(Expr.min, masks)) if masks else ANY
 
 
 def _bits(a: Interval, b: Interval) -> Interval:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import TileflowError
@@ -25,43 +24,13 @@ from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value, is_float
 from .affine import between
 from .intervals import interval, is_of_indices, without_lanes
+from .loaded_tiles import Cut, Run, Shaped
 from .syntax_registry import SYNTAX
 from .trace import Tracer
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
 _LONG = 128  # elements of a dimension, up to which registers find one of them by comparing
 _MANY = 1 << 15  # elements of a tile, up to which those that a tile of ints names are found through shared memory
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """``size`` elements in a row of a dimension of ``whole``, from ``start`` on."""
-
-    start: Expr
-    size: Expr
-    whole: Expr
-
-
-Loaded = tuple[TensorRef, tuple[Any, ...]]  # the index of a load, an item for each of the tensor's dimensions
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """What a tile was cut out of: ``run`` of the dimension ``axis`` of ``source``. ``maker``: the tile's op, by which
-    it is known where a trace goes back and gives its number to another."""
-
-    source: TileValue
-    axis: int
-    run: Run
-    maker: Op | None
-
-
-@dataclass(frozen=True, slots=True)
-class Shaped:
-    """What a tile is under other dimensions. ``maker``: as of :class:`Cut`."""
-
-    source: Value
-    maker: Op | None
 
 
 def remember(t: Tracer, loaded: TileValue, ref: TensorRef, given: Sequence[Any], items: Sequence[IndexItem]) -> None:

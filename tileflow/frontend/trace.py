@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -33,6 +33,7 @@ from .assumptions import Assumptions
 from .call_arguments import is_in_place, with_numbers, with_sizes
 from .held_numbers import CHOOSING, check_number
 from .intervals import check_widened, result_fits
+from .loaded_tiles import Cut, Loaded, Shaped
 from .operands import operand_of
 from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .refusals import not_implemented
@@ -41,9 +42,6 @@ from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
 from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
-
-if TYPE_CHECKING:
-    from .loaded_parts import Cut, Loaded, Shaped
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 

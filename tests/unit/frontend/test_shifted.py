@@ -59,7 +59,14 @@ def test_bits_that_are_loaded_are_compared_with_the_width(function: Callable[...
 
 
 @pytest.mark.parametrize(
-    "function", [lambda x, y, t, n: x >> (t.index % 2 * 4), lambda x, y, t, n: x << n, lambda x, y, t, n: x >> (y & 7)]
+    "function",
+    [
+        lambda x, y, t, n: x >> (t.index % 2 * 4),
+        lambda x, y, t, n: x >> (t.index % 2 * 4).to(torch.uint8),
+        lambda x, y, t, n: x << n,
+        lambda x, y, t, n: x >> (y & 7),
+        lambda x, y, t, n: x >> ((y & 255) & 7),
+    ],
 )
 def test_bits_that_are_known_are_not(function: Callable[..., Any]) -> None:
     assert "tl.where" not in text_of(function, torch.int32)
