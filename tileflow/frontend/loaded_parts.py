@@ -195,8 +195,11 @@ def _within(t: Tracer, run: Run, item: Any) -> Any:
 
 
 def _of_converted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
+    """Of what was converted, to its own dtype too, which rounds."""
     part = _part(t, op.values[0], items)
-    return None if part is None else t.cast(part, op.output.type.dtype)
+    if part is None:
+        return None
+    return t.emit(op.kind, (part.value,), TileType(op.output.type.dtype, part.value.dims))
 
 
 def _of_computed(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:

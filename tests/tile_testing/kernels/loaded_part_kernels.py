@@ -136,6 +136,18 @@ def scaled(x: Tensor, scale: Tensor) -> Tensor:
     return out
 
 
+@case(ROWS.half(), wanted=lambda x: (x * 3).float() - x.float() * 3, t=64)
+@tileflow.kernel
+def rounded(x: Tensor) -> Tensor:
+    """A conversion to the dtype that a tile has rounds each block too."""
+    out = torch.empty(x.shape)
+    for i in tfl.grid(x.size(0)):
+        whole = (x[i] * 3).half()
+        for t in tfl.tile(x.size(1)):
+            out[i, t] = whole[t].float() - x[i, t].float() * 3
+    return out
+
+
 @case(ROWS, wanted=lambda x: torch.nn.functional.pad(x + 1, (1, 0))[:, :-1] + (x + 1)[:, 7:8] + x + 1, t=64)
 @tileflow.kernel
 def outside(x: Tensor) -> Tensor:
