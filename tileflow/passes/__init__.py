@@ -19,6 +19,7 @@ from .divide_row import divide_row
 from .exponents import fuse_exponents, sink_scales
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
+from .grid_loops import lift_loops
 from .hoist import hoist_loads
 from .lane_sums import carry_lanes
 from .masks import place_masks
@@ -46,6 +47,7 @@ VERIFY = "TILEFLOW_VERIFY"  # on: every region that a pass gives is verified, as
 
 PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     unify_sizes,
+    lift_loops,
     narrow_operands,
     fuse_dot,
     hoist_loads,

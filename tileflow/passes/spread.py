@@ -48,6 +48,14 @@ def spread(ir: KernelIR, name: str, programs: int) -> KernelIR:
 
 def spread_refusal(ir: KernelIR, loop: Op) -> str:
     """Why the turns of a loop cannot be dealt out to programs; empty where they can."""
+    if not any(op.kind is OpKind.FOR for region in loop.regions for op in walk(region)):
+        return "its turns have no loop of their own: its block size says how long they are"
+    return turns_refusal(ir, loop)
+
+
+def turns_refusal(ir: KernelIR, loop: Op) -> str:
+    """Why the turns of a loop cannot be programs of their own, which do all that is outside it as well; empty where
+    they can."""
     name = TileAttrs.of(loop).tile
     (body,) = loop.regions
     inside = {id(op) for op in walk(body)}
@@ -58,8 +66,6 @@ def spread_refusal(ir: KernelIR, loop: Op) -> str:
         return f"{len(loops_alike)} loops run over this tile"
     if ir.tiles[name].lengths is not None:
         return "it is a jagged loop"
-    if not any(op.kind is OpKind.FOR for op in walk(body)):
-        return "its turns have no loop of their own: its block size says how long they are"
     around = [op for op in _around(ir.body, loop) or () if op is not loop]
     for op in ir.walk():
         if id(op) in inside or op is loop or any(op is outer for outer in around):

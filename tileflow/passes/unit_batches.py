@@ -38,7 +38,7 @@ def drop_unit_batches(ir: KernelIR, unit_blocks: Collection[str] = ()) -> Kernel
     """Products whose batches are all of the size 1 as products of matrices. ``unit_blocks``: the block
     symbols that are 1."""
     dropper = _Dropper(ir, frozenset(unit_blocks))
-    if not any(map(dropper.is_single, ir.walk())):
+    if not dropper.dropped and not any(map(dropper.is_single, ir.walk())):
         return ir
     scope = _Scope(dropper, {})
     for op in ir.body.ops:
@@ -67,11 +67,21 @@ class _Dropper:
         self.ir, self.unit_blocks = ir, unit_blocks
         self.fresh = Fresh(ir)
         products = [op for op in ir.walk() if self.is_single(op)]
-        self.dropped = {d.tile for op in products for v in (*op.values, op.output) for d in v.dims[:-2] if d.tile}
+        has_product = any(op.kind is OpKind.DOT for op in ir.walk())
+        stored = [op.values[0] for op in ir.walk() if has_product and self._is_stored_alone(op)]
+        tiles = [v for op in products for v in (*op.values, op.output)] + stored
+        self.dropped = {d.tile for v in tiles for d in v.dims[:-2] if d.tile}
 
     def is_single(self, op: Op) -> bool:
         """Whether ``op`` is a product of batches of one matrix."""
         return op.kind is OpKind.DOT and len(op.output.dims) > 2 and all(self._is_one(d) for d in _batches(op))
+
+    def _is_stored_alone(self, op: Op) -> bool:
+        """Whether ``op`` stores one matrix of each of its batches: a product of matrices may have been given them for
+        the store alone, ``out[b, rows, :] = sums``."""
+        if op.kind is not OpKind.STORE or not op.values or len(op.values[0].dims) < 3:
+            return False
+        return all(d.tile is not None and self._is_one(d) for d in op.values[0].dims[:-2])
 
     def _is_one(self, dim: Dim) -> bool:
         extent = dim.extent
@@ -130,6 +140,9 @@ class _Scope:
     def add(self, op: Op) -> None:
         """``op`` without batches where it can be computed so, else with all of them."""
         converted = self._converted(op)
+        if converted is not None and op.kind is OpKind.EXPAND and converted.values[0].dims == converted.output.dims:
+            self.known[op.output] = converted.values[0]
+            return
         if converted is None:
             regions = tuple(self._region(r, [_NONE] * len(r.results)) for r in op.regions)
             converted = op.with_(inputs=tuple(self.get(v, _NONE) for v in op.inputs), regions=regions)
