@@ -34,6 +34,20 @@ def test_loops_around_products_are_axes(mode: str) -> None:
 
 
 @tileflow.kernel
+def beside_a_vector(x, w):
+    out = torch.empty_like(x)
+    for b in tfl.grid(x.size(0)):
+        scale = x[b, 0, :].float().exp()
+        for m in tfl.tile(x.size(1)):
+            out[b, m, :] = (x[b, m, :] @ w[b, :, :]) * scale
+    return out
+
+
+def test_a_vector_is_there_in_each_program() -> None:
+    assert grid_of(beside_a_vector, X, X)[:2] == ("b", "m")
+
+
+@tileflow.kernel
 def without_products(x):
     out = torch.empty_like(x)
     for b in tfl.grid(x.size(0)):
@@ -46,9 +60,18 @@ def without_products(x):
 def beside_a_tile(x, w):
     out = torch.empty_like(x)
     for b in tfl.grid(x.size(0)):
-        scale = x[b, 0, :].float().exp()
+        weights = w[b, :, :].float().exp().to(x.dtype)
         for m in tfl.tile(x.size(1)):
-            out[b, m, :] = (x[b, m, :] @ w[b, :, :]) * scale
+            out[b, m, :] = x[b, m, :] @ weights
+    return out
+
+
+@tileflow.kernel
+def of_columns(x, w):
+    out = torch.empty_like(x)
+    for rows in tfl.tile(x.size(1)):
+        for m in tfl.tile(w.size(2)):
+            out[0, rows, m] = x[0, rows, :] @ w[0, :, m]
     return out
 
 
@@ -96,6 +119,7 @@ def stored_beside(x, w):
     [
         (without_products, (X,)),
         (beside_a_tile, (X, X)),
+        (of_columns, (X, X)),
         (handed_on, (X, X)),
         (read_by_the_next_turn, (X, X)),
         (of_loaded_length, (X, OFFSETS, X)),

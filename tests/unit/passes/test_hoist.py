@@ -143,7 +143,9 @@ def test_matrices_that_together_are_large_stay_in_the_loop() -> None:
     @tileflow.kernel
     def layered(x, w, bias):
         out = torch.empty(x.size(0), x.size(1), w.size(2), device=x.device)
+        seen = torch.empty(x.size(0), device=x.device)
         for b in tfl.grid(x.size(0)):
+            seen[b] = 1.0  # what is stored beside the loop, which is no axis of the grid then
             for t in tfl.tile(x.size(1)):
                 total = tfl.zeros([t, w.size(2)]) + bias[:]
                 for i in tfl.static_range(w.size(0)):

@@ -95,8 +95,9 @@ def added(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def stored_each_turn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     b, m = x.shape[:2]
-    out = torch.empty_like(x)
+    out, seen = torch.empty_like(x), x.new_empty(b)
     for i in tfl.grid(b):
+        seen[i] = 1.0  # what is stored beside the loop, which is no axis of the grid then
         for tm in tfl.tile(m):
             out[i, tm, :] = torch.relu(x[i, tm, :] @ w[i, :, :])
     return out
