@@ -16,7 +16,15 @@ from tileflow.target import target
 
 KERNELS = path_of("loaded_part_kernels")
 CASES = load_module(KERNELS).CASES
-COPIES = {"reversed_in_place", "moved_in_place", "from_the_end", "outside", "by_two_loops", "flattened_across"}
+COPIES = {
+    "reversed_in_place",
+    "moved_in_place",
+    "from_the_end",
+    "outside",
+    "by_two_loops",
+    "flattened_across",
+    "of_loaded_ends",
+}
 
 
 def _args(name: str) -> tuple[Any, ...]:

@@ -46,8 +46,11 @@ def load(
             tracer.expand(_tile(tracer, resolved, extra_mask, "bool", is_mask=True), tuple(resolved.dims)).value
         )
     result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), attrs)
-    if extra_mask is None and eviction_policy is None:
-        remember(tracer, result, ref, [item for item in resolved.given if item is not None], resolved.items)
+    given = [item for item in resolved.given if item is not None]
+    if extra_mask is None and eviction_policy is None and other == 0:
+        remember(tracer, result, ref, given, resolved.items)
+    else:
+        tracer.loaded.pop(result.value, None)
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result

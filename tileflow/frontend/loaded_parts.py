@@ -39,6 +39,7 @@ def remember(t: Tracer, loaded: TileValue, ref: TensorRef, given: Sequence[Any],
     """
     slices = [item for wrote, item in zip(given, items, strict=True) if isinstance(wrote, slice)]
     are_plain = all(map(_is_simple, given)) and all(isinstance(item, SliceIndex) for item in slices)
+    t.loaded.pop(loaded.value, None)  # of a trace that went back, and gave its number to another
     if slices and are_plain and sum(map(_is_places, given)) < 2:
         t.loaded[loaded.value] = ref, tuple(map(_run, given, items, ref.dims))
 
@@ -184,11 +185,8 @@ def _within(t: Tracer, run: Run, item: Any) -> Any:
         return slice(t.size(run.start), t.size(run.start + run.size))
     if isinstance(item, slice):
         part = _clipped(item, run.size)
-        return (
-            None
-            if part is None or part.step != 1
-            else slice(t.size(run.start + part.start), t.size(run.start + part.stop))
-        )
+        is_run = part is not None and part.step == 1
+        return slice(t.size(run.start + part.start), t.size(run.start + part.stop)) if part and is_run else None
     if not _stays_inside(t, item, run.size):
         return None
     return item if run.start == Expr.of(0) else item + t.size(run.start)
@@ -340,7 +338,11 @@ def _runs_past(t: Tracer, item: Any, size: Expr) -> bool:
 def _stays_inside(t: Tracer, item: Any, size: Expr) -> bool:
     """Whether all that an item names is known to lie inside a dimension."""
     if isinstance(item, TileProxy):
-        return item.offset == Expr.of(0) and item.shift is None and not _runs_past(t, item, size)
+        tile = t.tiles[item.name]
+        bounds = [b for b in (tile.begin, tile.end) if isinstance(b, Expr) and b.symbols() <= t.hints.keys()]
+        if item.offset != Expr.of(0) or item.shift is not None or len(bounds) < 2:
+            return False
+        return bool(t.decide(Expr.of(0).le(bounds[0])) and t.decide(bounds[1].le(size)))
     if isinstance(item, int):
         return item == 0 or (size.constant is not None and 0 <= item < size.constant)
     if not isinstance(item, TileValue):
