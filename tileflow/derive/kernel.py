@@ -89,9 +89,8 @@ class DerivedKernel(Kernel):
 
     def __init__(self, forward: Kernel, name: str) -> None:
         for parameter in forward.host.signature.parameters.values():
-            if (
-                parameter.kind is inspect.Parameter.VAR_POSITIONAL
-            ):  # the gradients of the results come behind the arguments
+            # the gradients of the results come behind the arguments
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 raise GradientError(
                     "a kernel whose backward is derived has a name for each argument",
                     got=f"*{parameter.name}",

@@ -365,8 +365,9 @@ def _with_new_axes(part: TileValue, index: Sequence[Any]) -> TileValue:
 
 
 def _is_better_read(t: Tracer, dims: tuple[Dim, ...], axis: int, item: Any) -> bool:
-    """Whether an item names less of a tile than is worth to be in registers: a block; one element, where comparing each
-    lane's number would find it; some by their numbers, which would go through shared memory."""
+    """Whether an item names so little of a tile that loading it again costs less than finding it in registers: a block;
+    one element of many, which is found by comparing each lane's number; some of very many, found through shared
+    memory."""
     if isinstance(item, TileProxy):
         return True
     if _is_number(item):

@@ -27,15 +27,13 @@ def shifted(t: Tracer, fn: str, x: Any, bits: Any) -> TileValue:
     width = INT_BITS[of.dtype]
     if _is_within(t, bits, width):
         return found
+    t.rewind(mark)
     is_emptied = fn == "shift_left" or of.dtype.startswith("uint")
     if isinstance(bits, int):
-        t.rewind(mark)
         return _zeros(t, of, found.is_number) if is_emptied else t.pointwise(fn, x, width - 1)
     inside = t.pointwise("bitwise_and", t.pointwise("ge", bits, 0), t.pointwise("lt", bits, width))
     if is_emptied:
-        return t.pointwise("where", inside, found, 0)
-    t.rewind(mark)
-    inside = t.pointwise("bitwise_and", t.pointwise("ge", bits, 0), t.pointwise("lt", bits, width))
+        return t.pointwise("where", inside, t.pointwise(fn, x, bits), 0)
     return t.pointwise(fn, x, t.pointwise("where", inside, bits, width - 1))
 
 
