@@ -1,5 +1,5 @@
-"""Indices on the GPU: every case of the interpreter's, those of neighbours in memory too, under its own config and the
-default; and beyond 32 bits."""
+"""Indices on the GPU: every case of the interpreter's, those of neighbours in memory and of histograms too, under its
+own config and the default; and beyond 32 bits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels.histogram_kernels import CASES as HISTOGRAMS
 from tile_testing.kernels.indexing_kernels import CASES
 from tile_testing.kernels.neighbour_kernels import CASES as NEIGHBOURS
 from tile_testing.kernels.wide_kernels import LONG, end_of_a_vector
@@ -20,6 +21,7 @@ from tileflow.runtime.describe import device_class
 from tileflow.target import target
 
 pytestmark = pytest.mark.gpu
+ALL = {**CASES, **NEIGHBOURS, **HISTOGRAMS}
 
 
 @tileflow.kernel
@@ -55,7 +57,7 @@ def run(kernel: tileflow.api.Kernel, args: tuple[Any, ...], mode: str, **changes
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize("case", [*CASES.values(), *NEIGHBOURS.values()], ids=[*CASES, *NEIGHBOURS])
+@pytest.mark.parametrize("case", [*ALL.values()], ids=[*ALL])
 def test_case(case: Any, mode: str) -> None:
     expected = case.wanted(*case.args)
     for config in ({}, dict(case.config)):

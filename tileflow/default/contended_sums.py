@@ -20,7 +20,7 @@ def contended_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     among these and another axis shares them: profiles of 64 periods 2342 us with the periods outermost and 464 so,
     joint histograms of 64 pairs of pictures 357 and 239 (H100, 2026-11-28). Empty for others."""
     sums = [op for op in ir.walk() if op.kind is OpKind.ATOMIC]
-    if target.vendor != "nvidia" or len(ir.grid) < 2 or not sums or not all(_is_chosen(ir, op) for op in sums):
+    if target.vendor != "nvidia" or len(ir.grid) < 2 or not sums or not all(is_chosen(ir, op) for op in sums):
         return {}
     named = {tile for op in sums for item in AccessAttrs.of(op).index for tile in stepped_tiles(ir, op, item)}
     own = [n for n, tile in enumerate(ir.grid) if tile in named]
@@ -30,7 +30,7 @@ def contended_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     return {ORDER.name(ir): ",".join(map(str, (*others, own[0])))}
 
 
-def _is_chosen(ir: KernelIR, op: Op) -> bool:
+def is_chosen(ir: KernelIR, op: Op) -> bool:
     """Whether a loaded value says which element is added to."""
     return any(
         isinstance(item, ValueIndex) and not stepped_tiles(ir, op, item) and follows_a_load(ir, op.inputs[item.input])

@@ -32,6 +32,7 @@ from .exchanges import (
 from .few_programs import CHUNK_WARPS, MIN_WARPS, block_limits
 from .gathers import gather_config, kept_place_config
 from .held_rows import LIVE_ELEMENTS, held_rows, whole_elements, whole_elements_beside
+from .histograms import histogram_config
 from .lanes import crossing_config, own_rows_config
 from .memory_recurrences import memory_recurrence_config
 from .pairs import carried_pair_config, pair_config, pair_limits
@@ -113,6 +114,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     wanted |= chunk_sizes(ir, resident * target.sm_count, wanted)
     wanted |= shared_choice_config(ir, target) | contended_config(ir, target)
+    wanted |= histogram_config(ir, wanted, target)
     rules = (table_config, kept_place_config, short_row_config, busy_config)  # which say that a loop has one stage
     return wanted | {knob: choice for rule in rules for knob, choice in rule(ir, wanted, target).items()}
 

@@ -16,13 +16,13 @@ def pointer(e: Context, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> st
     wide = e.plan.is_wide(tensor) or wide
     terms = []
     for item, stride in zip(AccessAttrs.of(op).index, tensor.strides, strict=True):
-        term = _times(e, _index(e, op, item, len(dims), wide), stride)
+        term = times(e, index_text(e, op, item, len(dims), wide), stride)
         if term is not None:
             terms.append(term)
     return " + ".join([e.parameters.tensor(tensor), *terms])
 
 
-def _index(e: Context, op: Op, item: object, rank: int, wide: bool = False) -> str:
+def index_text(e: Context, op: Op, item: object, rank: int, wide: bool = False) -> str:
     """The indices along one tensor dimension, shaped to broadcast over the result; ``wide``: of 64 bits."""
     convert = ".to(tl.int64)" if wide else ""
     match item:
@@ -40,15 +40,19 @@ def _index(e: Context, op: Op, item: object, rank: int, wide: bool = False) -> s
             # a number beside an int of 8 or 16 bits takes its dtype, in which the product with a stride wraps
             is_narrow = e.held(value) in NARROW_INTS
             text = e.as_dtype(value, "int64" if wide else "int32") if wide or is_narrow else e.name(value)
-            return text if not axes or axes == tuple(range(rank)) else _spread(text, axes, rank)
+            return spread(text, axes, rank) if axes else text
     raise AssertionError(item)
 
 
-def _spread(text: str, axes: tuple[int, ...], rank: int) -> str:
+def spread(text: str, axes: tuple[int, ...], rank: int) -> str:
+    """A text whose dimensions are these axes of ``rank`` dimensions."""
+    if axes == tuple(range(rank)):
+        return text
     return f"{text}[{', '.join(':' if a in axes else 'None' for a in range(rank))}]"
 
 
-def _times(e: Context, index: str, stride: Expr) -> str | None:
+def times(e: Context, index: str, stride: Expr) -> str | None:
+    """An index times a stride, in elements; None for an index that is 0."""
     if stride.constant == 1:
         return index
     if index == "0":
@@ -78,7 +82,7 @@ def _outside(e: Context, op: Op, rank: int) -> dict[int, list[str]]:
     for item, size in zip(AccessAttrs.of(op).index, e.plan.ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True):
         if not isinstance(item, SliceIndex) and item.inside is not None:
             index, own = (
-                _index(e, op, item, rank),
+                index_text(e, op, item, rank),
                 parts.setdefault(item.axis if isinstance(item, TileIndex) else rank, []),
             )
             if not e.plan.holds(item.inside.below):

@@ -14,6 +14,7 @@ from . import escapes as _escapes
 from . import exchanges as _exchanges
 from . import full_blocks as _full_blocks
 from . import grid
+from . import histograms as _histograms
 from . import loops as _loops
 from . import memory as _memory
 from . import nibbles as _nibbles
@@ -36,6 +37,7 @@ _FAMILIES = (
     _atomics,
     _escapes,
     _full_blocks,
+    _histograms,
     _loops,
     _memory,
     _nibbles,

@@ -78,6 +78,16 @@ class AtomicAttrs(AccessAttrs):
 
 
 @dataclass(frozen=True, slots=True)
+class HistogramAttrs(AtomicAttrs):
+    """``number``: what each lane adds; None: its own value, 0 or 1. ``chosen``: the tensor's dimensions that lanes
+    choose an element of. ``places``: how many elements those have at most, a power of two."""
+
+    number: Number | None
+    chosen: tuple[int, ...]
+    places: int
+
+
+@dataclass(frozen=True, slots=True)
 class PointwiseAttrs(Attrs):
     """``fn``: a row of ``POINTWISE``. ``operand``: the dtype in which the operands meet."""
 

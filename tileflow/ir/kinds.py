@@ -11,6 +11,7 @@ class OpKind(StrEnum):
     LOAD = "load"
     STORE = "store"
     ATOMIC = "atomic"
+    HISTOGRAM = "histogram"
     POINTWISE = "pointwise"
     CAST = "cast"
     BITCAST = "bitcast"

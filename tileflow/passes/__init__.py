@@ -20,6 +20,7 @@ from .exponents import fuse_exponents, sink_scales
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
 from .grid_loops import lift_loops
+from .histograms import as_histogram
 from .hoist import hoist_loads
 from .lane_sums import carry_lanes
 from .masks import place_masks
@@ -94,6 +95,8 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
         ir = _run(share_in_cluster, ir, tile, blocks)
     if choice.row_blocks > 1:
         ir = _run(divide_row, ir, choice.row_blocks)
+    for site in choice.histograms:
+        ir = _run(as_histogram, ir, site)
     for step in (agree, round_before_rests):
         ir = _run(step, ir)
     for step in (place_masks, remove_dead_code) if choice.in_consumers else (place_masks, remove_dead_code, await_dots):

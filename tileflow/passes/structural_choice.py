@@ -15,7 +15,8 @@ class StructuralChoice:
     ``spread_loops``: tiles whose loops' turns are dealt out, and to how many programs. ``cluster_loops``: tiles of
     loops whose turns the blocks of a cluster share, and how many blocks. ``row_blocks``: how many of these hold a row
     together. ``in_consumers``: a product's left operand is
-    computed by warps that await it themselves, so that transposed products leave transposed results.
+    computed by warps that await it themselves, so that transposed products leave transposed results. ``histograms``:
+    these atomics are counted in the program first.
     """
 
     rolled_reductions: tuple[str, ...] = ()
@@ -26,3 +27,4 @@ class StructuralChoice:
     cluster_loops: tuple[tuple[str, int], ...] = ()
     row_blocks: int = 1
     in_consumers: bool = False
+    histograms: tuple[str, ...] = ()

@@ -11,10 +11,11 @@ from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, KernelIR, Op, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import itemsize
+from ..passes.histograms import histograms
 from ..passes.subtile import subtilable
 from ..target import Target
 from .extents import Extents
-from .knobs import EVICTION, LOAD_CACHE, STORE_CACHE, SUBTILE, access_of
+from .knobs import EVICTION, HISTOGRAM, LOAD_CACHE, STORE_CACHE, SUBTILE, access_of
 
 LEAST_BYTES = 128
 LONGEST = 256
@@ -52,6 +53,12 @@ def subtile_knobs(ir: KernelIR, extents: Extents) -> Iterator[Knob]:
         rows, columns = (extents.of(d) for d in boxed(op))
         active = Expr.of(_LARGE).le(rows).and_(Expr.of(_LARGE).le(columns))
         yield SUBTILE.at(site, active)
+
+
+def histogram_knobs(ir: KernelIR) -> Iterator[Knob]:
+    """Atomics that may be counted in the program first, which matters where a program names one element beside."""
+    for site, found in histograms(ir).items():
+        yield HISTOGRAM.at(site, found.one_lane)
 
 
 def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterable[Constraint]:

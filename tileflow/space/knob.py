@@ -176,6 +176,14 @@ class StoreKnob(SiteKnob[C]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AtomicKnob(SiteKnob[C]):
+    """One of each atomic: ``atomic:counts#0.histogram``."""
+
+    role: Role = "loop"
+    kind: str = "atomic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProductKnob(SiteKnob[C]):
     """One of each product, whose site has no kind in its own name: ``product:dot#0.transposed``."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
-from .knob import KnobDef, LaunchKnob, LoadKnob, LoopKnob, ProductKnob, SiteKnob, SizeKnob, StoreKnob
+from .knob import AtomicKnob, KnobDef, LaunchKnob, LoadKnob, LoopKnob, ProductKnob, SiteKnob, SizeKnob, StoreKnob
 from .names import powers
 
 # ---- Sizes -----------------------------------------------------------------------------------------------
@@ -258,6 +258,12 @@ SUBTILE = StoreKnob("subtile", (1, 2), default=1,
         "a store through it needs",
 )  # fmt: skip
 
+HISTOGRAM = AtomicKnob("histogram", (False, True), default=False,
+    where="sums of one number, or of truths, to elements that lanes choose, 2048 at most; along other dimensions one a "
+          "program; nobody reads what was there",
+    why="a program counts what its lanes choose and adds each count once, where all would wait for the same elements",
+)  # fmt: skip
+
 # ---- Launch ----------------------------------------------------------------------------------------------
 
 NUM_WARPS = LaunchKnob(
@@ -378,6 +384,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         STORE_ACCESS,
         STORE_CACHE,
         SUBTILE,
+        HISTOGRAM,
     ),
     "Launch": (
         NUM_WARPS,

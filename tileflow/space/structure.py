@@ -8,6 +8,7 @@ from ..config import Config
 from ..ir.attributes import site_of
 from ..ir.graph import KernelIR
 from ..passes.cluster_loops import shared_loops
+from ..passes.histograms import histograms
 from ..passes.roll import rollable
 from ..passes.spread import spreadable
 from ..passes.structural_choice import StructuralChoice
@@ -16,7 +17,7 @@ from ..passes.transpose import transposable
 from ..passes.unit_batches import as_matrices, batch_blocks
 from ..schedule.computed import Computed
 from ..schedule.structure import find_structure
-from .knobs import CTAS, LOOP_CTAS, REDUCTION, SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
+from .knobs import CTAS, HISTOGRAM, LOOP_CTAS, REDUCTION, SCHEDULE, SPREAD, SUBTILE, TRANSPOSED
 from .names import loop_site
 
 
@@ -48,4 +49,5 @@ def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
             if found is not None and (n := LOOP_CTAS.chosen(config, loop_site(ir, found.tile))) > 1
         ),
         row_blocks=1 if any(map(REDUCTION.matches, rolled)) else CTAS.chosen(config, ir),  # a looped row has none
+        histograms=tuple(site for site in histograms(ir) if HISTOGRAM.chosen(config, site)),
     )

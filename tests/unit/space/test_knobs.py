@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tile_testing.compiler_gallery import GALLERY, kernel, meta
+from tile_testing.kernels.histogram_kernels import vector
 from tile_testing.kernels.rolled_kernels import projected
 from tile_testing.knob_configs import base, choices
 
@@ -199,4 +200,6 @@ def test_each_knob_of_the_gallery_is_a_defined_one() -> None:
         torch.empty(shape, device="meta") for shape in ((64, 512), (512, 64), (64,))
     )  # of products, in one piece
     found |= {definition(knob.name) for knob in projected.lower(rows, target("nvidia-h200")).space.knobs}
+    numbers = torch.empty(64, device="meta")  # that choose what is added to
+    found |= {definition(knob.name) for knob in vector.lower((numbers,), target("nvidia-h200")).space.knobs}
     assert found | {TUNABLE} == set(KNOBS)

@@ -20,7 +20,7 @@ from .elementwise import (
     tile_scalar,
     where_mask,
 )
-from .memory import atomic, load, store
+from .memory import atomic, histogram, load, store
 from .operands import same_dims, same_type
 from .products import dot, dot_scaled
 from .reductions import combine, combine_scan, exchange, reduce, scan
@@ -41,6 +41,7 @@ __all__ = [
     "foreign",
     "full",
     "gather",
+    "histogram",
     "inline_asm",
     "join",
     "load",

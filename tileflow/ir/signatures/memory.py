@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..attributes import AccessAttrs, AtomicAttrs
+from ..attributes import AccessAttrs, AtomicAttrs, HistogramAttrs
 from ..checking import Checker
 from ..graph import Op, SliceIndex, TileIndex, ValueIndex
 from ..types import INT_BITS, Dim, Value
@@ -34,6 +34,16 @@ def atomic(c: Checker, op: Op) -> None:
         )
     dtype = _access(c, op, op.output.dims, values)
     c.require(op.output.type.dtype == dtype, op, "an atomic gives the tensor's dtype", op.output.type, dtype)
+
+
+def histogram(c: Checker, op: Op) -> None:
+    """A histogram's value has the lanes that choose, by index values; each number that it adds is the same."""
+    attrs, dims = HistogramAttrs.of(op), value_at(c, op).dims
+    _access(c, op, dims, 1)
+    for axis in attrs.chosen:
+        item = attrs.index[axis]
+        c.require(isinstance(item, ValueIndex) and bool(item.axes), op, "lanes choose by a tile of indices", item)
+    c.require(bool(attrs.chosen) and attrs.fn == "add", op, "lanes choose what they add to", attrs.chosen, attrs.fn)
 
 
 def _access(c: Checker, op: Op, dims: tuple[Dim, ...], values: int) -> str:
