@@ -25,6 +25,7 @@ from .full_blocks import full_blocks_config
 from .products import product_config, warps_of_products
 from .spreading import spread_config
 from .streaming import streaming_config
+from .together import together
 
 
 def default_config(
@@ -33,17 +34,11 @@ def default_config(
     """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch, of which
     none has clusters. ``unaligned``: for variants that assume nothing of where rows begin and end, wherever the
     example's do."""
-    wanted: dict[str, Choice] = {}
     names = {knob.name for knob in space.knobs}
-    for ir in regions:
-        has_product = any(op.kind is OpKind.DOT for op in ir.walk())
-        if has_product:
-            wanted |= product_config(ir, target, pipelined or SCHEDULE.name(ir) not in names, unaligned)
-        else:
-            wanted |= ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
-            wanted |= {} if pipelined else held_row_config(ir, wanted, target)
-        if not unaligned:  # whose pointers take the registers
-            wanted |= full_blocks_config(ir)
+    wanted = together(
+        regions,
+        [_wanted(ir, target, pipelined or SCHEDULE.name(ir) not in names, pipelined, unaligned) for ir in regions],
+    )
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     config = space.normalise(_valid(chosen, space, regions))
     free: dict[str, Choice] = {}
@@ -60,6 +55,17 @@ def default_config(
     for ir in regions:
         spread |= cached_order_config(ir, config.to_dict(), target)
     return space.normalise(space.repair(config.with_(spread))) if spread else config
+
+
+def _wanted(ir: KernelIR, target: Target, is_plain: bool, pipelined: bool, unaligned: bool) -> dict[str, Choice]:
+    """What a launch wants by itself. ``is_plain``: it has no schedule of warps' own."""
+    if any(op.kind is OpKind.DOT for op in ir.walk()):
+        wanted = product_config(ir, target, is_plain, unaligned)
+    else:
+        wanted = ({} if pipelined else cluster_config(ir, target)) or streaming_config(ir, target)
+        wanted |= {} if pipelined else held_row_config(ir, wanted, target)
+    # masks in a branch, but where pointers take the registers
+    return wanted if unaligned else wanted | full_blocks_config(ir)
 
 
 def _valid(chosen: Mapping[str, Choice], space: ConfigSpace, regions: Sequence[KernelIR]) -> Config:

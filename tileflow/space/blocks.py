@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..config import Knob
@@ -20,15 +20,20 @@ MIN_REDUCTION_BLOCK = 128
 MIN_PRODUCT_BLOCK = 32  # of a dimension of products, which are small blocks of each operand
 
 
-def block_knobs(ir: KernelIR) -> list[Knob]:
-    """Block sizes: powers of two up to what covers the loop, with the floor that products need."""
-    floors = _floors(ir)
-    knobs = []
-    for block in ir.blocks:
-        low = max(block.low, floors.get(block.name, 1))
-        choices = powers(low, min(max(block.high, low), MAX_BLOCK))
-        middle = choices[min(len(choices) - 1, 5)]
-        knobs.append((CUT if block.is_cut else BLOCK).named(block.name, choices, middle))
+def block_knobs(regions: Sequence[KernelIR]) -> dict[str, Knob]:
+    """Block sizes of all launches, by name: powers of two up to what covers the longest loop that has the block, from
+    the highest of the floors that products need."""
+    knobs: dict[str, Knob] = {}
+    for ir in regions:
+        floors = _floors(ir)
+        for block in ir.blocks:
+            low, high = max(block.low, floors.get(block.name, 1)), block.high
+            if block.name in knobs:
+                least, *_, most = (knobs[block.name].choices[0], *knobs[block.name].choices)
+                low, high = max(low, int(least)), max(high, int(most))
+            choices = powers(low, min(max(high, low), MAX_BLOCK))
+            middle = choices[min(len(choices) - 1, 5)]
+            knobs[block.name] = (CUT if block.is_cut else BLOCK).named(block.name, choices, middle)
     return knobs
 
 

@@ -37,10 +37,11 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
             knobs[host.name] = TUNABLE.named(host.name, host.choices, host.choices[0])
     found: list[Constraint] = []
     pipelined = {ir.region for ir in regions if refusal(ir, target)}
+    blocks = block_knobs(regions)
     for ir in regions:
         rolled = rollable(ir)
         extents = Extents(ir, rolled, cluster_parts(ir, target))
-        for knob in _region_knobs(ir, rolled, extents, target, knobs, ir.region in pipelined):
+        for knob in _region_knobs(ir, blocks, rolled, extents, target, knobs, ir.region in pipelined):
             knobs[knob.name] = _either(knobs[knob.name], knob) if knob.name in knobs else knob
         own = constraints(ir, extents, knobs, target)
         found += schedule_constraints(ir, extents, own, target) if SCHEDULE.name(ir) in knobs else own
@@ -96,13 +97,14 @@ def _distinct(found: Iterable[Constraint]) -> Iterable[Constraint]:
 
 def _region_knobs(
     ir: KernelIR,
+    blocks: Mapping[str, Knob],
     rolled: dict[str, Dim],
     extents: Extents,
     target: Target,
     taken: Mapping[str, Knob],
     is_pipelined: bool,
 ) -> list[Knob]:
-    knobs = [k for k in block_knobs(ir) if k.name not in taken]
+    knobs = [blocks[block.name] for block in ir.blocks if block.name not in taken]
     knobs += [reduction_knob(ir, site, dim) for site, dim in rolled.items()]
     loops = loops_of(ir, rolled)
     knobs += with_cluster_knob(ir, target, list(grid_knobs(ir, loops, target)))
