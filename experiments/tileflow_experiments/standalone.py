@@ -7,11 +7,14 @@ kernel's name and text.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
+import builtins
 import importlib.util
 import keyword
 import math
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -24,6 +27,7 @@ import torch
 from tileflow.api import Kernel, load_kernel
 from tileflow.errors import SpecError
 from tileflow.frontend.source import FunctionSource, function_source
+from tileflow.language.code_objects import codes_of, globals_read
 from tileflow.runtime import Bundle
 from tileflow.runtime.libraries import is_library
 
@@ -31,6 +35,7 @@ BUNDLE = "bundle"
 _SHOWN = 5  # of the names that a folder holds, in an error
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _SETTINGS = (torch.dtype, torch.layout, torch.memory_format)
+_HINT = "pass it as an argument, or write it as a function or a constant"
 _KERNEL = "_tileflow_kernel"  # what the package calls tileflow.kernel, whose name may be something else in a module
 _WRITTEN = "Written by `tileflow bundle build --standalone`"  # by which a package is known that may be written anew
 _INIT = '''\
@@ -158,9 +163,13 @@ class _Text:
         self._imports: list[str] = []
         self._constants: list[str] = []
         self._functions: list[str] = []
+        self._annotations: set[str] = set()  # the names in them
+        self._are_strings = False  # whether a kernel's module has its annotations unevaluated
 
     def whole(self) -> str:
-        head = [f'"""From {self._module}."""', "", "from __future__ import annotations", ""]
+        head = [f'"""From {self._module}."""', ""]
+        if self._are_strings or self._annotations - self._held.keys() - vars(builtins).keys():
+            head += ["from __future__ import annotations", ""]
         imports = ["import torch", *self._imports, f"from tileflow import kernel as {_KERNEL}"]
         parts = ["\n".join([*head, *dict.fromkeys(imports)]), "\n".join(self._constants), *self._functions]
         return "\n\n\n".join(filter(None, parts)) + "\n"
@@ -189,15 +198,17 @@ class _Text:
             self._imports.append(line)
         elif (text := _literal(value)) is not None:
             self._constants.append(f"{name} = {text}")
+        elif isinstance(value, ModuleType):
+            raise self._refused(name, "a module", f"from {value.__name__} import ...: what the kernel reads of it")
         else:
             raise self._refused(name, f"a {type(value).__qualname__}")
 
-    def _refused(self, name: str, what: str) -> SpecError:
+    def _refused(self, name: str, what: str, hint: str = _HINT) -> SpecError:
         return SpecError(
             "a kernel of a package reads functions, constants and libraries",
             got=f"{name}, {what}",
             where=self._module,
-            hint="pass it as an argument, or write it as a function or a constant",
+            hint=hint,
         )
 
     def _function(self, fn: FunctionType, is_kernel: bool) -> None:
@@ -205,14 +216,18 @@ class _Text:
             raise self._refused(fn.__name__, f"a closure over {', '.join(fn.__code__.co_freevars)}")
         source = function_source(fn)
         definition = source.tree
-        reads = [*_names(definition.body), *_names(definition.args.defaults)]
+        # of the body what Python reads there: names of variables and parameters may be a module's own too
+        reads = [name for code in codes_of(fn.__code__) for name in globals_read(code)]
+        reads += _names(definition.args.defaults)
         reads += _names([default for default in definition.args.kw_defaults if default is not None])
         if not is_kernel and fn.__code__.co_firstlineno != definition.lineno:
             raise self._refused(fn.__name__, "a function with a decorator")
         for name in dict.fromkeys(reads):
             if name in fn.__globals__:
                 self.need(name, fn.__globals__[name])
+        self._are_strings |= is_kernel and bool(fn.__code__.co_flags & __future__.annotations.compiler_flag)
         for name in dict.fromkeys(_names(_annotations(definition))):
+            self._annotations.add(name)
             value = fn.__globals__.get(name)
             if name not in self._held and (line := _import_of(name, value)) is not None:
                 self._held[name] = value
@@ -256,10 +271,13 @@ def _import_of(name: str, value: Any) -> str | None:
     if isinstance(value, ModuleType):
         own = value.__name__
         return (f"import {own}" if own == name else f"import {own} as {name}") if is_library(own) else None
-    if not isinstance(value, (FunctionType, BuiltinFunctionType, type)):
+    is_special = type(value).__module__ == "typing"  # as Optional is
+    if not is_special and not isinstance(value, (FunctionType, BuiltinFunctionType, type)):
         return None
-    module, path = value.__module__, value.__qualname__
+    module, path = value.__module__, getattr(value, "__qualname__", "")
     if module is None or not is_library(module) or not path.isidentifier():
+        return None
+    if is_special and getattr(sys.modules[module], path, None) is not value:
         return None
     return f"from {module} import {path} as {name}"
 
@@ -272,6 +290,8 @@ def _literal(value: Any) -> str | None:
         return repr(value)
     if isinstance(value, _SETTINGS):
         return repr(value)
+    if isinstance(value, torch.device):
+        return f"torch.{value!r}"
     if type(value) in (tuple, list):
         items = [_literal(item) for item in value]
         if any(item is None for item in items):

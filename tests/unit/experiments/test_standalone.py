@@ -18,6 +18,7 @@ import torch
 from tile_testing import ROOT
 from tile_testing.kernels import odd_names
 from tile_testing.kernels import standalone_kernels as home
+from tile_testing.kernels import standalone_script as script
 from tileflow_experiments.standalone import write_package
 
 from tileflow import runtime
@@ -75,6 +76,24 @@ def test_a_package_s_functions_are_those_at_home(tmp_path: Path) -> None:
     assert "TABLE" not in text and "reference" not in text and 'LOWEST = float("-inf")' in text
 
 
+def test_a_script_s_own_tensors_are_not_the_kernel_s_variables(tmp_path: Path) -> None:
+    """A module's x and out, beside a parameter and a variable of these names, were refused as tensors it reads."""
+    write_package(tmp_path / "pack", [f"{script.__name__}:scaled"], copied_bundle)
+    packed, x = imported(tmp_path / "pack").scaled, torch.randn(40)
+    assert inspect.signature(packed) == inspect.signature(script.scaled), "its annotations were strings"
+    assert packed.semantic_hash == script.scaled.semantic_hash
+    torch.testing.assert_close(packed(x, 3.0, bias=x), (4 * x, x))
+    text = next((tmp_path / "pack").glob("_kernels_*.py")).read_text()
+    assert "from typing import Optional as Optional" in text and "value" not in text.partition("def ")[0]
+
+
+def test_annotations_that_a_package_cannot_hold_are_strings(tmp_path: Path) -> None:
+    write_package(tmp_path / "pack", [f"{script.__name__}:named"], copied_bundle)
+    packed, x = imported(tmp_path / "pack").named, torch.randn(40)
+    assert str(inspect.signature(packed)) == "(x: 'Tensor', by: 'Optional[Named]' = None) -> 'Tensor'"
+    assert torch.equal(packed(x), x)
+
+
 def test_a_package_s_function_is_pickled_by_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was pickled by its name at home: where that could be imported, another process called what stands there."""
     write_package(tmp_path / "pickled_pack", [f"{home.__name__}:acted"], copied_bundle)
@@ -123,6 +142,7 @@ def test_only_what_was_written_here_is_written_over(tmp_path: Path) -> None:
         ([f"{home.__name__}:reads_renamed"], "renamed, act under another name"),
         ([f"{home.__name__}:Holder.inside"], "a function of a module"),
         ([f"{home.__name__}:acted", f"{home.__name__}:acted"], "names of their own"),
+        ([f"{script.__name__}:reads_a_module"], r"kernels, a module\n.*\n  from tile_testing.kernels import \.\.\."),
     ],
 )
 def test_what_a_package_cannot_hold(names: list[str], said: str, tmp_path: Path) -> None:
