@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from ..errors import CallError
-from ..kernels import add_rms_norm, cross_entropy, gated_mlp, geglu, linear_cross_entropy, rms_norm, rope, swiglu
 from ..kernels import attention as scaled_dot_attention
+from ..kernels import cross_entropy, gated_mlp, geglu, linear_cross_entropy, swiglu
 from ..runtime.ambient import autocast_dtype
-from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, Norm, form_of, turns_as_llama
+from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, asks_for_its_loss, family_of_rotary, form_of
 from .forwards import (
     inherits_patch,
     is_plain,
@@ -29,6 +29,8 @@ from .forwards import (
     with_forward,
     with_rotary,
 )
+from .norms import form_of_norm, normed, sum_and_normed
+from .rotary import TURNED
 
 __all__ = ["Report", "Skipped", "apply", "unapply"]
 
@@ -73,11 +75,12 @@ def apply(
     That is most of Llama, Qwen2, Qwen3, Mistral and Gemma (1, 2, 3), and what other families share of their code; the
     report says what stays, and why.
 
-    ``norm``: RMS norms. ``residual``: a layer's first addition together with the norm after it. ``activation``: what an
-    MLP does between its products; together with them where they are plain (``kernels.gated_mlp``), so that a wide
-    tensor less is kept in training, or written in inference. ``rotary``: the embedding of positions. ``loss``: that of
-    a causal language model; ``fused_loss``: in training together with the last product, so that the output has a loss
-    and no logits. ``attention``: through the library's registry; calls with a mask stay torch's.
+    ``norm``: RMS norms, and torch's layer norms. ``residual``: a layer's first addition together with the norm after
+    it. ``activation``: what an MLP does between its products; together with them where they are plain
+    (``kernels.gated_mlp``), so that a wide tensor less is kept in training, or written in inference. ``rotary``: the
+    embedding of positions, of all of a head's elements or the first. ``loss``: the library's causal loss;
+    ``fused_loss``: in training together with the last product, so that the output has a loss and no logits.
+    ``attention``: through the library's registry; calls with a mask stay torch's.
 
     Raises CallError for a model that has no such module, and for one that it was applied to already.
     """
@@ -177,8 +180,8 @@ class _Patch:
 
     @property
     def language_models(self) -> list[Any]:
-        """The causal language models: the model, or what it wraps."""
-        return [module for module in self.model.modules() if type(module).__name__.endswith("ForCausalLM")]
+        """The models that compute a loss: the model, or what it wraps."""
+        return [module for module in self.model.modules() if asks_for_its_loss(type(module))]
 
     def set_class(self, module: torch.nn.Module, kind: type) -> None:
         self._changed.append(module)
@@ -214,59 +217,27 @@ class _Patch:
                 model.__dict__.update(before)
 
 
-def _epsilon(norm: Any) -> float:
-    return float(norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps)
-
-
 def _replace_norms(patch: _Patch) -> None:
     norms = patch.modules(NORMS)
     for module, form in norms:
-        patch.forward(module, _norm, form)
+        patch.forward(module, normed, form)
     patch.count("norm", len(norms))
-
-
-def _form_of_norm(module: torch.nn.Module) -> Norm | None:
-    """The form that a module was replaced by; None where it has not, or not any more."""
-    patch = patch_of(module)
-    return patch.settings[0] if patch is not None and patch.function is _norm else None
-
-
-def _norm(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> torch.Tensor:
-    weight: torch.Tensor = self.weight  # type: ignore[assignment]
-    if weight.shape != hidden_states.shape[-1:]:  # it broadcasts, say a weight for each head
-        found: torch.Tensor = original(self).own(self, hidden_states)
-        return found
-    if form.promotes:
-        hidden_states = hidden_states.to(torch.promote_types(hidden_states.dtype, weight.dtype))
-    return rms_norm(hidden_states, weight, _epsilon(self), offset=form.offset)
 
 
 def _replace_residuals(patch: _Patch) -> None:
     """Replace the residual additions of layers that add, normalise the sum, and go on with both."""
     layers: list[Any] = [layer for layer, _ in patch.modules(LAYERS)]
-    layers = [layer for layer in layers if _form_of_norm(layer.post_attention_layernorm) is not None]
+    layers = [layer for layer in layers if form_of_norm(layer.post_attention_layernorm) is not None]
     for layer in layers:
         patch.forward(layer, _layer)
     patch.count("residual", len(layers))
 
 
 def _layer(self: Any, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-    norm = self.post_attention_layernorm
-    form = _form_of_norm(norm)
     attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
-    dtype = torch.promote_types(hidden_states.dtype, attended.dtype)
-    if form is not None and is_plain(norm) and not _widens(form, norm, dtype):
-        normed, summed = add_rms_norm(attended, hidden_states, norm.weight, _epsilon(norm), offset=form.offset)
-    else:
-        summed = hidden_states + attended
-        normed = norm(summed)
+    summed, normed = sum_and_normed(self.post_attention_layernorm, attended, hidden_states)
     out: torch.Tensor = summed + self.mlp(normed)
     return out
-
-
-def _widens(form: Norm, norm: Any, dtype: torch.dtype) -> bool:
-    """Whether the norm's result is wider than the sum that it is given."""
-    return form.promotes and torch.promote_types(dtype, norm.weight.dtype) != dtype
 
 
 def _replace_activations(patch: _Patch) -> None:
@@ -295,33 +266,12 @@ def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torc
     return out
 
 
-def _turned(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if _turns(q, k, cos, sin, unsqueeze_dim):
-        return rope(q, k, cos, sin, head_dim=unsqueeze_dim)
-    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
-
-    found: tuple[torch.Tensor, torch.Tensor] = apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    return found
-
-
-def _turns(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int) -> bool:
-    """Whether the kernel serves what the library's function takes, which broadcasts angles of any shape: those of
-    pictures have one for each patch, and no batch."""
-    if unsqueeze_dim not in (1, 2) or not q.ndim == k.ndim == 4 or cos.shape != sin.shape or cos.ndim != 3:
-        return False
-    batch, tokens, size = q.size(0), q.size(3 - unsqueeze_dim), q.size(3)
-    is_even = size % 2 == 0 and k.size(3) == size == cos.size(2)
-    fits = k.size(0) == batch and k.size(3 - unsqueeze_dim) == tokens == cos.size(1) and cos.size(0) in (1, batch)
-    return is_even and fits and not (cos.requires_grad or sin.requires_grad)
-
-
 def _replace_rotary(patch: _Patch) -> None:
-    layers = [module for module in patch.plain_modules() if turns_as_llama(type(module).forward)]
-    for module in layers:
+    families = ((module, family_of_rotary(type(module).forward, TURNED)) for module in patch.plain_modules())
+    layers = [(module, TURNED[family]) for module, family in families if family is not None]
+    for module, turned in layers:
         kind: Any = type(module)
-        patch.set_class(module, with_rotary(kind, _turned))
+        patch.set_class(module, with_rotary(kind, turned))
     patch.count("rotary", len(layers))
 
 
@@ -342,7 +292,7 @@ def _causal_loss(
     """The loss that transformers' ForCausalLMLoss computes."""
     wanted = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
     return cross_entropy(
-        logits.view(-1, vocab_size),
+        logits.reshape(-1, vocab_size),  # a slice of bfloat16, which the library's cast makes contiguous
         wanted.reshape(-1).to(logits.device),
         ignore_index=ignore_index,
         num_items_in_batch=num_items_in_batch,
@@ -350,13 +300,14 @@ def _causal_loss(
 
 
 def _replace_loss(patch: _Patch) -> None:
-    if not patch.language_models:
-        return patch.skip("loss", f"{type(patch.model).__name__} is no causal language model")
     from transformers.loss.loss_utils import ForCausalLMLoss
 
-    models = [model for model in patch.language_models if getattr(model, "loss_function", None) is ForCausalLMLoss]
+    losses = [(model, getattr(model, "loss_function", None)) for model in patch.language_models]
+    models = [model for model, loss in losses if loss is ForCausalLMLoss]
     if not models:
-        return patch.skip("loss", "the model has a loss function of its own")
+        found = {getattr(loss, "__name__", type(loss).__name__) for _, loss in losses}
+        why = f"it is {', '.join(sorted(found))}" if found else f"{type(patch.model).__name__}.forward asks for none"
+        return patch.skip("loss", why)
     for model in models:
         patch.set_loss(model, _causal_loss)
     return patch.count("loss", len(models))

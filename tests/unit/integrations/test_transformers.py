@@ -16,6 +16,8 @@ from tileflow.kernels import linear
 
 transformers = pytest.importorskip("transformers")
 import tileflow.integrations.transformers as module  # noqa: E402
+from tileflow.integrations import norms, rotary  # noqa: E402
+from tileflow.integrations.forms import NORMS, rotary_of  # noqa: E402
 from tileflow.integrations.forwards import patch_of  # noqa: E402
 from tileflow.integrations.transformers import apply, unapply  # noqa: E402
 
@@ -40,18 +42,29 @@ OTHERS = {
                 {"residual", "fused_loss"}),
     "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", {"num_experts": 4, "num_experts_per_tok": 2},
                   {"activation", "fused_loss"}),
-    "phi": ("PhiConfig", "PhiForCausalLM", {"partial_rotary_factor": 0.5}, {"norm", "residual", "activation"}),
+    "phi": ("PhiConfig", "PhiForCausalLM", {"partial_rotary_factor": 0.5}, {"residual", "activation"}),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+             {"residual", "activation", "rotary", "fused_loss"}),
+    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"rotary_pct": 0.5},
+                 {"residual", "activation", "fused_loss"}),
+    "starcoder2": ("Starcoder2Config", "Starcoder2ForCausalLM",
+                   {"residual_dropout": 0.0, "embedding_dropout": 0.0, "attention_dropout": 0.0}, {"activation"}),
+    "gpt_oss": ("GptOssConfig", "GptOssForCausalLM", {"num_local_experts": 4, "num_experts_per_tok": 2},
+                {"residual", "activation", "rotary", "fused_loss"}),
+    "glm4_moe": ("Glm4MoeConfig", "Glm4MoeForCausalLM",
+                 {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}, {"fused_loss"}),
+    "helium": ("HeliumConfig", "HeliumForCausalLM", {"head_dim": 6}, {"rotary"}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {}, set()),
     "mixtral": ("MixtralConfig", "MixtralForCausalLM", {"num_local_experts": 4},
                 {"residual", "activation", "fused_loss"}),
-    "phi3": ("Phi3Config", "Phi3ForCausalLM", {}, {"residual", "activation", "rotary"}),
-    "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {}, {"norm", "residual", "rotary"}),
+    "phi3": ("Phi3Config", "Phi3ForCausalLM", {}, {"residual", "activation"}),
+    "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {}, {"residual"}),
     "glm4": ("Glm4Config", "Glm4ForCausalLM", {}, {"residual", "activation", "rotary"}),
     "cohere": ("CohereConfig", "CohereForCausalLM", {}, {"norm", "residual", "rotary", "fused_loss"}),
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {}, {"residual"}),
     "mamba": ("MambaConfig", "MambaForCausalLM", {}, {"residual", "activation", "rotary", "fused_loss"}),
 }  # fmt: skip
-QUICK = ("granite", "qwen3_moe", "phi")
+QUICK = ("granite", "qwen3_moe", "phi", "gpt2", "starcoder2", "olmo2")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +78,7 @@ def model_of(family: str, **options: Any) -> Any:
     torch.manual_seed(0)
     made = getattr(transformers, kind)(getattr(transformers, config)(**{**SIZES, **own, **options}))
     for name, parameter in made.named_parameters():
-        if "norm" in name:  # ones say nothing about what is multiplied
+        if "norm" in name or ".ln_" in name:  # ones say nothing about what is multiplied
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
     return made.train()
 
@@ -563,7 +576,105 @@ def test_queries_are_turned_as_the_library_turns_them(
     cos = torch.cat((half, half), dim=-1)
     args = q, k, cos, cos * 0.5
     wanted = apply_rotary_pos_emb(*args, unsqueeze_dim=unsqueeze_dim)
-    torch.testing.assert_close(module._turned(*args, unsqueeze_dim), wanted)
+    torch.testing.assert_close(rotary.turned(*args, unsqueeze_dim), wanted)
+
+
+@pytest.mark.parametrize("family", ["phi3", "glm4_moe", "olmo2"])
+@pytest.mark.parametrize(("width", "dtype"), [(8, torch.float32), (4, torch.float32), (4, torch.bfloat16)])
+def test_each_family_s_queries_are_turned_as_the_family_turns_them(family: str, width: int, dtype: torch.dtype) -> None:
+    """The first of a head's elements, or all of them in the dtype that they have."""
+    size = width if family == "olmo2" else 8
+    q, k = torch.randn(2, 4, 3, size).to(dtype), torch.randn(2, 2, 3, size).to(dtype)
+    half = torch.randn(2, 3, width // 2)
+    cos = torch.cat((half, half), dim=-1).to(torch.float32 if family == "olmo2" else dtype)
+    sin = (cos * 0.5).to(cos.dtype)
+    as_floats = rotary_of(family)(*(x.float() for x in (q, k, cos, sin)))
+    wanted = tuple(x.to(dtype) for x in as_floats)
+    found = rotary.TURNED[family](q, k, cos, sin)
+    torch.testing.assert_close(found, wanted)
+    apart = cos[:, :1], sin[:, :1]  # one token's for all, which the kernel does not take
+    torch.testing.assert_close(rotary.TURNED[family](q, k, *apart), rotary_of(family)(q, k, *apart))
+
+
+def layer_norm() -> torch.nn.Module:
+    norm = torch.nn.LayerNorm(8)
+    for parameter in norm.parameters():
+        torch.nn.init.normal_(parameter)
+    return torch.nn.Sequential(norm)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_layer_norm_has_torch_s_dtype_under_autocast(dtype: torch.dtype) -> None:
+    whole = layer_norm()
+    x = torch.randn(3, 8).to(dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        wanted = whole(x)
+        assert apply(whole).replaced == {"norm": 1}
+        torch.testing.assert_close(whole(x), wanted)
+
+
+def test_a_layer_norm_of_a_gpu_has_float32_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(norms, "autocast_dtype", lambda device: torch.bfloat16)
+    norm = torch.nn.LayerNorm(8)
+    for device, wanted in (("cuda", torch.float32), ("cpu", torch.bfloat16)):
+        assert norms._result_dtype(norm, NORMS[-1], torch.device(device), torch.bfloat16) == wanted
+
+
+@pytest.mark.parametrize(
+    ("norm", "x"),
+    [
+        (torch.nn.LayerNorm(8, bias=False), torch.randn(3, 8)),
+        (torch.nn.LayerNorm(8, elementwise_affine=False), torch.randn(3, 8)),
+        (torch.nn.LayerNorm((2, 4)), torch.randn(3, 2, 4)),
+        (torch.nn.LayerNorm(8), torch.randn(3, 8).bfloat16()),
+        (torch.nn.LayerNorm(8).double(), torch.randn(3, 8).double()),
+    ],
+)
+def test_a_layer_norm_that_no_kernel_is_for_stays_torch_s(norm: torch.nn.LayerNorm, x: torch.Tensor) -> None:
+    whole = torch.nn.Sequential(norm)
+    wanted = whole(x)
+    apply(whole)
+    assert torch.equal(whole(x), wanted)
+
+
+def test_a_layer_s_sum_and_layer_norm_keep_their_dtypes_under_autocast() -> None:
+    model = model_of("starcoder2")
+    dtypes: list[torch.dtype] = []
+    model.model.layers[0].register_forward_hook(lambda _, __, out: dtypes.append(out.dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        wanted = model(**batch()).loss
+        apply(model, fused_loss=False)
+        found = model(**batch()).loss
+    assert dtypes == [torch.float32, torch.float32]
+    torch.testing.assert_close(found, wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_a_norm_without_a_weight_stays_the_library_s() -> None:
+    from transformers.models.gemma4.modeling_gemma4 import Gemma4RMSNorm
+
+    whole, x = torch.nn.Sequential(Gemma4RMSNorm(8), Gemma4RMSNorm(8, with_scale=False)), torch.randn(3, 8)
+    wanted = whole(x)
+    assert apply(whole).replaced == {"norm": 2}
+    torch.testing.assert_close(whole(x), wanted)
+
+
+def test_a_model_is_told_by_the_loss_that_it_asks_for() -> None:
+    """Not by its class's name, which said of GPT-2 that it is no causal language model."""
+    config = transformers.LlamaConfig(**SIZES)
+    skipped = apply(transformers.LlamaForSequenceClassification(config)).skipped
+    assert "it is ForSequenceClassificationLoss" in {s.why for s in skipped if s.part == "loss"}
+    skipped = apply(transformers.LlamaModel(config)).skipped
+    assert "LlamaModel.forward asks for none" in {s.why for s in skipped if s.part == "loss"}
+
+
+def test_logits_of_half_precision_that_are_a_slice_have_a_loss() -> None:
+    """As models of pictures cut them; the library's cast to float32 made them contiguous."""
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    logits = torch.randn(2, 5, 64).bfloat16()[:, 1:, :53]
+    labels = torch.randint(53, (2, 4))
+    wanted = ForCausalLMLoss(logits.contiguous(), labels, 53)
+    torch.testing.assert_close(module._causal_loss(logits, labels, 53), wanted)
 
 
 def test_a_norm_whose_weight_broadcasts_stays_the_library_s() -> None:
