@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.nn.modules.module as of_all
 
+from ..runtime.describe import is_distributed
 from .forms import ROTARY
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -126,6 +127,11 @@ def is_product(module: torch.nn.Module, *, may_add: bool = False) -> bool:
         return False
     given = (module.weight,) if module.bias is None else (module.weight, module.bias)
     return (may_add or module.bias is None) and all(map(_is_dense, given))
+
+
+def are_local(*given: torch.Tensor) -> bool:
+    """Whether no tensor is distributed: a kernel has no rule by which a sharded one would be computed."""
+    return not any(map(is_distributed, given))
 
 
 def _is_dense(x: torch.Tensor) -> bool:

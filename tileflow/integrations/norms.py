@@ -9,7 +9,7 @@ import torch
 from ..kernels import add_layer_norm, add_rms_norm, layer_norm, rms_norm
 from ..runtime.ambient import autocast_dtype
 from .forms import Norm
-from .forwards import is_plain, original, patch_of
+from .forwards import are_local, is_plain, original, patch_of
 
 
 def normed(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -48,7 +48,7 @@ def _fits(norm: Any, form: Norm, x: torch.Tensor, dtype: torch.dtype) -> bool:
     """Whether the kernel serves a tensor as ``x``, of ``dtype``. A weight may broadcast, say one for each head; a norm
     may have none."""
     weight = getattr(norm, "weight", None)
-    if weight is None or weight.shape != x.shape[-1:]:
+    if weight is None or weight.shape != x.shape[-1:] or not are_local(x, weight):
         return False
     if not form.centres:
         return True

@@ -8,6 +8,7 @@ import torch
 
 from ..kernels import rope
 from .forms import rotary_of
+from .forwards import are_local
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -56,6 +57,8 @@ TURNED: dict[str, Callable[..., Pair]] = {
 def _turns(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int) -> bool:
     """Whether the kernel serves what the library's function takes, which broadcasts angles of any shape: those of
     pictures have one for each patch, and no batch."""
+    if not are_local(q, k, cos, sin):
+        return False
     if unsqueeze_dim not in (1, 2) or not q.ndim == k.ndim == 4 or cos.shape != sin.shape or cos.ndim != 3:
         return False
     batch, tokens, size = q.size(0), q.size(3 - unsqueeze_dim), q.size(3)

@@ -19,6 +19,7 @@ from ..kernels import cross_entropy, gated_mlp, geglu, linear_cross_entropy, swi
 from ..runtime.ambient import autocast_dtype
 from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, asks_for_its_loss, family_of_rotary, form_of
 from .forwards import (
+    are_local,
     inherits_patch,
     is_plain,
     is_product,
@@ -261,7 +262,7 @@ def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torc
         if all(weight.dtype == x.dtype for weight in weights):
             return gated_mlp(x, *weights, activation="silu" if gated is swiglu else "gelu")
     gate, up = self.gate_proj(x), self.up_proj(x)
-    inner = gated(gate, up) if is_gated else self.act_fn(gate) * up
+    inner = gated(gate, up) if is_gated and are_local(gate, up) else self.act_fn(gate) * up
     out: torch.Tensor = self.down_proj(inner)
     return out
 
@@ -290,6 +291,8 @@ def _causal_loss(
     **_: Any,
 ) -> torch.Tensor:
     """The loss that transformers' ForCausalLMLoss computes."""
+    if not are_local(logits):  # as of loss_parallel, which is torch's operations'
+        return _library_s_loss(logits, labels, vocab_size, num_items_in_batch, ignore_index, shift_labels)
     wanted = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
     return cross_entropy(
         logits.reshape(-1, vocab_size),  # a slice of bfloat16, which the library's cast makes contiguous
@@ -297,6 +300,13 @@ def _causal_loss(
         ignore_index=ignore_index,
         num_items_in_batch=num_items_in_batch,
     )
+
+
+def _library_s_loss(*args: Any) -> torch.Tensor:
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    found: torch.Tensor = ForCausalLMLoss(*args)
+    return found
 
 
 def _replace_loss(patch: _Patch) -> None:
@@ -391,7 +401,8 @@ def _attend(
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
-    is_served = attention_mask is None and not dropout and (not causal or query.size(2) == key.size(2))
+    is_whole = not causal or query.size(2) == key.size(2)
+    is_served = attention_mask is None and not dropout and is_whole and are_local(query, key, value)
     if not is_served or any(options.get(name) is not None for name in _CHANGES):
         found: tuple[torch.Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **options

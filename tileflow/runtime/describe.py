@@ -160,10 +160,11 @@ def _callable_spec(name: str, function: FunctionType, callable_hash: CallableHas
 def check_memory(name: str, values: Mapping[str, Any]) -> None:
     """Raises CallError, naming the argument, where a tensor is not what its memory holds: a kernel reads the memory.
 
-    Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse, masked and nested
-    ones, parameters of lazy modules, and any while forward-mode differentiation is going on, whose tangents would be
-    lost. A tensor that is traced has no memory yet, and may be of any kind but nested and masked. Also raised inside
-    torch.jit.trace, which records what host code allocates and no launch, and for proxies of torch.fx.symbolic_trace.
+    Those are lazily negated or conjugated views, tensors inside a transform of torch.func, sparse, masked, nested and
+    distributed ones, parameters of lazy modules, and any while forward-mode differentiation is going on, whose tangents
+    would be lost. A tensor that is traced has no memory yet, and may be of any kind but nested, masked and distributed.
+    Also raised inside torch.jit.trace, which records what host code allocates and no launch, and for proxies of
+    torch.fx.symbolic_trace.
     """
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         raise CallError(
@@ -195,16 +196,25 @@ def unlike_strided(value: torch.Tensor) -> tuple[str, str] | None:
         return "no size yet", "call the lazy module that it is of once, which gives its parameters their sizes"
     if isinstance(value, torch.masked.MaskedTensor):
         return "a mask", "pass x.get_data() and x.get_mask(), or x.to_tensor(0)"
+    if is_distributed(value):
+        return "placements, a DTensor", "pass x.to_local(), and make DTensor.from_local(...) of the result"
     if value.is_nested or value.is_quantized or value.layout is not torch.strided:
         kind = "nested sizes" if value.is_nested else value.dtype if value.is_quantized else value.layout
         return str(kind), "pass its parts (values, offsets, indices, scales), or x.to_dense()"
     return None
 
 
+def is_distributed(value: torch.Tensor) -> bool:
+    """Whether it is a DTensor, of which a kernel is given the part of its process: asked of what it has, since its
+    class is imported by those who have any, and compilers trace the question."""
+    return hasattr(value, "placements") and hasattr(value, "device_mesh")
+
+
 def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
     odd = unlike_strided(value)
     # others that are traced or have no memory are followed by their shapes, whatever their layout
-    if odd and (_has_memory(value) or value.is_nested or isinstance(value, _NEVER)):
+    is_refused = value.is_nested or isinstance(value, _NEVER) or is_distributed(value)
+    if odd and (is_refused or _has_memory(value)):
         raise CallError("a kernel's tensors are strided", got=f"{path} with {odd[0]}", where=name, hint=odd[1])
     if not _has_memory(value):
         return
