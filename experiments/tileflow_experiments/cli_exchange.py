@@ -28,8 +28,11 @@ def export_table(
 
     from .exchange import vllm_moe
 
-    for file in vllm_moe.export(load_tables(path)[0], out):
+    exported = vllm_moe.export(load_tables(path)[0], out)
+    for file in exported.files:
         typer.echo(str(file))
+    for kernel, number in exported.left_out.items():
+        typer.echo(f"left out, since they are of no fused experts: {kernel}, {number} row{'s' if number > 1 else ''}")
     typer.echo(f"what each row is, and what {format_} cannot say of it: {out / vllm_moe.NOTES}")
 
 

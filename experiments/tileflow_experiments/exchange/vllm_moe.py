@@ -8,6 +8,7 @@ beside each other, where a tile of ours has as many columns of each.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,15 +98,30 @@ def unsaid(config: Config) -> list[str]:
     return sorted(said)
 
 
-def export(tables: Sequence[Table], folder: Path) -> list[Path]:
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """vLLM's ``files``, and how many rows of each kernel were ``left_out``, since they are of no fused experts."""
+
+    files: list[Path]
+    left_out: dict[str, int]
+
+
+def export(tables: Sequence[Table], folder: Path) -> Exported:
     """Write a file for each number of experts, inner size, device and dtype, and what each row of them is in
-    ``tileflow.json`` beside. Returns vLLM's files.
+    ``tileflow.json`` beside. Rows of other kernels, which a bundle and a folder of tables have too, are left out.
 
     Raises TableError, before anything is written, where no row can be one, or where two rows are for one place.
     """
     files: dict[str, dict[int, Entry]] = {}
+    others: list[TableError] = []
+    left_out = Counter[str]()
     for table, entry in _rows(tables):
-        shape = shape_of(entry.problem)
+        try:
+            shape = shape_of(entry.problem)
+        except TableError as error:
+            others.append(error)
+            left_out[entry.problem.kernel] += 1
+            continue
         for display in _display_names(table, entry.device):
             rows = files.setdefault(shape.file_name(display), {})
             known = rows.setdefault(shape.tokens, entry)
@@ -117,6 +133,8 @@ def export(tables: Sequence[Table], folder: Path) -> list[Path]:
                     hint="it knows neither the hidden size, nor how many experts a token has, nor cards of one family "
                     "apart: export tables of one model and one of the cards",
                 )
+    if others and not files:
+        raise others[0]
     if not files:
         raise SpecError("tables to export must have rows", got=f"{len(tables)} tables without any", where=str(folder))
     texts = {name: _text({str(m): moe_config(rows[m].config) for m in sorted(rows)}) for name, rows in files.items()}
@@ -125,7 +143,7 @@ def export(tables: Sequence[Table], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in [*sorted(texts.items()), (NOTES, _text(notes))]:
         write_atomically(folder / name, text.encode())
-    return [folder / name for name in sorted(texts)]
+    return Exported([folder / name for name in sorted(texts)], dict(left_out))
 
 
 def _rows(tables: Sequence[Table]) -> Iterator[tuple[Table, Entry]]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tile_testing import DATA
+from tile_testing import DATA, ROOT
 from tileflow_experiments import cli
 from tileflow_experiments.spec import read
 
@@ -46,6 +46,15 @@ def test_a_table_of_another_kernel_is_no_config_of_vllm(
     assert "rows of fused experts" in capsys.readouterr().err and not (tmp_path / "out").exists()
     options[1] = "other"
     assert call("table", "export", TABLE, *options, monkeypatch=monkeypatch) == cli.BAD_INPUT
+
+
+def test_the_pretuned_tables_are_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--format", "vllm-moe", "--out", tmp_path]
+    assert call("table", "export", ROOT / "configs/pretuned/tables", *options, monkeypatch=monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert "device_name=NVIDIA_H200.json" in out and "no fused experts: examples.serving_moe:route, " in out
 
 
 def test_a_spec_is_written_from_traces(

@@ -54,7 +54,7 @@ def chosen_as_vllm(configs: dict[int, dict[str, int]], tokens: int) -> dict[str,
 
 def test_vllm_finds_the_rows_by_its_own_rules(tmp_path: Path) -> None:
     rows = table(entry(SMALL, 1), entry(LARGE, 4096), entry(LARGE, 4096, "nvidia-h100-sxm"))
-    written = vllm_moe.export([rows], tmp_path)
+    written = vllm_moe.export([rows], tmp_path).files
     assert [file.name for file in written] == [
         "E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json",
         "E=128,N=768,device_name=NVIDIA_H200.json",
@@ -102,12 +102,23 @@ def test_two_rows_for_one_place_are_refused_before_anything_is_written(tmp_path:
     assert not (tmp_path / "out").exists()
 
 
-def test_other_tables_are_refused(tmp_path: Path) -> None:
+def another_table() -> Table:
     kernel = load_kernel("examples.softmax:softmax")
     problem = kernel.describe(*kernel.inputs(device="meta", m=64, n=64))
     row = Entry("nvidia-h200", problem, Config.of(SMALL), "modelled", 1.0)
+    return Table.of(KernelId.of(kernel.name, "c0ffee"), [row])
+
+
+def test_rows_of_other_kernels_are_left_out_of_a_bundle_s(tmp_path: Path) -> None:
+    """One of them refused the whole folder, and a bundle has no file to name instead."""
+    exported = vllm_moe.export([another_table(), table(entry(SMALL, 1))], tmp_path)
+    assert exported.left_out == {"examples.softmax:softmax": 1} and len(exported.files) == 1
+    assert read_as_vllm(tmp_path, 128, 768, "NVIDIA H200").keys() == {1}
+
+
+def test_other_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="rows of fused experts"):
-        vllm_moe.export([Table.of(KernelId.of(kernel.name, "c0ffee"), [row])], tmp_path / "out")
+        vllm_moe.export([another_table()], tmp_path / "out")
     with pytest.raises(TableError, match="must have its blocks"):
         vllm_moe.export([table(entry({"block:block_m": 16}, 1))], tmp_path / "out")
     with pytest.raises(SpecError, match="must have rows"):

@@ -93,7 +93,7 @@ def test_the_tables_alone_serve_those_who_have_a_compiler() -> None:
 
 def test_their_experts_are_configs_of_vllm(tmp_path: Path) -> None:
     table = load_table(FOLDER / "examples.serving_moe.fused_moe.json")
-    names = [path.name for path in vllm_moe.export([table], tmp_path)]
+    names = [path.name for path in vllm_moe.export([table], tmp_path).files]
     cards = ("NVIDIA_H100_80GB_HBM3", "NVIDIA_H200")
     shapes = ("E=128,N=384", "E=128,N=768", "E=8,N=3584")
     assert names == [f"{shape},device_name={card}.json" for shape in shapes for card in cards]
