@@ -109,14 +109,19 @@ class Engine:
         """Raises ValueError for what could never run. Of a closed engine the result is an EngineClosedError."""
         total = len(request.prompt) + request.most_tokens
         s = self.model.sizes
-        if not request.prompt or request.most_tokens < 1 or total > s.positions:
-            raise ValueError(f"a prompt and new tokens must be 1 to {s.positions} together, got {total}")
+        if not request.prompt or request.most_tokens < 1:
+            given = f"{len(request.prompt)} and {request.most_tokens}"
+            raise ValueError(f"a prompt must have a token or more, and most_tokens be 1 or more, got {given}")
+        if total > s.positions:
+            raise ValueError(f"a prompt and new tokens must be at most {s.positions} together, got {total}")
         if not all(0 <= token < s.vocabulary for token in request.prompt):
             raise ValueError(f"tokens must be 0 to {s.vocabulary - 1}")
         if not (1 <= request.k <= s.vocabulary and 0 < request.p <= 1):
             raise ValueError(f"k must be 1 to {s.vocabulary}, p above 0 up to 1, got {request.k} and {request.p}")
         if -(-total // PAGE) > self.cache.keys.size(1) - 1:
             raise ValueError(f"{total} tokens do not fit the cache")
+        if not 0 <= request.seed < 1 << 63:
+            raise ValueError(f"seed must be 0 to 2**63 - 1, got {request.seed}")
         request.random.manual_seed(request.seed)
         with self._changed:
             if self._closed:

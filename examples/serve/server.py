@@ -28,13 +28,17 @@ LOOK_S = 0.1  # between looks whether a client that waits is still there
 _FIELDS = {"prompt", "most_tokens", "k", "p", "seed"}
 
 
+class _Listener(ThreadingHTTPServer):
+    request_queue_size = 1024  # clients that connect at once; of more than the library's 5 some were reset
+
+
 class Server:
     """An HTTP server on loopback with its engine's thread. ``port``: 0 for any that is free."""
 
     def __init__(self, engine: Engine, port: int = 0) -> None:
         self.engine = engine
         handler = type("Handler", (_Handler,), {"engine": engine})
-        self._http = ThreadingHTTPServer((LOOPBACK, port), handler)
+        self._http = _Listener((LOOPBACK, port), handler)
         self._threads = [threading.Thread(target=t, daemon=True) for t in (engine.run, self._http.serve_forever)]
 
     @property
