@@ -8,8 +8,9 @@ is opaque: what serves a call is found in each call, as outside of graphs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from types import FunctionType
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
-from .errors import CallError, VariantError
+from .errors import CallError, TileflowError, VariantError
 from .frontend.effects import effects
 from .frontend.identity import template_identity
 from .language.host_cuda import told_of
@@ -32,6 +33,8 @@ from .runtime.to_meta import says_where
 from .target import ANY_TARGET, Target, target
 from .visible import Hidden, Visible, launch_visibly, visible
 from .visible import Kernel as Shown
+
+_STAND_IN = 2  # for a size that depends on data: one that torch's compiler allows, and that fits most tensors beside it
 
 _changes = count()
 _tables = [0]  # a number of the tables that are loaded, and of what misses do
@@ -115,9 +118,24 @@ class Operators:
         if key not in self._made:
             # in a thread of its own: the modes by which a compiler records operators are this thread's, and lowering
             # must not be recorded
-            with ThreadPoolExecutor(1) as thread:
+            with ThreadPoolExecutor(1) as thread, self._blaming_stand_ins(leaves):
                 self._made[key] = thread.submit(self._make, *key).result()
         return self._made[key]
+
+    @contextmanager
+    def _blaming_stand_ins(self, leaves: Sequence[Any]) -> Iterator[None]:
+        """What is refused of a call may be refused of the sizes that stand for those that depend on data."""
+        try:
+            yield
+        except TileflowError as error:
+            if not any(map(_depends_on_data, leaves)):
+                raise
+            raise CallError(
+                f"a compiled kernel takes {_STAND_IN} for each size that depends on data",
+                got=str(error),
+                where=self._kernel.name,
+                hint="where another size is meant, call the kernel outside the compiled function",
+            ) from error
 
     def _place(self, leaves: Sequence[Any]) -> _CallSetting | None:
         """None where no compiler could be shown the call."""
@@ -125,6 +143,8 @@ class Operators:
         if len(devices) != 1 or any(isinstance(leaf, torch.SymFloat) for leaf in leaves):
             return None
         if self._kernel.interprets or recorders:  # somebody looks at each call
+            return None
+        if any(map(_depends_on_data, leaves)):  # no config is chosen by sizes that nobody knows
             return None
         (device,) = devices
         if device.type != "cuda":
@@ -209,21 +229,33 @@ def _check_constants(template: Hashable, where: str) -> None:
 
 
 def _example(number: Any) -> Any:
-    """The value of a symbolic number in the call that is being compiled; reading it guards nothing."""
+    """The value of a symbolic number in the call that is being compiled; reading it guards nothing. A size that depends
+    on data has none yet, and a stand-in, the same in all that is computed of it. Raises CallError for such a float,
+    which torch hands to no operator."""
     if not isinstance(number, (torch.SymInt, torch.SymFloat)):
         return number
-    if number.node.hint is None:
+    if number.node.hint is not None:
+        return number.node.hint
+    if isinstance(number, torch.SymFloat):
         raise CallError(
-            "a compiled kernel's sizes and numbers do not depend on data",
+            "a compiled kernel's floats do not depend on data",
             got=str(number),
-            hint="call the kernel outside the compiled function",
+            hint="pass a tensor of one element, and read it in the kernel as scale[()]",
         )
-    return number.node.hint
+    of = number.node.expr
+    return int(of.subs(dict.fromkeys(of.free_symbols, _STAND_IN)))
+
+
+def _depends_on_data(leaf: Any) -> bool:
+    return any(isinstance(number, torch.SymInt) and number.node.hint is None for number in _numbers(leaf))
+
+
+def _numbers(leaf: Any) -> tuple[Any, ...]:
+    return (*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,)
 
 
 def _is_symbolic(leaf: Any) -> bool:
-    numbers = (*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,)
-    return any(isinstance(number, torch.SymInt) for number in numbers)
+    return any(isinstance(number, torch.SymInt) for number in _numbers(leaf))
 
 
 Settings = tuple[tuple[str, Hashable], ...]

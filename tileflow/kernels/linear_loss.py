@@ -205,8 +205,10 @@ def _chunked(
     dtype = _sums_dtype(x)
     unit, to_loss = (torch.full_like(scale, HALF_UNIT), scale / HALF_UNIT) if is_half else (scale, 1.0)
     grad_x = torch.empty_like(x, dtype=dtype) if needs[0] else None
-    allocated = torch.empty_like if x.size(0) else torch.zeros_like  # the first chunk overwrites what the others add to
-    grad_weight = allocated(weight, dtype=dtype) if needs[1] else None
+    grad_weight = None
+    if needs[1]:  # the first chunk, where there is one, overwrites what the others add to
+        allocated = torch.empty_like if x.size(0) else torch.zeros_like
+        grad_weight = allocated(weight, dtype=dtype)
     grad_bias = torch.zeros_like(bias, dtype=dtype) if bias is not None and needs[2] else None
     loss = torch.where(scale.isinf(), float("nan"), torch.zeros_like(scale))  # 0 / 0 where no row counts, as torch's
     chunks = -(-x.size(0) // rows) if chunks is None else chunks
