@@ -9,6 +9,8 @@ only loads the program has traced none. What it needs to know of each is text be
     tileflow.load_operators("model.pt2")  # imports the modules of the kernels
     program = torch.export.load("model.pt2")
 
+A package that AOTInductor makes of the program has no such files: the text is in one beside it, and loaded first.
+
 No compiler is needed for the second part: the calls of an operator that was loaded are served as any are. A compiler
 is shown the Triton functions that the program was exported with, or nothing: what it makes is kept on disk under the
 operator's name, which says those.
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from .library import Operators
 
 FILE = "tileflow_operators.json"
+_BESIDE = (
+    "a package of AOTInductor holds no operators: write the text of tileflow.saved_operators(program) to a file beside "
+    "it, and load that"
+)
 _VERSION = 1
 _SEQUENCES: dict[str, type] = {"tuple": tuple, "list": list, "size": torch.Size}
 _PLAIN: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
@@ -168,13 +174,16 @@ def _text_in(path: Path) -> str:
     if not zipfile.is_zipfile(path):
         return path.read_text()
     with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
+        names = archive.namelist()
+        for name in names:
             if name.rpartition("/")[2] == FILE:
                 return archive.read(name).decode()
     raise CallError(
         "a saved program says which kernels it calls",
         got=f"no {FILE} in {path}",
-        hint="torch.export.save(program, path, extra_files=tileflow.saved_operators(program))",
+        hint=_BESIDE
+        if any("/aotinductor/" in name for name in names)
+        else "torch.export.save(program, path, extra_files=tileflow.saved_operators(program))",
     )
 
 

@@ -43,6 +43,23 @@ def test_a_program_loads_in_a_process_without_a_compiler(program: torch.export.E
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.slow
+def test_a_package_of_aotinductor_loads_in_a_process_without_a_compiler(
+    program: torch.export.ExportedProgram, tmp_path: Path
+) -> None:
+    """Its calls on a CPU are operators, which it names and does not hold."""
+    from torch._inductor import aoti_compile_and_package  # noqa: TID251  (as documented)
+
+    package = aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    with pytest.raises(CallError, match="a package of AOTInductor holds no operators: write the text"):
+        tileflow.load_operators(package)
+    beside = tmp_path / "operators.json"
+    beside.write_text(tileflow.saved_operators(program)[FILE])
+    command = [sys.executable, "-m", kernels.__name__, str(beside), str(package)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def declared(program: torch.export.ExportedProgram) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     whole = json.loads(tileflow.saved_operators(program)[FILE])
     return whole, whole["operators"]
@@ -97,6 +114,14 @@ def test_a_file_that_says_nothing_of_kernels(program: torch.export.ExportedProgr
     (tmp_path / "other.json").write_text('{"version": 9, "operators": []}')
     with pytest.raises(CallError, match="version 1"):
         tileflow.load_operators(tmp_path / "other.json")
+
+
+def test_a_package_of_aotinductor_is_told_where_operators_go(tmp_path: Path) -> None:
+    """It was told to save the program by torch.export.save."""
+    with zipfile.ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("model/data/aotinductor/model/a.wrapper.so", b"")
+    with pytest.raises(CallError, match=r"write the text of tileflow\.saved_operators\(program\) to a file"):
+        tileflow.load_operators(tmp_path / "model.pt2")
 
 
 @pytest.mark.parametrize("given", [None, 3, b"model.pt2", io.BytesIO(), {}, {"other.json": "{}"}])

@@ -1,5 +1,5 @@
 """Kernels of a saved program, and what other processes do with it: ``python -m
-tile_testing.kernels.program_kernels FILE``."""
+tile_testing.kernels.program_kernels FILE``, or ``OPERATORS PACKAGE`` of one that AOTInductor made."""
 
 from __future__ import annotations
 
@@ -69,11 +69,16 @@ def program() -> torch.export.ExportedProgram:
     return torch.export.export(Module(), (torch.randn(64), torch.randn(64)), dynamic_shapes=({0: n}, {0: n}))
 
 
-def load(file: str) -> None:
+def load(file: str, package: str = "") -> None:
     """As a server does that has no compiler."""
     sys.modules["triton"] = None  # type: ignore[assignment]
     assert len(tileflow.load_operators(file)) == 2
-    loaded = torch.export.load(file).module()
+    if package:
+        from torch._inductor import aoti_load_package  # noqa: TID251  (as documented)
+
+        loaded = aoti_load_package(package)
+    else:
+        loaded = torch.export.load(file).module()
     for n in (64, 33):
         x, y = torch.randn(n), torch.randn(n)
         torch.testing.assert_close(loaded(x, y), wanted(x, y))
@@ -81,4 +86,4 @@ def load(file: str) -> None:
 
 
 if __name__ == "__main__":
-    load(sys.argv[1])
+    load(*sys.argv[1:])
