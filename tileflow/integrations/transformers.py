@@ -369,9 +369,6 @@ def _train_step(model: Any, form: Head, labels: torch.Tensor, inputs: dict[str, 
     shifted = options.pop("shift_labels", None)
     wanted = _shifted(labels, options.get("ignore_index", -100)) if shifted is None else shifted
     hidden, weight, bias = outputs.last_hidden_state, model.lm_head.weight, model.lm_head.bias
-    dtype = autocast_dtype(hidden.device)
-    if dtype is not None:  # as the product would under it
-        hidden, weight, bias = (None if x is None else x.to(dtype) for x in (hidden, weight, bias))
     cap = model.config.final_logit_softcapping if form.caps else None
     loss = linear_cross_entropy(hidden, weight, wanted.to(hidden.device), bias=bias, softcap=cap, **options)
     return CausalLMOutputWithPast(

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from ..runtime.ambient import without_autocast
+from ..runtime.ambient import autocast_dtype, without_autocast
 from ..runtime.describe import refuse_transforms
 from . import gated
 from . import residual as added
 from .activations import geglu, swiglu
 from .hopper import hopper_multiprocessors
-from .rows import as_rows, require_alike, require_choice, require_rows, require_shape
+from .rows import as_cast, as_rows, require_alike, require_choice, require_rows, require_shape
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {"silu": swiglu, "gelu": geglu}
 _HALVES = (torch.bfloat16, torch.float16)
@@ -32,13 +32,15 @@ def gated_linear(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, *, activ
     """``act(F.linear(x, gate)) * F.linear(x, up)`` of ``x``, (..., hidden), and weights (inner, hidden) of one dtype.
 
     ``activation``: ``silu``, or ``gelu`` by its tanh approximation (Shazeer, 2020, arXiv:2002.05202). One kernel where
-    it wins: without gradients, of 16 bits, on a GPU of Hopper's. It rounds once, where two products round before.
+    it wins: without gradients, of 16 bits, on a GPU of Hopper's. It rounds once, where two products round before. Under
+    autocast all are cast first, as by torch's products.
     Raises CallError for shapes, dtypes and activations that do not fit.
     """
     require_choice("gated_linear", "activation", activation, ACTIVATIONS)
     require_rows("gated_linear", x=x, gate=gate, up=up)
     require_shape("gated_linear", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
     require_shape("gated_linear", "up", up, gate.shape, "both weights have one shape")
+    x, gate, up = as_cast(x), as_cast(gate), as_cast(up)
     require_alike("gated_linear", x=x, gate=gate, up=up)
     with without_autocast(x.device):
         if is_fused(x, (gate, up), _TILE):
@@ -53,15 +55,18 @@ def linear_add(x: torch.Tensor, weight: torch.Tensor, residual: torch.Tensor) ->
     columns) of one dtype.
 
     One kernel where it wins: without gradients, of 16 bits, on a GPU of Hopper's. It rounds once, where torch rounds
-    the product before. Raises CallError for shapes and dtypes that do not fit.
+    the product before. Under autocast ``x`` and the weight are cast first, and the result has the wider dtype of the
+    product and the residual. Raises CallError for shapes and dtypes that do not fit.
     """
     require_rows("linear_add", x=x, weight=weight, residual=residual)
     require_shape("linear_add", "weight", weight, (*weight.shape[:1], x.size(-1)), "a weight is (columns, hidden)")
     wanted = (*x.shape[:-1], weight.size(0))
     require_shape("linear_add", "residual", residual, wanted, "a residual has the product's shape")
-    require_alike("linear_add", x=x, weight=weight, residual=residual)
+    is_cast = autocast_dtype(x.device) is not None
+    x, weight = as_cast(x), as_cast(weight)
+    require_alike("linear_add", x=x, weight=weight, **({} if is_cast else {"residual": residual}))
     with without_autocast(x.device):
-        if is_fused(x, (weight, residual), 2 * _TILE):
+        if residual.dtype == x.dtype and is_fused(x, (weight, residual), 2 * _TILE):
             _refuse_transforms("linear_add", x=x, weight=weight, residual=residual)
             out: torch.Tensor = added.linear_add(as_rows(x), weight, as_rows(residual))
             return out.view(residual.shape)

@@ -37,7 +37,7 @@ from .losses import (
 )
 from .losses import inputs as loss_inputs
 from .losses import reference as losses_of
-from .rows import as_rows, is_size, require_alike, require_rows, require_shape, shown
+from .rows import as_cast, as_rows, is_size, require_alike, require_rows, require_shape, shown
 
 _NAME = "linear_cross_entropy"
 _WHERE = f"tileflow.kernels.{_NAME}"
@@ -333,10 +333,10 @@ def linear_cross_entropy(
     rows_of_chunk: int | None = None,
 ) -> torch.Tensor:
     """``cross_entropy(F.linear(x, weight, bias), labels)`` of ``x``, (..., hidden), and ``weight``, (vocabulary,
-    hidden): see :func:`.losses.cross_entropy`. ``reduction``: mean or sum. ``rows_of_chunk``: of how
-    many rows logits exist at a time. The gradient of the weight is added up in its own dtype, that of float16 in
-    float32. Raises CallError for shapes and dtypes that do not fit, inside a transform of torch.func, and where it is
-    differentiated twice.
+    hidden): see :func:`.losses.cross_entropy`. ``reduction``: mean or sum. ``rows_of_chunk``: of how many rows logits
+    exist at a time. Under autocast all are cast first, as by torch's product. The gradient of the weight is added up in
+    its own dtype, or the one that it was cast to, that of float16 in float32. Raises CallError for shapes and dtypes
+    that do not fit, inside a transform of torch.func, and where it is differentiated twice.
     """
     if isinstance(reduction, str) and reduction == "none":
         raise CallError(
@@ -347,6 +347,7 @@ def linear_cross_entropy(
         )
     require_rows(_NAME, x=x, weight=weight)
     require_shape(_NAME, "weight", weight, (*weight.shape[:1], x.size(-1)), "a weight is (vocabulary, hidden)")
+    x, weight = as_cast(x), as_cast(weight)
     require_alike(_NAME, x=x, weight=weight)
     if bias is not None:
         require_shape(_NAME, "bias", bias, weight.shape[:1], "a bias has an element for each row of the weight")

@@ -17,7 +17,7 @@ from ..runtime.ambient import without_autocast
 from ..runtime.describe import refuse_transforms
 from . import gated
 from .linear import ACTIVATIONS, gated_linear
-from .rows import as_rows, require_alike, require_choice, require_rows, require_shape
+from .rows import as_cast, as_rows, require_alike, require_choice, require_rows, require_shape
 
 _WHERE = "tileflow.kernels.gated_mlp"
 _FORWARD = {"silu": gated.swiglu, "gelu": gated.geglu}
@@ -63,14 +63,16 @@ def gated_mlp(
     ``activation``: ``silu``, or ``gelu`` by its tanh approximation (Shazeer, 2020, arXiv:2002.05202). Where gradients
     are recorded it keeps 2 x rows x inner numbers for the backward pass in place of 3; torch.compile, which decides
     what is kept itself, sees the products. Where none are, the first two products and the activation are one kernel
-    where that wins (:func:`.gated_linear`). Raises CallError for shapes, dtypes and activations that do not fit, inside
-    a transform of torch.func, and where it is differentiated twice.
+    where that wins (:func:`.gated_linear`). Under autocast all are cast first, as by torch's products. Raises CallError
+    for shapes, dtypes and activations that do not fit, inside a transform of torch.func, and where it is differentiated
+    twice.
     """
     require_choice("gated_mlp", "activation", activation, ACTIVATIONS)
     require_rows("gated_mlp", x=x, gate=gate, up=up, down=down)
     require_shape("gated_mlp", "gate", gate, (*gate.shape[:1], x.size(-1)), "a weight is (inner, hidden)")
     require_shape("gated_mlp", "up", up, gate.shape, "both first weights have one shape")
     require_shape("gated_mlp", "down", down, (*down.shape[:1], gate.size(0)), "the last weight is (hidden, inner)")
+    x, gate, up, down = as_cast(x), as_cast(gate), as_cast(up), as_cast(down)
     require_alike("gated_mlp", x=x, gate=gate, up=up, down=down)
     for name, tensor in (("x", x), ("gate", gate), ("up", up), ("down", down)):
         refuse_transforms(_WHERE, name, tensor)

@@ -10,6 +10,7 @@ from typing import TypeGuard
 import torch
 
 from ..errors import CallError
+from ..runtime.ambient import autocast_dtype
 from ..runtime.argtree import is_traced
 from ..runtime.describe import LAZY, refuse_transforms, unlike_strided
 
@@ -17,6 +18,12 @@ from ..runtime.describe import LAZY, refuse_transforms, unlike_strided
 def as_rows(x: torch.Tensor) -> torch.Tensor:
     """``x`` as (rows, last dimension), contiguous: no copy where it already is."""
     return x.reshape(math.prod(x.shape[:-1]), x.size(-1)).contiguous()
+
+
+def as_cast(x: torch.Tensor) -> torch.Tensor:
+    """As torch's products and attention cast what they are given under autocast."""
+    dtype = autocast_dtype(x.device)
+    return x if dtype is None or not x.is_floating_point() or x.dtype == torch.float64 else x.to(dtype)
 
 
 def require_tensors(function: str, **given: object) -> None:

@@ -13,10 +13,9 @@ import torch.nn.functional as F
 
 from ..autograd import BackwardContext, differentiable
 from ..errors import CallError
-from ..runtime.ambient import autocast_dtype
 from . import flash
 from .hopper import hopper_multiprocessors
-from .rows import require_alike, require_choice, require_numbers, require_rows, require_tensors, shown
+from .rows import as_cast, require_alike, require_choice, require_numbers, require_rows, require_tensors, shown
 
 _WHERE = "tileflow.kernels.attention"
 BACKENDS = ("auto", "tileflow", "torch")
@@ -110,11 +109,11 @@ def _checked(
     if not isinstance(causal, bool):
         raise CallError("causal is a bool", got=shown(causal), where=_WHERE)
     require_choice("attention", "backend", backend, BACKENDS)
-    q, k, v = _as_cast(q), _as_cast(k), _as_cast(v)
+    q, k, v = as_cast(q), as_cast(k), as_cast(v)
     if backend != "tileflow":  # which says what it does not serve
         require_rows("attention", q=q, k=k, v=v)
         require_alike("attention", q=q, k=k, v=v)
-        _require_fit(q, k, v, mask if mask is None else _as_cast(mask))
+        _require_fit(q, k, v, mask if mask is None else as_cast(mask))
     return q, k, v
 
 
@@ -163,12 +162,6 @@ def _broadcast(*shapes: Sequence[int]) -> bool:
     """Whether torch broadcasts tensors of these shapes."""
     pairs = [pair for a, b in combinations(shapes, 2) for pair in zip(reversed(a), reversed(b), strict=False)]
     return all(one == other or one == 1 or other == 1 for one, other in pairs)
-
-
-def _as_cast(x: torch.Tensor) -> torch.Tensor:
-    """As torch's attention casts what it is given under autocast."""
-    dtype = autocast_dtype(x.device)
-    return x if dtype is None or not x.is_floating_point() or x.dtype == torch.float64 else x.to(dtype)
 
 
 def _chosen(

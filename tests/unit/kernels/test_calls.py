@@ -224,6 +224,46 @@ def test_attention_under_autocast_has_its_dtype(backend: str) -> None:
     assert {grad.dtype for grad in torch.autograd.grad(out.sum(), (q, k, v))} == {torch.float32}
 
 
+CLASSES = torch.tensor([1, 4, 0])
+PRODUCTS: dict[str, tuple[Any, Any]] = {
+    "gated_linear": (
+        lambda x, w, _: ours.gated_linear(x, w, w * 2),
+        lambda x, w, _: F.silu(F.linear(x, w)) * F.linear(x, w * 2),
+    ),
+    "gated_mlp": (
+        lambda x, w, _: ours.gated_mlp(x, w, w * 2, w.T),
+        lambda x, w, _: F.linear(F.silu(F.linear(x, w)) * F.linear(x, w * 2), w.T),
+    ),
+    "linear_add": (ours.linear_add, lambda x, w, r: r + F.linear(x, w)),
+    "linear_cross_entropy": (
+        lambda x, w, r: ours.linear_cross_entropy(x, w, CLASSES, bias=r[0]),
+        lambda x, w, r: F.cross_entropy(F.linear(x, w, r[0]).float(), CLASSES),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("has_grad", [True, False])
+def test_products_under_autocast_are_torch_s(name: str, dtype: torch.dtype, has_grad: bool) -> None:
+    """Parameters of float32 beside what a layer made in bfloat16 were refused; of float32 alone nothing was cast."""
+    function, plain = PRODUCTS[name]
+    given = R(3, 8).to(dtype), R(5, 8), R(3, 5)
+    found, wanted = ([x.clone().requires_grad_(has_grad) for x in given] for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        out, expected = function(*found), plain(*wanted)
+    assert out.dtype == expected.dtype
+    assert torch.linalg.vector_norm(out - expected) <= 2e-2 * torch.linalg.vector_norm(expected)
+    assert name == "linear_add" or not torch.equal(out.float(), function(*(x.float() for x in found)).float()), "cast"
+    if has_grad:
+        out.sum().backward()
+        expected.sum().backward()
+        for one, other in zip(found, wanted, strict=True):
+            if other.grad is None:  # no part of this function
+                continue
+            assert torch.linalg.vector_norm(one.grad - other.grad) <= 2e-2 * torch.linalg.vector_norm(other.grad)
+
+
 @pytest.mark.parametrize("shape", [(2, 0), (0,), (0, 8), (3, 0, 8)])
 def test_nothing_in_nothing_out(shape: tuple[int, ...]) -> None:
     x, weight = R(shape, requires_grad=True), R(shape[-1:], requires_grad=True)
