@@ -45,10 +45,12 @@ def lowered() -> Lowered:
     return rows.lower((torch.empty(4096, 2048, device="meta"),), H200)
 
 
-def settle(found: Callable[[Mapping[str, Any], int], tuple[int, ...] | Exception]) -> tuple[Config, Config, list[Any]]:
+def settle(
+    found: Callable[[Mapping[str, Any], int], tuple[int, ...] | Exception], it: Lowered | None = None
+) -> tuple[Config, Config, list[Any]]:
     """The default, what takes its place, and all that was built, where ``found`` says what a config of a launch spills,
     takes of registers, and has of instructions."""
-    it, seen = lowered(), list[Any]()
+    it, seen = lowered() if it is None else it, list[Any]()
     real, configs = it.emit, list[Config]()
 
     def emit(config: Config) -> Any:
@@ -100,6 +102,31 @@ def test_the_first_neighbour_with_room_takes_its_place() -> None:
     default, chosen, seen = settle(lambda c, region: (900 if region == 0 and c["num_warps"] < 16 else 0, 80))
     assert {name: choice for name, choice in chosen.items if choice != default[name]} == {"num_warps": 16}
     assert 2 < len([region for _, region in seen if region == 0]) <= 1 + MOST_BUILDS
+
+
+@tileflow.kernel
+def scored(x, w):
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        out[t, :] = torch.softmax((x[t, :] @ w[:, :]).float(), -1).to(x.dtype)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [scored, rows], ids=["products", "none"])
+def test_products_that_still_spill_have_twice_the_warps(kernel: Any) -> None:
+    """Half the block and twice the warps: 1320 bytes a thread of talking heads became 64, by either alone 1320."""
+    halves = torch.empty(4096, 128, device="meta", dtype=torch.float16)
+    args = (halves, halves[:128]) if kernel is scored else (torch.empty(4096, 2048, device="meta"),)
+    first = kernel.lower(args, H200).default.to_dict()
+
+    def spills(config: Mapping[str, Any]) -> int:
+        smaller = any(config[name] != choice for name, choice in first.items() if not name.startswith("num_warps"))
+        return (0 if config["num_warps"] > first["num_warps"] else 900) if smaller else 9000
+
+    default, chosen, seen = settle(lambda c, region: (spills(c) if region == 0 else 0, 255), kernel.lower(args, H200))
+    changed = {name for name, choice in chosen.items if choice != default[name]}
+    assert ("num_warps" in changed) is (kernel is scored) and changed != {"num_warps"}
+    assert len([region for _, region in seen if region == 0]) <= 2 + MOST_BUILDS
 
 
 def test_only_the_knobs_of_the_launch_that_spills_change() -> None:
