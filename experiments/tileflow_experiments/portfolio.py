@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tileflow.config import Config
 from tileflow.errors import ConfigError
-from tileflow.runtime.portfolio import PortfolioEntry, choose_portfolio, held_out, held_out_nearest
+from tileflow.runtime.portfolio import PortfolioEntry, choose_with_regrets, held_out_nearest
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Unseen
 
@@ -79,9 +79,9 @@ def choose(tasks: Iterable[TuningTask], trials: Records) -> list[Portfolio]:
     for group in _groups(tasks, trials):
         candidates = _candidates(group, trials)
         times = {s.problem: _times(s, trials[s.key], candidates) for s in group}
-        members = choose_portfolio(times, within=WORTHWHILE)
+        members, regrets = choose_with_regrets(times, within=WORTHWHILE)
         device = group[0].key.device_class
-        regrets, default = held_out(times), _default_regret(group, trials)
+        default = _default_regret(group, trials)
         found.append(Portfolio(device, members, len(times), regrets, held_out_nearest(times), default))
     return found
 
