@@ -5,7 +5,8 @@ Times come from the exported rows; the roofline and the checks from the journal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,10 @@ class Ending:
 
 def table(outcomes: Iterable[Outcome], folded: Folded) -> list[str]:
     """Return lines of text, columns below their headings."""
-    lines = [HEAD, *(_cells(outcome, folded) for outcome in outcomes)]
+    by_id: dict[str, list[TrialRecord]] = {}
+    for record in itertools.chain(*folded.trials.values()):
+        by_id.setdefault(record.trial_id, []).append(record)
+    lines = [HEAD, *(_cells(outcome, by_id, folded) for outcome in outcomes)]
     last = len(HEAD) - 1
     widths = [max(len(line[i]) for line in lines) for i in range(last)]
     padded = ([*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[last]] for line in lines)
@@ -89,7 +93,7 @@ def _calls(folded: Folded) -> dict[str, str]:
     return {line["study"]: Problem.from_json(line["problem"]).key for line in lines if "problem" in line}
 
 
-def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:
+def _cells(outcome: Outcome, by_id: Mapping[str, list[TrialRecord]], folded: Folded) -> tuple[str, ...]:
     call = outcome.call if len(outcome.call) <= SHOWN else f"{outcome.call[: SHOWN - 3]}..."
     reason = outcome.why.splitlines()[0] if outcome.why else ""
     row = outcome.row
@@ -97,7 +101,7 @@ def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:
         without = "its row is not written" if outcome.works else "no config works"
         note = f"{without}: {reason or outcome.ended}"
         return outcome.kernel, call, "", "", "", "", "", note
-    trials = [r for group in folded.trials.values() for r in group if row.trial_id and r.trial_id == row.trial_id]
+    trials = by_id.get(row.trial_id, []) if row.trial_id else []
     note = "" if row.origin == "measured" else f"{row.origin} for {row.device}"
     if reason:
         note = f"{note}, stopped: {reason}" if note else f"stopped: {reason}"
@@ -143,6 +147,7 @@ def _on_the_device(row: Entry, trials: Sequence[TrialRecord], folded: Folded) ->
 
 
 def _interpreted(row: Entry, searches: Sequence[StudyKey], folded: Folded) -> str:
-    ids, config = {key.id for key in searches}, row.config.to_dict()
-    made = (e for e in journals.events(folded.events, "interpreted") if e["study"] in ids and e["config"] == config)
+    config = row.config.to_dict()
+    events = itertools.chain(*(folded.of(key) for key in searches))
+    made = (e for e in journals.events(events, "interpreted") if e["config"] == config)
     return "passed, interpreted" if any(e["status"] == Status.OK.value for e in made) else "not checked"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tileflow.errors import SpecError, TileflowError
+from tileflow.locks import cached_property
 
 from . import fields
 from .records import RECORD_KINDS, StudyKey, TrialRecord
@@ -274,7 +275,7 @@ def by_study(records: Iterable[TrialRecord]) -> dict[StudyKey, list[TrialRecord]
     return groups
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Folded:
     """A journal read once. ``trials``: the state of each trial; ``attempts``: every line of them; both by study."""
 
@@ -283,6 +284,18 @@ class Folded:
     attempts: dict[StudyKey, list[TrialRecord]]
     remeasures: dict[StudyKey, list[TrialRecord]]
     events: tuple[Line, ...]
+
+    @cached_property
+    def _of_studies(self) -> dict[str, list[Line]]:
+        found: dict[str, list[Line]] = {}
+        for event in self.events:
+            if "study" in event:
+                found.setdefault(event["study"], []).append(event)
+        return found
+
+    def of(self, key: StudyKey) -> Sequence[Line]:
+        """Return the events of one study, in order. Who asks for one study's does not read those of all others."""
+        return self._of_studies.get(key.id, ())
 
 
 def fold(lines: Sequence[Line]) -> Folded:

@@ -15,7 +15,7 @@ from typing import Any
 from tileflow.config import Config
 from tileflow.measure.types import RankedResult
 
-from .journal import Line
+from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
 from .study import leaders
 
@@ -70,21 +70,32 @@ def _end(record: TrialRecord, side: int) -> float:
     return record.measurement.median_us + side * record.measurement.ci95_us
 
 
-def races(events: Iterable[Line]) -> dict[str, tuple[RaceEntry, ...]]:
-    """Return the last race of each study, by its id."""
-    return {
-        event["study"]: tuple(RaceEntry.from_json(place) for place in event["places"])
-        for event in events
-        if event["event"] == "contest"
-    }
+def race(events: Sequence[Line]) -> tuple[RaceEntry, ...]:
+    """Return the last race among a study's ``events``; none where there was none."""
+    last = next((event for event in reversed(events) if event["event"] == "contest"), None)
+    return tuple(RaceEntry.from_json(place) for place in last["places"]) if last is not None else ()
 
 
-def votes(events: Iterable[Line], key: StudyKey, siblings: Iterable[StudyKey]) -> Counter[Config]:
-    """Return, for each config, how many other problems of the kernel on the same device class have it among their
-    ties."""
-    held = races(events)
-    near = [s.id for s in siblings if s != key and (s.kernel, s.device_class) == (key.kernel, key.device_class)]
-    return Counter(entry.config for study in near for entry in held.get(study, ()) if entry.tied)
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """How many problems of a kernel on one device class have a config among the ties of their race. It is counted once
+    for all studies: each of them asks."""
+
+    counts: Mapping[tuple[str, str], Counter[Config]]
+
+    @staticmethod
+    def of(folded: Folded) -> Votes:
+        """Count the races of a journal."""
+        counts: dict[tuple[str, str], Counter[Config]] = {}
+        for key in folded.trials:
+            tied = [entry.config for entry in race(folded.of(key)) if entry.tied]
+            counts.setdefault((key.kernel, key.device_class), Counter()).update(tied)
+        return Votes(counts)
+
+    def of_others(self, key: StudyKey, entries: Iterable[RaceEntry]) -> Counter[Config]:
+        """Return the votes of the other problems for the configs that tied in ``entries``, the race of ``key``."""
+        every = self.counts[key.kernel, key.device_class]
+        return Counter({entry.config: every[entry.config] - 1 for entry in entries if entry.tied})
 
 
 def most_robust(tied: Sequence[TrialRecord], again: Mapping[Config, TrialRecord], wins: Counter[Config]) -> TrialRecord:

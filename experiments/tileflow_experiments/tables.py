@@ -30,11 +30,11 @@ from tileflow.runtime.table import (
 from tileflow.target import target
 
 from . import journal as journals
-from .journal import Folded, Line
+from .journal import Folded
 from .portable import BuiltRow, defaults_of
 from .portfolio import Portfolio, choose, fitted, served, unseen
 from .records import StudyKey, TrialRecord, checked_against
-from .selection import RaceEntry, most_robust, races, votes
+from .selection import RaceEntry, Votes, most_robust, race
 from .study import leaders
 from .tuning_task import TuningTask
 from .verify import how_it_ended
@@ -82,16 +82,26 @@ def winner(folded: Folded, task: Searched) -> Winner | None:
 
     It is never a config that a check or the interpreter found wrong. Returns None where no config works.
     """
+    return winners(folded, [task])[task.key]
+
+
+def winners(folded: Folded, tasks: Iterable[Searched]) -> dict[StudyKey, Winner | None]:
+    """Return the winner of each study. Determining one reads all of its trials; whoever exports does it once."""
+    votes = Votes.of(folded)
+    return {task.key: _winner(folded, task, votes) for task in tasks}
+
+
+def _winner(folded: Folded, task: Searched, votes: Votes) -> Winner | None:
     key = task.key
     again = {r.config: r for r in folded.remeasures.get(key, ()) if r.mode == task.mode and r.measured}
     failed = {config for config, r in again.items() if r.time_us is None}
-    right = _right(folded.trials.get(key, ()), key, wrong_configs(folded.events))
+    right = _right(folded, key)
     good = [r for r in leaders(r for r in right if r.completed) if r.config not in failed]
-    entries = {s.config: s for s in races(folded.events).get(key.id, ())}
+    entries = {s.config: s for s in race(folded.of(key))}
     # a race's time may be among the lines that a damaged journal lost
     tied = [r for r in good if r.config in again and r.config in entries and entries[r.config].tied]
     if tied:
-        best = most_robust(tied, again, votes(folded.events, key, folded.trials))
+        best = most_robust(tied, again, votes.of_others(key, entries.values()))
         return _of_race(best, tied, again[best.config], entries, task)
     return _of_search(good, task) if good else None
 
@@ -127,19 +137,6 @@ def _overlap(one: TrialRecord, other: TrialRecord) -> bool:
     mine, theirs = one.measurement, other.measurement
     assert mine is not None and theirs is not None
     return abs(mine.median_us - theirs.median_us) <= mine.ci95_us + theirs.ci95_us
-
-
-def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
-    """Return (study id, config key) of the configs that gave wrong results in the interpreter."""
-    bad = (Status.INCORRECT, Status.NONFINITE)
-    return {
-        (e["study"], Config.of(e["config"]).key) for e in journals.events(events, "interpreted") if e["status"] in bad
-    }
-
-
-def winners(folded: Folded, tasks: Iterable[Searched]) -> dict[StudyKey, Winner | None]:
-    """Return the winner of each study. Determining one reads all of its trials; whoever exports does it once."""
-    return {task.key: winner(folded, task) for task in tasks}
 
 
 def build_tables(
@@ -247,22 +244,22 @@ def _one_a_call(entries: Iterable[Entry], kernel: str) -> list[Entry]:
 
 def right_trials(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
     """Return every study's trials, without those that the interpreter found wrong under any of their configs."""
-    wrong = wrong_configs(folded.events)
-    known = [(e["study"], e["trial_id"], Config.of(e["config"])) for e in journals.events(folded.events, "known")]
     found: dict[StudyKey, list[TrialRecord]] = {}
-    for key, trials in folded.trials.items():
-        found[key] = right = _right(trials, key, wrong)
-        others = [(id_, config) for study, id_, config in known if study == key.id]
+    for key in folded.trials:
+        found[key] = right = _right(folded, key)
+        others = [(e["trial_id"], Config.of(e["config"])) for e in journals.events(folded.of(key), "known")]
         if others:
             by_id = {r.trial_id: r for r in right}
             found[key] = right + [replace(by_id[id_], config=config) for id_, config in others if id_ in by_id]
     return found
 
 
-def _right(trials: Iterable[TrialRecord], key: StudyKey, wrong: Iterable[tuple[str, str]]) -> list[TrialRecord]:
-    """A study's trials but for those whose configs are ``wrong``."""
-    mine = {config for study, config in wrong if study == key.id}
-    return [r for r in trials if r.config.key not in mine] if mine else list(trials)  # a key is dear, and seldom asked
+def _right(folded: Folded, key: StudyKey) -> list[TrialRecord]:
+    """A study's trials but for those whose configs gave wrong results in the interpreter."""
+    bad = (Status.INCORRECT, Status.NONFINITE)
+    made = journals.events(folded.of(key), "interpreted")
+    wrong = {Config.of(e["config"]) for e in made if e["status"] in bad}
+    return [r for r in folded.trials.get(key, ()) if r.config not in wrong]
 
 
 def _members(portfolio: Portfolio, tasks: Sequence[TuningTask], entries: Sequence[Entry]) -> Iterator[Fallback]:

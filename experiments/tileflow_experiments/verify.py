@@ -160,7 +160,7 @@ def some_config_works(folded: Folded, key: StudyKey) -> bool:
 
 def _interpreted_wrong(folded: Folded, key: StudyKey) -> dict[Config, str]:
     """Return the configs of a search that the interpreter found wrong, with what it said."""
-    found = (e for e in journals.events(folded.events, "interpreted") if e["study"] == key.id)
+    found = journals.events(folded.of(key), "interpreted")
     return {Config.of(e["config"]): e.get("error", "") for e in found if e["status"] in WRONG}
 
 

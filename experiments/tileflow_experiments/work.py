@@ -138,9 +138,10 @@ def _rates(driver: Driver) -> Rates:
 
 
 def _winners(journal: Writer, studies: Iterable[Study]) -> list[tuple[Study, Config]]:
-    folded = journals.fold(journal.lines)
-    found = ((study, tables.winner(folded, study.task)) for study in studies)
-    return [(study, won.record.config) for study, won in found if won is not None]
+    studies = list(studies)
+    won = tables.winners(journals.fold(journal.lines), [study.task for study in studies])
+    found = ((study, won[study.task.key]) for study in studies)
+    return [(study, best.record.config) for study, best in found if best is not None]
 
 
 @contextmanager

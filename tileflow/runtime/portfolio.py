@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..config import Config
 from ..errors import TableError
@@ -61,7 +60,7 @@ def choose_with_regrets(
     choice = _Choice(times)
     regrets = choice.held_out(limit)
     size = next(k for k, regret in enumerate(regrets) if regret <= min(regrets) * (1 + within)) + 1
-    return choice.without(None, size), regrets
+    return choice.of_all(size), regrets
 
 
 def held_out_nearest(times: Times) -> float:
@@ -97,95 +96,97 @@ class _Choice:
         self._log = [[_log_regret(row, config) for row in rows] for config in self._configs]  # by config, by problem
         self._overall = [sum(logs) for logs in self._log]
         self._best = [number[min(row, key=row.__getitem__)] for row in rows]
-        self._timed = Counter(number[config] for row in rows for config in row)
-        self._alone = [{number[c] for c in row if self._timed[number[c]] == 1} for row in rows]
+        timed = Counter(number[config] for row in rows for config in row)
+        self._alone = [{number[config] for config in row if timed[number[config]] == 1} for row in rows]
         self._distance = [[home.distance(problem) for problem in self._problems] for home in self._problems]
-        self._begun: dict[tuple[_Member, ...], _Begun] = {}
+
+    def of_all(self, size: int) -> tuple[PortfolioEntry, ...]:
+        """Up to ``size`` members, each the one that lowers the geometric mean of the regrets most."""
+        ((_, members),) = self._chosen([None], size, self._begin())
+        return tuple(PortfolioEntry(self._configs[config], self._problems[home]) for config, home in members)
 
     def held_out(self, limit: int) -> tuple[float, ...]:
-        """The regrets of 1, 2 ... up to ``limit`` members on problems left out in turn."""
+        """The regrets of 1, 2 ... up to ``limit`` members on problems left out in turn. One that is alone stays."""
         many = len(self._problems)
         limit = min(limit, max(many - 1, 1))
         logs = [0.0] * limit
-        for problem in range(many):
-            members = self._greedy(problem if many > 1 else None, limit)
+        for left_out, members in self._chosen(range(many) if many > 1 else [None], limit, self._begin()):
+            problem = left_out or 0
             for k in range(limit):
                 config, _ = min(members[: k + 1], key=lambda m: self._distance[m[1]][problem])
                 logs[k] += self._log[config][problem] / many
         return tuple(math.exp(log) for log in logs)
 
-    def without(self, left_out: int | None, size: int) -> tuple[PortfolioEntry, ...]:
-        """Up to ``size`` members, chosen by all problems but ``left_out``, each the one that lowers the geometric mean
-        of the regrets most."""
-        members = self._greedy(left_out, size)
-        return tuple(PortfolioEntry(self._configs[config], self._problems[home]) for config, home in members)
+    def _begin(self) -> _Begun:
+        many = len(self._problems)
+        return _Begun((), [math.inf] * many, [0.0] * many)
 
-    def _greedy(self, left_out: int | None, size: int) -> tuple[_Member, ...]:
-        homes = [n for n in range(len(self._problems)) if n != left_out]
+    def _chosen(
+        self, left_out: Iterable[int | None], size: int, begun: _Begun
+    ) -> Iterator[tuple[int | None, tuple[_Member, ...]]]:
+        """Yield the members chosen without each problem of ``left_out``; all of them have ``begun`` alike."""
+        gains: dict[_Member, float] = {}
+        alike: dict[_Member, list[int | None]] = {}
+        for problem in left_out:
+            best = self._next(begun, problem, gains) if len(begun.members) < size else None
+            if best is None:
+                yield problem, begun.members
+            else:
+                alike.setdefault(best, []).append(problem)
+        for member, problems in alike.items():
+            yield from self._chosen(problems, size, self._with(begun, member))
+
+    def _next(self, begun: _Begun, left_out: int | None, gains: dict[_Member, float]) -> _Member | None:
+        """The member to add; None where each home has one. ``gains``: what is known of this beginning."""
+        taken = {home for _, home in begun.members}
+        homes = [n for n in range(len(self._problems)) if n != left_out and n not in taken]
         allround = self._allround(left_out)
-        chosen: tuple[_Member, ...] = ()
-        while len(chosen) < size and homes:
-            begun = self._begin(chosen)
-            candidates = dict.fromkeys((config, home) for home in homes for config in (self._best[home], allround))
+        candidates = dict.fromkeys((config, home) for home in homes for config in (self._best[home], allround))
+
+        def key(member: _Member) -> tuple[float, float]:
             # among equals the one that is good at home, so that those after it can take the rest
-            best = min(candidates, key=lambda m: (self._without(begun, m, left_out), self._log[m[0]][m[1]]))
-            chosen = (*chosen, best)
-            homes.remove(best[1])
-        return chosen
+            config, home = member
+            if member not in gains:
+                gains[member] = self._gain(begun, member)
+            gain = gains[member]
+            if left_out is not None and self._distance[home][left_out] < begun.distance[left_out]:
+                gain -= self._log[config][left_out] - begun.log[left_out]
+            return round(gain, _DIGITS), self._log[config][home]
+
+        return min(candidates, key=key, default=None)
 
     def _allround(self, left_out: int | None) -> int:
         """The config that is the best for all problems but ``left_out``, of those that were timed on them."""
+        everywhere = range(len(self._configs))
         if left_out is None:
-            return _first_lowest(range(len(self._configs)), lambda config: self._overall[config])
-        others = (config for config in range(len(self._configs)) if config not in self._alone[left_out])
-        return _first_lowest(others, lambda config: self._overall[config] - self._log[config][left_out])
+            return min(everywhere, key=lambda config: round(self._overall[config], _DIGITS))
+        return min(
+            (config for config in everywhere if config not in self._alone[left_out]),
+            key=lambda config: round(self._overall[config] - self._log[config][left_out], _DIGITS),
+        )
 
-    def _begin(self, chosen: tuple[_Member, ...]) -> _Begun:
-        """What a portfolio that begins with ``chosen`` is for all problems. It is made once."""
-        if chosen in self._begun:
-            return self._begun[chosen]
-        if not chosen:
-            many = len(self._problems)
-            begun = _Begun([math.inf] * many, [0.0] * many)
-        else:
-            before, (config, home) = self._begin(chosen[:-1]), chosen[-1]
-            begun = _Begun(list(before.distance), list(before.log))
-            for problem in self._served(before, home):
-                begun.distance[problem] = self._distance[home][problem]
-                begun.log[problem] = self._log[config][problem]
-        self._begun[chosen] = begun
-        return begun
-
-    def _served(self, begun: _Begun, home: int) -> list[int]:
-        """The problems that ``home`` is nearer to than those of the members so far."""
-        if home not in begun.served:
-            pairs = zip(self._distance[home], begun.distance, strict=True)
-            begun.served[home] = [problem for problem, (mine, theirs) in enumerate(pairs) if mine < theirs]
-        return begun.served[home]
-
-    def _without(self, begun: _Begun, member: _Member, left_out: int | None) -> float:
-        """What one more member changes of the sum of regrets over all problems but ``left_out``."""
+    def _gain(self, begun: _Begun, member: _Member) -> float:
+        """What one more member changes of the sum of regrets over all problems."""
         config, home = member
-        log = self._log[config]
-        if member not in begun.gains:
-            begun.gains[member] = sum(log[problem] - begun.log[problem] for problem in self._served(begun, home))
-        gain = begun.gains[member]
-        if left_out is not None and self._distance[home][left_out] < begun.distance[left_out]:
-            gain -= log[left_out] - begun.log[left_out]
-        return round(gain, _DIGITS)
+        each = zip(self._distance[home], begun.distance, self._log[config], begun.log, strict=True)
+        return sum(log - before for distance, nearest, log, before in each if distance < nearest)
+
+    def _with(self, begun: _Begun, member: _Member) -> _Begun:
+        config, home = member
+        mine, logs = self._distance[home], self._log[config]
+        nearer = [distance < nearest for distance, nearest in zip(mine, begun.distance, strict=True)]
+        return _Begun(
+            (*begun.members, member),
+            [mine[n] if is_nearer else begun.distance[n] for n, is_nearer in enumerate(nearer)],
+            [logs[n] if is_nearer else begun.log[n] for n, is_nearer in enumerate(nearer)],
+        )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Begun:
     """The first members of a portfolio. By problem: the ``distance`` to the member that serves it, and its ``log``
-    regret there. ``served``: by home, the problems that it would take over. ``gains``: by member, what it would change
-    of the sum of regrets."""
+    regret there."""
 
+    members: tuple[_Member, ...]
     distance: list[float]
     log: list[float]
-    served: dict[int, list[int]] = field(default_factory=dict)
-    gains: dict[_Member, float] = field(default_factory=dict)
-
-
-def _first_lowest(numbers: Iterable[int], score: Callable[[int], float]) -> int:
-    return min(numbers, key=lambda n: round(score(n), _DIGITS))

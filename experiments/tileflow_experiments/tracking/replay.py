@@ -7,10 +7,10 @@ MLflow would refuse are set aside, and hold up nothing.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tileflow.config import Config
 
@@ -23,6 +23,9 @@ from .runs import MlflowRun, Unloggable, identity, mark, trial_run
 from .state import LogState, SetAside
 from .store import KnownRuns, Refused, RunUpdate, Store, masked, page
 from .study import StudyLog, StudyResult, unique_name
+
+if TYPE_CHECKING:
+    from ..tables import Winners
 
 CHUNK_BYTES = 2 << 20  # of the journal; about a transaction of a thousand trials
 
@@ -191,13 +194,15 @@ class Replay:
         """Write each study's result, figures and files to its run, and end the run. ``tables``: of the sweep's
         kernels."""
         folded = journals.fold(journals.read(self._journal))
+        ending = _Ending.of(folded, [study.log for study in self._studies.values()])
+        of_kernels = _by_kernel(tables)
         for study in self._studies.values():
-            ended = _Ending.of(folded, study.log)
-            study.ended_for_good = ended.finished or self._store.changes_params
-            at = max(ended.at, study.last_at)
-            run_id = self._write_study(study, ended.result or study.log.best(), at, done=True)
+            key, won = study.log.key, ending.won[study.log.key]
+            study.ended_for_good = ending.finished(key) or self._store.changes_params
+            result = StudyResult.of(won) if won is not None else study.log.best()
+            run_id = self._write_study(study, result, max(ending.at, study.last_at), done=True)
             if run_id:
-                self._keep_files(run_id, study.log, folded, tables)
+                self._keep_files(run_id, study.log, folded, of_kernels.get(key.kernel, ()))
             self._progress(self.state())
         return self.state(complete=True)
 
@@ -234,32 +239,41 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How a study ended, race and checks included. ``finished``: the sweep did all that it was to do."""
+    """How a sweep ended, races and checks included. ``won``: the winner of each study. ``whole``: it was not stopped;
+    ``stopped``: the ids of studies that were."""
 
-    result: StudyResult | None
+    won: Winners
     at: float
-    finished: bool
+    whole: bool
+    stopped: Collection[str]
+
+    def finished(self, key: StudyKey) -> bool:
+        """Whether the study did all that it was to do."""
+        return self.whole and key.id not in self.stopped
 
     @staticmethod
-    def of(folded: journals.Folded, log: StudyLog) -> _Ending:
-        from ..tables import winner
+    def of(folded: journals.Folded, logs: Sequence[StudyLog]) -> _Ending:
+        from ..tables import winners
 
         closed = [event for event in folded.events if event["event"] == "closed"]
         opened = max((event["epoch"] for event in folded.events if event["event"] == "opened"), default=0)
-        finished = bool(closed) and closed[-1]["epoch"] == opened and not closed[-1]["reason"]
-        won = winner(folded, log)
+        whole = bool(closed) and closed[-1]["epoch"] == opened and not closed[-1]["reason"]
         at = max((float(event["at"]) for event in folded.events if "at" in event), default=0.0)
-        return _Ending(
-            StudyResult.of(won) if won is not None else None,
-            at,
-            finished and log.key.id not in journals.stopped(folded.events),
-        )
+        return _Ending(winners(folded, logs), at, whole, journals.stopped(folded.events))
+
+
+def _by_kernel(tables: Sequence[Path]) -> dict[str, list[Path]]:
+    """Group the files of tables by the kernel that each is of."""
+    from tileflow.runtime.table_files import load_table
+
+    found: dict[str, list[Path]] = {}
+    for path in tables:
+        found.setdefault(load_table(path).kernel.ref, []).append(path)
+    return found
 
 
 def _draw(folded: journals.Folded, log: StudyLog, folder: Path, tables: Sequence[Path]) -> None:
-    """Write the files of one study: its figures, its trials, its kernel's tables."""
-    from tileflow.runtime.table_files import load_table
-
+    """Write the files of one study: its figures, its trials, its kernel's ``tables``."""
     from .. import parquet
     from ..figures import convergence, roofline
 
@@ -269,8 +283,7 @@ def _draw(folded: journals.Folded, log: StudyLog, folder: Path, tables: Sequence
     roofline(records, key.title).savefig(folder / "roofline.png")
     parquet.write([*records, *folded.remeasures.get(key, ())], folder / "trials.parquet")
     for path in tables:
-        if load_table(path).kernel.ref == key.kernel:
-            (folder / path.name).write_bytes(path.read_bytes())
+        (folder / path.name).write_bytes(path.read_bytes())
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tileflow_cluster.trial import Build, TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
 from tileflow_experiments.records import StudyKey, TrialRecord
-from tileflow_experiments.selection import CANDIDATES, RaceEntry, finalists, most_robust, races, votes
+from tileflow_experiments.selection import CANDIDATES, RaceEntry, Votes, finalists, most_robust, race
 
 from tileflow.config import Config
 from tileflow.cost import Launch
@@ -75,9 +75,12 @@ class TestMostRobust:
     def test_votes_are_those_of_the_kernels_other_problems_here(self) -> None:
         keys = [replace(STUDY, problem=(("n", n),)) for n in range(3)]
         keys.append(replace(STUDY, device_class="amd-mi300x"))
-        place = RaceEntry(Config.of({"x": 1}), 1.0, 1.0, 1.0, True).to_json()
-        events = [{"event": "contest", "study": key.id, "places": [place]} for key in keys]
-        assert votes(events, keys[0], keys) == {Config.of({"x": 1}): 2}
+        tied = RaceEntry(Config.of({"x": 1}), 1.0, 1.0, 1.0, True)
+        contests = [{"kind": "event", "event": "contest", "study": key.id, "places": [tied.to_json()]} for key in keys]
+        trials = [trial(n, 100.0, study=key).to_json() for n, key in enumerate(keys)]
+        header = {"kind": "header", "schema_version": 1}
+        folded = journals.fold([header, *trials, *contests])
+        assert Votes.of(folded).of_others(keys[0], [tied]) == {tied.config: 2}
 
 
 def test_a_race_entry_survives_the_journal() -> None:
@@ -143,7 +146,23 @@ def test_a_race_that_its_device_does_not_survive_leaves_the_searchs_order(tmp_pa
     assert {e.best_us for e in load_table(tmp_path / "tables/fakes-kernel.json").entries} == {10.0}
     events = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "contest"))
     assert [(e["status"], e["places"]) for e in events] == [("illegal_access", [])] * 2
-    assert not any(races(events).values())
+    assert not race(events)
+
+
+def test_an_export_reads_each_race_so_often_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each study read the races of all others, three times over: of 500 that was half of the export's time."""
+    many = [{"n": 64 + n} for n in range(24)]
+    kernels = [{"kernel": fakes.KERNEL, "problems": many}]
+    sweep.run(sweep_spec(kernels=kernels, budget={"trials": 6}, device_classes=[GPU]), tmp_path, quick_tools())
+    contests = journals.events(journals.read(tmp_path / "journal.jsonl"), "contest")
+    entered = sum(len(contest["places"]) for contest in contests)
+    read = []
+    of = RaceEntry.from_json
+    monkeypatch.setattr(RaceEntry, "from_json", staticmethod(lambda data: read.append(data) or of(data)))
+    sweep.export(tmp_path, fakes.prepare)
+    assert 24 <= entered <= len(read) <= 2 * entered
 
 
 def test_a_resumed_sweep_builds_its_candidates_anew(tmp_path: Path) -> None:
