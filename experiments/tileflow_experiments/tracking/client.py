@@ -8,13 +8,25 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from .runs import ATTEMPT, SWEEP, TRIAL, Metric, MlflowRun, identity_in
-from .store import ABOUT, KIND, PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, masked
+from .store import (
+    ABOUT,
+    DELETED,
+    KIND,
+    NOTHING,
+    PARENT,
+    KnownRuns,
+    MlflowAway,
+    Refused,
+    RunUpdate,
+    deleted_experiment,
+    masked,
+)
 
 IN_FLIGHT = 8
 BATCH = 900  # MLflow takes 1,000 of everything together
@@ -24,6 +36,10 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+ACTIVE = "active"
+FAILS_TWICE = 2
+_PAUSES = (0.1, 1.0, 3.0)  # seconds between tries
+_FAILURES = ("too many 500 error responses", "error code 500")  # of a server that fails, with this or with all
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "MALFORMED_REQUEST", "INVALID_STATE")
 
 
@@ -39,6 +55,7 @@ class ClientStore:
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each try, where who logs says it once
         from mlflow.tracking import MlflowClient
 
+        self._uri = uri
         self._client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self.experiment_id = find_experiment(self._client, uri, experiment, artifacts)
         self._pool = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="mlflow")
@@ -55,7 +72,7 @@ class ClientStore:
                 self._remember(known, run.info.run_id, run.data.tags)
             token = page.token
             if not token:
-                return known
+                return known.without_strays()
 
     def _remember(self, known: KnownRuns, run_id: str, tags: Mapping[str, str]) -> None:
         """Record a run, and delete it where a request whose answer was lost has left a second one."""
@@ -69,10 +86,11 @@ class ClientStore:
             mine, second = sorted((mine, other), key=lambda found: found[1], reverse=True)
             self._client.delete_run(second[0])
         known.trials[tags[TRIAL]] = mine
+        known.parents[run_id] = tags.get(PARENT, "")
 
     def write_study(self, run_id: str, run: MlflowRun) -> str | Refused:
         """Write a study's run; Refused where MLflow refuses it. Returns its id."""
-        return self._tried(lambda: self._write_study(run_id, run))
+        return self._tried(lambda: self._write_study(run_id, run), run_id)
 
     def _write_study(self, run_id: str, run: MlflowRun) -> str:
         client = self._client
@@ -98,7 +116,7 @@ class ClientStore:
 
     def write_trials(self, entries: Sequence[RunUpdate]) -> list[str | Refused]:
         """Write trials' runs with several requests in flight. Returns their ids, or Refused, in order."""
-        return list(self._pool.map(lambda entry: self._tried(lambda: self._write_trial(entry)), entries))
+        return list(self._pool.map(lambda entry: self._tried(lambda: self._write_trial(entry), entry.run_id), entries))
 
     def _write_trial(self, entry: RunUpdate) -> str:
         """Write a trial's run, the tag of its attempt last: without that tag the run is written again."""
@@ -106,7 +124,7 @@ class ClientStore:
         last = {ATTEMPT: run.tags[ATTEMPT]}
         if run_id:
             self._client.update_run(run_id, name=run.name)
-            last = dict(run.tags)
+            last = dict(run.tags) | {PARENT: entry.parent_id}
         else:
             tags = {name: value for name, value in filled(run.tags).items() if name != ATTEMPT}
             tags |= {PARENT: entry.parent_id}
@@ -127,21 +145,44 @@ class ClientStore:
             synchronous=True,
         )
 
-    def _tried(self, write: Any) -> str | Refused:
-        """Return Refused where MLflow refuses the content, or fails with it twice while it answers all else."""
+    def _tried(self, write: Callable[[], str], run_id: str) -> str | Refused:
+        """Return what ``write`` does; Refused where MLflow refuses the content, or fails with it twice while it answers
+        all else. ``run_id``: the run to be written, where there is one.
+
+        What it does not answer for now, as where it limits requests, says nothing of the content: that is tried again a
+        few times, and then raised, so that a later replay writes it.
+        """
         from mlflow.exceptions import MlflowException
 
-        for again in (True, False):
+        failures = 0
+        for pause in (*_PAUSES, None):
             try:
-                return str(write())
+                return write()
             except MlflowException as error:
-                if error.error_code in _REFUSALS:
-                    return Refused(first_line(error))
-                self._client.get_experiment(self.experiment_id)  # raises where it is MLflow that is away
-                if not again:
-                    return Refused(first_line(error))
-                time.sleep(0.1)
-        raise AssertionError("two tries either return or raise")
+                if error.error_code not in _REFUSALS:
+                    failures += any(words in str(error) for words in _FAILURES)
+                    if failures < FAILS_TWICE:
+                        if pause is None:
+                            raise
+                        time.sleep(pause)
+                        continue
+                self._require_there(run_id)
+                return Refused(first_line(error))
+        raise AssertionError("the last try either returns or raises")
+
+    def _require_there(self, run_id: str) -> None:
+        """Raise MlflowUnusable where somebody has deleted the experiment, MlflowAway where it is the run: MLflow then
+        refuses whatever is written. Raises what the client does where MLflow is away."""
+        experiment = self._client.get_experiment(self.experiment_id)
+        if experiment.lifecycle_stage != ACTIVE:
+            raise deleted_experiment(self._uri, experiment.name, self.experiment_id)
+        if run_id and self._client.get_run(run_id).info.lifecycle_stage != ACTIVE:
+            raise MlflowAway(
+                "a sweep's runs must stay while it is logged",
+                got=f"run {run_id}, which {DELETED}",
+                where=masked(self._uri),
+                hint="it is made again; `tileflow sweep log OUT` does that too",
+            )
 
     def keep(self, run_id: str, folder: Path) -> None:
         """Upload the files in ``folder`` as the run's artifacts."""
@@ -156,13 +197,8 @@ def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) ->
     known = client.get_experiment_by_name(name)
     if known is None:
         known = _made_experiment(client, name, artifacts)
-    if known.lifecycle_stage != "active":
-        raise MlflowUnusable(
-            "a sweep's experiment must not be deleted",
-            got=f"{name!r}, deleted",
-            where=masked(uri),
-            hint=f"`mlflow experiments restore --experiment-id {known.experiment_id}`, then `tileflow sweep log OUT`",
-        )
+    if known.lifecycle_stage != ACTIVE:
+        raise deleted_experiment(uri, name, known.experiment_id)
     if KIND[0] not in known.tags:
         client.set_experiment_tag(known.experiment_id, *KIND)
     return str(known.experiment_id)
@@ -184,7 +220,9 @@ def _made_experiment(client: Any, name: str, artifacts: Path | None) -> Any:
 
 def attempt_of(tags: Mapping[str, str]) -> tuple[int, int]:
     """Return the attempt that is logged whole; the earliest of all where none is."""
-    started, _, attempt = tags.get(ATTEMPT, "0 0").partition(" ")
+    if ATTEMPT not in tags:
+        return NOTHING
+    started, _, attempt = tags[ATTEMPT].partition(" ")
     return (int(started), int(attempt))
 
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from tileflow.runtime.files import lock, say_without_locks
 
-from .client import attempt_of, filled, find_experiment, first_line
+from .client import ACTIVE, attempt_of, filled, find_experiment, first_line
 from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, MlflowRun, identity_in
-from .store import PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, masked
+from .store import PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, deleted_experiment, masked
 from .uri import MEMORY
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ BUSY_MS = 20_000  # how long sqlite waits for another writer
 CACHE_KB = 1 << 16  # of sqlite, which reads its indices again and again where it has but 2 MB
 ROWS = 50  # of one statement of sqlite's: 14 columns of each are below its oldest limit, 999 values
 _SQLITE_MAGIC = b"SQLite format 3\0"
+# Of a run that is there: one that somebody deleted comes back, since the journal still has it.
+_CHANGING = ("name", "status", "start_time", "end_time", "lifecycle_stage", "deleted_time")
 _Item = tuple[str, Mapping[str, Any], MlflowRun]  # a run's id, the row of its study's run, what it says
 Rows = dict[tuple[Any, ...], tuple[Any, ...]]  # by primary key, since a statement may touch a row once
 
@@ -51,6 +53,7 @@ class DatabaseStore:
     def __init__(self, uri: str, experiment: str, artifacts: Path | None) -> None:
         from mlflow.tracking import MlflowClient
 
+        self._uri, self._experiment = uri, experiment
         self._engine: Any = _open(uri, artifacts).engine
         self._client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self.experiment_id = find_experiment(self._client, uri, experiment, artifacts)
@@ -65,9 +68,10 @@ class DatabaseStore:
         for run_id, tags in self._tags(sweep_id).items():
             if TRIAL in tags:
                 known.trials[tags[TRIAL]] = (run_id, attempt_of(tags))
+                known.parents[run_id] = tags.get(PARENT, "")
             else:
                 known.studies[identity_in(tags)] = run_id
-        return known
+        return known.without_strays()
 
     def _tags(self, sweep_id: str) -> dict[str, dict[str, str]]:
         """Return, by run, the tags that identify it."""
@@ -81,7 +85,7 @@ class DatabaseStore:
             .join(runs, runs.c.run_uuid == tags.c.run_uuid)
             .where(mine.c.key == SWEEP, mine.c.value == sweep_id, runs.c.lifecycle_stage == "active")
             .where(runs.c.experiment_id == int(self.experiment_id))
-            .where(tags.c.key.in_((TRIAL, ATTEMPT, KERNEL, PROBLEM, DEVICE)))
+            .where(tags.c.key.in_((TRIAL, ATTEMPT, KERNEL, PROBLEM, DEVICE, PARENT)))
         )
         found: dict[str, dict[str, str]] = {}
         with self._engine.connect() as connection:
@@ -101,7 +105,8 @@ class DatabaseStore:
         found = []
         for entry in entries:
             run_id = entry.run_id or self._new_id(entry)
-            tags = dict(entry.run.tags) if entry.run_id else filled(entry.run.tags) | {PARENT: entry.parent_id}
+            tags = dict(entry.run.tags) if entry.run_id else filled(entry.run.tags)
+            tags |= {PARENT: entry.parent_id}
             found.append((run_id, self._parent(entry.parent_id), replace(entry.run, tags=tags)))
         return self._write(found)
 
@@ -130,6 +135,7 @@ class DatabaseStore:
                 if self._engine.dialect.name == SQLITE:
                     connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_MS}")
                     connection.exec_driver_sql(f"PRAGMA cache_size = -{CACHE_KB}")
+                self._require_there(connection)
                 self._rows.write(connection, items)
         except (exc.DataError, exc.IntegrityError, exc.StatementError, ValueError, OverflowError, TypeError) as error:
             if isinstance(error, exc.OperationalError | exc.InterfaceError | exc.InternalError | exc.ProgrammingError):
@@ -139,6 +145,14 @@ class DatabaseStore:
             half = len(items) // 2
             return self._write(items[:half]) + self._write(items[half:])
         return [run_id for run_id, *_ in items]
+
+    def _require_there(self, connection: Any) -> None:
+        """Raise MlflowUnusable where somebody has deleted the experiment: it takes all runs, and shows none."""
+        experiments = self._rows.table("experiments")
+        mine = experiments.select().where(experiments.c.experiment_id == int(self.experiment_id))
+        found = connection.execute(mine).mappings().one_or_none()
+        if found is None or found["lifecycle_stage"] != ACTIVE:
+            raise deleted_experiment(self._uri, self._experiment, self.experiment_id)
 
     def keep(self, run_id: str, folder: Path) -> None:
         """Store the files in ``folder`` as the run's artifacts."""
@@ -175,7 +189,7 @@ class _Statements:
                 known = rows["latest_metrics"].get((key, run_id))
                 if known is None or (step, at_ms) >= (known[3], known[2]):
                     rows["latest_metrics"][key, run_id] = point
-        self._insert(connection, "runs", columns, rows["runs"], "name", "status", "start_time", "end_time")
+        self._insert(connection, "runs", columns, rows["runs"], *_CHANGING)
         self._insert(connection, "tags", ("key", "value", "run_uuid"), rows["tags"], "value")
         self._insert(connection, "params", ("key", "value", "run_uuid"), rows["params"], "value")
         point_columns = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")

@@ -51,13 +51,27 @@ class RunUpdate:
     run: MlflowRun
 
 
+NOTHING = (0, 0)  # the attempt of a run that was not written whole: earlier than any
+
+
 @dataclass(slots=True)
 class KnownRuns:
     """The runs that MLflow has of a sweep: of studies by their identity, and of trials with the attempt that is logged
-    whole."""
+    whole. ``parents``: by a trial's run, the study's that it is below."""
 
     studies: dict[StudyIdentity, str] = field(default_factory=dict)
     trials: dict[str, tuple[str, tuple[int, int]]] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
+
+    def without_strays(self) -> KnownRuns:
+        """Return the runs, of which those below a study's run that somebody deleted count as not logged: they are
+        written again, below the new one."""
+        there = {*self.studies.values()}
+        trials = {
+            trial: (run_id, attempt if self.parents.get(run_id) in there else NOTHING)
+            for trial, (run_id, attempt) in self.trials.items()
+        }
+        return KnownRuns(self.studies, trials, self.parents)
 
 
 class Store(Protocol):
@@ -87,6 +101,7 @@ class Store(Protocol):
 
 
 AWAY = "MLflow must answer"
+DELETED = "was deleted meanwhile"
 # What a store that is there says, what it lacks, and what to do about it: the first that fits. sqlite has no classes
 # for it, and MLflow wraps the words of all others in its own.
 _NO_ENTRY = (
@@ -103,6 +118,7 @@ _REFUSALS = (
      "MLflow must be what answers", "something else does: --mlflow names its server, with its path behind a proxy"),
     (("database is locked", "database table is locked"), "MLflow's database must be free",
      "another program holds it: wait for that one, or end it"),
+    ((DELETED,), "a sweep's runs must stay while it is logged", "it is made again"),
     (("readonly database", "unable to open database file", "permission denied", "read-only file system"),
      "MLflow's store and the sweep's folder must take files", _CLOSED),
     (("database or disk is full", "no space left on device", "quota exceeded"),
@@ -122,6 +138,16 @@ def refusal_of(error: BaseException) -> tuple[str, str]:
             f"see its server's own log; where a proxy asks for a login, {_NO_ENTRY}",
         )
     return AWAY, "start it, or wait until it is back"
+
+
+def deleted_experiment(uri: str, name: str, experiment_id: str) -> MlflowUnusable:
+    """Return the error of an experiment that somebody deleted: what is written into it nobody sees."""
+    return MlflowUnusable(
+        "a sweep's experiment must not be deleted",
+        got=f"{name!r}, deleted",
+        where=masked(uri),
+        hint=f"`mlflow experiments restore --experiment-id {experiment_id}`, then `tileflow sweep log OUT`",
+    )
 
 
 def page(uri: str, experiment_id: str) -> str:
