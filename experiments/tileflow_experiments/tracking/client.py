@@ -48,6 +48,7 @@ class ClientStore:
     a place."""
 
     changes_params = False
+    at_once = 2 * IN_FLIGHT
 
     def __init__(self, uri: str, experiment: str, artifacts: Path | None) -> None:
         for name, value in _SETTINGS.items():

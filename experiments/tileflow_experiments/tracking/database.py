@@ -49,6 +49,7 @@ class DatabaseStore:
     """A store that writes rows. ``artifacts``: where a new experiment keeps its artifacts."""
 
     changes_params = True
+    at_once = 0
 
     def __init__(self, uri: str, experiment: str, artifacts: Path | None) -> None:
         from mlflow.tracking import MlflowClient

@@ -31,7 +31,7 @@ CHUNK_BYTES = 2 << 20  # of the journal; about a transaction of a thousand trial
 
 
 class OnProgress(Protocol):
-    """A callback that is given the log's state after every chunk."""
+    """A callback that is given the log's state whenever the store has taken some more."""
 
     def __call__(self, state: LogState) -> None:
         """Take in how far the log is."""
@@ -49,7 +49,8 @@ def open_store(uri: str, experiment: str, artifacts: Path | None) -> Store:
 
 
 class Replay:
-    """Logs ``journal`` from its beginning. ``progress`` is called after every chunk.
+    """Logs ``journal`` from its beginning. ``progress`` is called whenever the store has taken some
+    more.
 
     Raises whatever the store does; a new Replay continues from there.
     """
@@ -68,17 +69,19 @@ class Replay:
         self._defaults: dict[str, Line] = {}  # by study id: what it began with
         self._verdicts: dict[str, tuple[str, bool]] = {}  # by trial: its config, and whether it is completed
         self._aside: list[SetAside] = []
+        self._logged_bytes = 0
 
     def catch_up(self) -> None:
         """Log every line that the journal has gained."""
         for lines in self._tail.chunks():
             self._log(lines)
+            self._logged_bytes = self._tail.offset
             self._progress(self.state())
 
     def state(self, complete: bool = False) -> LogState:
         """Return how far the log is."""
         return LogState(
-            self._uri, complete, "", self._tail.offset, len(self._known.trials), tuple(self._aside), self._page
+            self._uri, complete, "", self._logged_bytes, len(self._known.trials), tuple(self._aside), self._page
         )
 
     # ---- lines --------------------------------------------------------------------------------------------------
@@ -94,6 +97,7 @@ class Replay:
                 self._set_aside(found.number, trial, str(error))
         for study in touched.values():
             self._write_study(study, study.log.best(), study.last_at)
+            self._progress(self.state())
         self._write_trials(pending)
 
     def _take(self, found: Numbered, pending: dict[str, _Pending], touched: dict[StudyKey, _Study]) -> None:
@@ -176,12 +180,16 @@ class Replay:
                 continue
             run_id = self._known.trials.get(trial_id, ("",))[0]
             ready[trial_id] = RunUpdate(trial_id, item.number, parent, run_id, item.run)
-        written = self._store.write_trials(list(ready.values()))
-        for trial_id, answer in zip(ready, written, strict=True):
-            if isinstance(answer, Refused):
-                self._set_aside(pending[trial_id].line, trial_id, answer.why)
-            else:
-                self._known.trials[trial_id] = (answer, pending[trial_id].attempt)
+        updates, at_once = list(ready.values()), self._store.at_once or len(ready) or 1
+        for start in range(0, len(updates), at_once):
+            some = updates[start : start + at_once]
+            for update, answer in zip(some, self._store.write_trials(some), strict=True):
+                trial_id = update.trial_id
+                if isinstance(answer, Refused):
+                    self._set_aside(pending[trial_id].line, trial_id, answer.why)
+                else:
+                    self._known.trials[trial_id] = (answer, pending[trial_id].attempt)
+            self._progress(self.state())
 
     def _set_aside(self, line: int, what: str, why: str) -> None:
         item = SetAside(line, what, why)

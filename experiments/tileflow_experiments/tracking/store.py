@@ -77,11 +77,13 @@ class KnownRuns:
 class Store(Protocol):
     """A place that runs are written to.
 
-    ``changes_params``: a parameter may get another value, which MLflow's own interface refuses. All methods raise
-    MlflowUnusable, and whatever their transport raises where the store does not answer.
+    ``changes_params``: a parameter may get another value, which MLflow's own interface refuses. ``at_once``: how many
+    trials to write before the log's progress is noted, so that a slow store is told from a silent one; 0 for any
+    number. All methods raise MlflowUnusable, and whatever their transport raises where the store does not answer.
     """
 
     changes_params: bool
+    at_once: int
     experiment_id: str
 
     def known(self, sweep_id: str) -> KnownRuns:

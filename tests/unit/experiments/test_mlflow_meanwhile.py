@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -133,3 +134,18 @@ def test_what_a_server_fails_with_twice_is_set_aside(tmp_path: Path, uri: str) -
         raise MlflowException("API request failed with error code 500 != 200")
 
     assert isinstance(store._tried(write, ""), Refused)
+
+
+def test_a_store_that_is_slow_shows_its_progress(
+    unlogged: Path, tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log's progress was noted once for some megabytes of journal, which over HTTP takes minutes where a request
+    takes a second: a sweep's end gave up a server that took runs all the time."""
+    monkeypatch.setattr(replay, "serves", lambda uri: False)
+    monkeypatch.setattr(clients.ClientStore, "at_once", 4)
+    shutil.copy(unlogged / "journal.jsonl", tmp_path / "journal.jsonl")
+    seen: list[LogState] = []
+    replay.Replay(uri, tmp_path / "journal.jsonl", tmp_path, seen.append).catch_up()
+    assert [state.trials for state in seen] == [0, 0, 4, 8, 12, 12] and len(_trials(unlogged)) == 12
+    size = (tmp_path / "journal.jsonl").stat().st_size
+    assert [state.logged_bytes for state in seen] == [0, 0, 0, 0, 0, size]
