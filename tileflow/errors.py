@@ -20,6 +20,7 @@ TileflowError
 +-- TableError             a table or a bundle is truncated, tampered with, too new, of another kernel version
 +-- SpecError              a sweep spec names an unknown field, kernel, device class ...
 |   +-- SlowProblem        inputs and a reference that take longer than others may wait
+|   +-- OtherFiles         a kernel that is missing, or another version, where a worker is
 +-- ClusterError           placement, leases, a lost worker
 +-- InternalError          ours: asks for a report
 """
@@ -176,6 +177,11 @@ class SpecError(TileflowError):
 
 class SlowProblem(SpecError):
     """A problem's inputs and its reference take longer than others may wait for them."""
+
+
+class OtherFiles(SpecError):
+    """A worker's host has not the kernel that the driver has: it is missing there, or another version. The worker of
+    another host may have it."""
 
 
 class ClusterError(TileflowError):

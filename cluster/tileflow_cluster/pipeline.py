@@ -10,7 +10,6 @@ import functools
 import math
 import os
 import socket
-import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from tileflow.build.process import START_LIMIT_S
 from tileflow.build.resources import occupancy
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
-from tileflow.errors import BuildError, ClusterError, InternalError, SpecError
+from tileflow.errors import BuildError, ClusterError, InternalError
 from tileflow.language.host_device import host_code_on
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import build_failure
@@ -202,22 +201,10 @@ def _lowered(ref: KernelRef, problem: ProblemItems, device_class: str, mode: Mod
 
 
 def _load(ref: KernelRef) -> Kernel:
-    from tileflow.api import load_kernel
+    from tileflow.measure.kernel import load
 
-    if ref.shared:
-        from .shared_call import load
-
-        return cast("Kernel", load(ref.shared))  # it has every attribute of a kernel that is used here
-    sys.path[:0] = [path for path in ref.sys_path if path not in sys.path]
-    kernel = load_kernel(ref.name)
-    if kernel.semantic_hash != ref.semantic_hash:
-        raise SpecError(
-            "a worker must import the same version of a kernel as the driver",
-            got=f"semantic_hash {kernel.semantic_hash[:12]} here, {ref.semantic_hash[:12]} there",
-            where=f"{ref.name} on {socket.gethostname()}",
-            hint="give workers the driver's files: ray job submit --working-dir, or a shared file system",
-        )
-    return kernel
+    # It has every attribute of a kernel that is used here.
+    return cast("Kernel", load(ref.loader, ref.reference, ref.sys_path, ref.required_hash))
 
 
 class _CountingLauncher:
@@ -338,6 +325,7 @@ class GpuDevice:
             incumbent_us=request.incumbent_us,
             limits=limits.while_others_wait() if request.others_wait else limits,
             loader=request.kernel.loader,
+            semantic_hash=request.kernel.required_hash,
         )
 
     def rest(self) -> None:

@@ -58,6 +58,11 @@ class KernelRef:
         """What :attr:`loader` takes: the shared call's reference where there is one, else the kernel's name."""
         return self.shared or self.name
 
+    @property
+    def required_hash(self) -> str:
+        """The version that a worker must find; a shared call's kernel is the driver's own, and is looked at there."""
+        return "" if self.shared else self.semantic_hash
+
     def __post_init__(self) -> None:
         module, colon, qualname = self.name.partition(":")
         if not (module and colon and qualname):

@@ -24,7 +24,7 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from tileflow.errors import ClusterError
+from tileflow.errors import ClusterError, OtherFiles
 from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
@@ -361,7 +361,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         begun = len(answers.each)
         for lease, payload, answer in zip(call.leases[:begun], call.payloads, answers.each, strict=False):
             if answer.raised is not None:
-                self._queue.stage_raised(lease, answer.raised)
+                self._stage_raised(worker, lease, answer.raised)
                 continue
             assert answer.done is not None
             if not isinstance(lease.request, RaceRequest):
@@ -389,6 +389,16 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._queue.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
 
     # What goes wrong
+
+    def _stage_raised(self, worker: Worker, lease: Lease[Any], error: Exception) -> None:
+        """Handle an exception of a stage. What its worker's host lacks is no fault of the kernel while another worker
+        may have it."""
+        if isinstance(error, OtherFiles):
+            kernel = lease.request.kernel.name
+            if worker.lacks == kernel or self._pool.spare(worker, kernel, " ".join(str(error).split())):
+                self._queue.returned(lease)
+                return
+        self._queue.stage_raised(lease, error)
 
     def _failed(self, call: Call, error: exceptions.RayError) -> None:
         """Handle an error of Ray's, which :mod:`.ray_errors` classifies."""
@@ -548,7 +558,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         return payload
 
     def _compile_again(self, request: TrialRequest) -> tuple[Binary, ...]:
-        ready = [worker for worker in self._pool.of("") if worker.facts is not None]
+        ready = [worker for worker in self._pool.of("") if worker.state == "ready"]
         if not ready:
             raise ClusterError("compiling again needs a compile worker", hint=self._pool.why_unusable(""))
         answers, payload = ready[0].actor.compile.options(num_returns=2).remote(pack([request]), 0.0)

@@ -71,6 +71,7 @@ class Worker:
     It waits until Ray has found a place for it, however long others hold them, and starts from then on. ``calls``: how
     many it has not answered yet. ``alone``: it gets none beside that one. ``most``: trials after which it is replaced.
     ``worn``: it gets no more. ``busy_s``: seconds spent on the answered ones. ``why_parked``: why it must not be used.
+    ``lacks``: the kernel for which it was parked, since its host's files are not the driver's.
     ``twin``: who has its GPU.
     """
 
@@ -87,6 +88,7 @@ class Worker:
     alone: bool = False
     worn: bool = False
     why_parked: str = ""
+    lacks: str = ""
     twin: Worker | None = None
     ready_at: float = 0.0
     busy_s: float = 0.0
@@ -283,7 +285,7 @@ class WorkerPool:
         self._use_or_park(worker, facts)
 
     def _use_or_park(self, worker: Worker, facts: WorkerFacts) -> None:
-        worker.ready_at, worker.why_parked, worker.twin = time.monotonic(), "", None
+        worker.ready_at, worker.why_parked, worker.lacks, worker.twin = time.monotonic(), "", "", None
         self._file(worker, "ready")
         if facts.version != tileflow.__version__:
             self.park(
@@ -341,6 +343,19 @@ class WorkerPool:
         worker.why_parked = reason
         self._file(worker, "parked")
         self._reasons[worker.device_class] = reason
+
+    def spare(self, worker: Worker, kernel: str, reason: str) -> bool:
+        """Park the worker, whose host has not the driver's version of ``kernel``, where another one of its kind may
+        have it. Returns False where none has: those that were parked for the kernel are used again, for others."""
+        alike = [w for w in self.of(worker.device_class) if w.kind is worker.kind and w is not worker]
+        if any(w.state != "parked" for w in alike):
+            worker.lacks = kernel
+            self.park(worker, reason)
+            return True
+        for other in alike:
+            if other.lacks == kernel and other.facts is not None:
+                self._use_or_park(other, other.facts)
+        return False
 
     def quarantine(self, worker: Worker, reason: str) -> None:
         """Mark the worker's GPU as lost: no worker uses it again."""

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import ray
-from tile_testing.fakes.cluster_fakes import GPU, MODELLED, NODE, FakeStages, request
+from tile_testing.fakes.cluster_fakes import GPU, KERNEL, MODELLED, NODE, FakeStages, request
 from tile_testing.fakes.cluster_runs import run, spec, tools
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.pipeline import check_identity
+from tileflow_cluster.protocol import TrialRequest, problem_items
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.sweep_registry import list_sweeps, send_order
 from tileflow_cluster.trial import TrialResult
@@ -23,7 +24,7 @@ from tileflow_experiments.driver import Driver
 from tileflow_experiments.progress import Progress
 from typer.testing import CliRunner
 
-from tileflow.errors import ClusterError
+from tileflow.errors import ClusterError, OtherFiles
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.types import Status
 from tileflow.target import target
@@ -31,6 +32,7 @@ from tileflow.target import target
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.usefixtures("no_mlflow")]
 Start = Callable[..., RayEvaluator]
 B200 = "nvidia-b200"
+NOWHERE = problem_items({"m": 65})  # a problem whose kernel no host has
 QUICK = Timeouts(answer_s=5.0, start_s=60.0, replan_s=0.3, drain_s=0.3)
 
 
@@ -164,6 +166,30 @@ def test_another_toolchain_in_a_class_is_refused_in_words(start: Start) -> None:
     assert "its toolchain is" in said and "2.11" in said and "2.13" in said and "same versions" in said
     assert len({result.gpu_uuid for (result,) in results.values()}) == 1
     assert all(result.outcome.status is Status.OK for (result,) in results.values())
+
+
+def test_a_host_with_other_files_is_not_used_and_blames_no_kernel(start: Start) -> None:
+    """One of two that lacked a module of the sweep stopped each of its tuning tasks, as the kernel's own mistake."""
+
+    class Lacking(FakeStages):
+        def suffer(self, phase: str, request: TrialRequest) -> str:
+            nobody = request.problem == NOWHERE
+            if phase == "device" and (nobody or os.environ["CUDA_VISIBLE_DEVICES"] == "0"):
+                raise OtherFiles("the kernel's module must import", got="No module named 'extras'", where="k on host-1")
+            return super().suffer(phase, request)
+
+    evaluator = start(kind=Lacking, compilers=1, timeouts=QUICK)
+    evaluator.wait_ready(60.0)
+    results = run(evaluator, [request(f"r{x}", x) for x in range(8)])
+    assert all(result.outcome.status is Status.OK for (result,) in results.values())
+    assert {result.gpu_uuid for (result,) in results.values()} == {"GPU-1"}
+    assert not any(result.attempt > 1 for (result,) in results.values())
+    (said,) = evaluator.unused()
+    assert "No module named 'extras'" in said and "host-1" in said
+    nowhere = [replace(request(f"n{x}", x), problem=NOWHERE, kernel=replace(KERNEL, name="m:k")) for x in range(2)]
+    results = run(evaluator, [*nowhere, *(request(f"s{x}", 8 + x) for x in range(4))])
+    assert all(isinstance(results[f"n{x}"][0].kernel_error, OtherFiles) for x in range(2))
+    assert all(results[f"s{x}"][0].outcome.status is Status.OK for x in range(4))
 
 
 def test_a_worker_on_another_card_is_not_used(start: Start) -> None:

@@ -86,7 +86,7 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInput
     problem = _cache.pop(key(request), None)
     if problem is None:
         report("load")
-        problem = _Problem(load(request.loader, request.kernel, request.sys_path))
+        problem = _Problem(load(request.loader, request.kernel, request.sys_path, request.semantic_hash))
         report("prepare")
     made = [seed for seed in request.seeds if seed not in problem.seeds]
     for seed in made:

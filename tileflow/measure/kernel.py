@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import socket
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +11,14 @@ from typing import Any, Protocol, cast
 
 from ..build.serve import resolve
 from ..config import Choice, Config
-from ..errors import SpecError
+from ..errors import OtherFiles, SpecError
 from ..runtime.launch import Launcher
 from ..tolerances import Tolerances
 
 # What this process had before it loaded a first kernel: its modules, and where it looked for more.
 _before: tuple[frozenset[str], tuple[str, ...]] | None = None
 
+SAME_FILES = "give workers the driver's files and packages: ray job submit --working-dir, or a shared file system"
 API_LOADER = "tileflow.api:load_kernel"
 _NEEDED = ("scope", "tolerances", "baseline", "has_reference", "inputs", "reference", "run_eagerly", "kind", "bind")
 
@@ -58,16 +60,30 @@ class MeasurableKernel(Protocol):
         """A plain callable: the host function over launchers of its regions."""
 
 
-def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKernel:
+def load(loader: str, reference: str, sys_path: Sequence[str], semantic_hash: str = "") -> MeasurableKernel:
     """The kernel that ``loader`` (``module:function``) makes of ``reference`` (``module:qualname``).
 
     The loader is found by name at run time, because api imports this package and not the other way round.
-    ``sys_path`` goes in front of this process's own. Raises SpecError.
+    ``sys_path`` goes in front of this process's own. ``semantic_hash``: of the kernel that is meant. Raises SpecError;
+    OtherFiles where there is no such kernel on this host, or another version.
     """
     global _before
     _before = _before or (frozenset(sys.modules), tuple(sys.path))
     sys.path[:0] = [path for path in sys_path if path not in sys.path]
-    kernel = resolve(loader)(reference)
+    try:
+        kernel = resolve(loader)(reference)
+    except SpecError as error:
+        if loader != API_LOADER:
+            raise  # it is no name of a module here
+        place = f"{reference} on {socket.gethostname()}"
+        raise OtherFiles(error.constraint, got=error.got, where=place, hint=f"{error.hint}; {SAME_FILES}") from error
+    if semantic_hash and kernel.semantic_hash != semantic_hash:
+        raise OtherFiles(
+            "a worker must import the same version of a kernel as the driver",
+            got=f"semantic_hash {kernel.semantic_hash[:12]} here, {semantic_hash[:12]} there",
+            where=f"{reference} on {socket.gethostname()}",
+            hint=SAME_FILES,
+        )
     missing = [name for name in _NEEDED if not hasattr(kernel, name)]
     if missing:
         raise SpecError(

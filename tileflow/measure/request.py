@@ -94,7 +94,8 @@ class Candidate:
 class MeasureRequest:
     """One problem and its candidates. Pickles. A single one is measured; with ``rules`` they meet in a race.
 
-    ``kernel``: ``module:qualname``; ``loader`` makes a MeasurableKernel of it. ``problem``: keyword arguments of
+    ``kernel``: ``module:qualname``; ``loader`` makes a MeasurableKernel of it, which must have the
+    ``semantic_hash`` where there is one. ``problem``: keyword arguments of
     ``kernel.inputs``. ``seeds``: of the inputs that are checked; the first one's are timed. ``repeats``: runs checked
     per seed (more than one shows races). ``tolerance`` multiplies every tolerance of :mod:`.check`. ``effort``: of
     measuring one. ``reference_on``: where references are made: on the CPU where the card has no room for them, by
@@ -113,4 +114,5 @@ class MeasureRequest:
     effort: Effort = field(default_factory=Effort)
     rules: Rules | None = None
     loader: str = API_LOADER
+    semantic_hash: str = ""
     reference_on: ReferenceOn = "device"
