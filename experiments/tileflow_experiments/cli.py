@@ -29,6 +29,7 @@ from .cli_bundle import bundles
 from .cli_exchange import export_table, trials, write_spec
 from .cli_table import table
 from .here import import_from_here, named_path
+from .ray_job import COPY, in_a_job
 from .stops import STOPS
 
 if TYPE_CHECKING:
@@ -408,12 +409,12 @@ def _ended_in_words() -> Iterator[_Start]:
 def _folder(out: Path | None) -> Path:
     if out is None:
         raise SpecError("a sweep must have a folder", got="no --out and no `output` in the spec", where="output")
-    if not out.is_absolute() and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+    if not out.is_absolute() and in_a_job():
         raise SpecError(
             "a job's folder must be absolute",
             got=repr(str(out)),
             where="--out",
-            hint="the job's own folder is a throwaway copy",
+            hint=COPY,
         )
     return out.absolute()
 

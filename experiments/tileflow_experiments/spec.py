@@ -26,6 +26,7 @@ from tileflow.errors import SpecError
 from tileflow.runtime.recorded import RECORDED
 from tileflow.target import CATALOGUE, described_here, find
 
+from .ray_job import with_files
 from .spec_nodes import MOST_SIZE, Node, Parameter
 from .strict_yaml import read_yaml
 
@@ -208,7 +209,7 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
             "the sweep spec must be a readable file",
             got=error.strerror,
             where=str(path),
-            hint="name a YAML file; docs/reference/sweeps.md says what is in it",
+            hint=with_files("name a YAML file; docs/reference/sweeps.md says what is in it"),
         ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # malformed dates and numbers, and deep nesting
         raise SpecError(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tileflow.errors import SpecError, TileflowError
 
+from .ray_job import with_files
 from .spec import SweepSpec
 from .spec_nodes import Node
 from .waiting import said_when_slow
@@ -33,7 +34,7 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
                 kernel = load(entry.kernel)
         except TileflowError as error:
             raise SpecError(
-                error.constraint, got=error.got or repr(entry.kernel), where=where, hint=error.hint
+                error.constraint, got=error.got or repr(entry.kernel), where=where, hint=with_files(error.hint)
             ) from None
         except Exception as error:  # whatever the author's module raises while it is imported
             raise SpecError(
@@ -50,7 +51,9 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
                 "a seed must be a file",
                 got=repr(str(path)),
                 where=f"seeds[{i}]",
-                hint="remove it, or give the absolute path of an exported table, a journal.jsonl or a trials.parquet",
+                hint=with_files(
+                    "remove it, or give the absolute path of an exported table, a journal.jsonl or a trials.parquet"
+                ),
             )
 
 

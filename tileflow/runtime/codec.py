@@ -17,6 +17,7 @@ import json
 import math
 import reprlib
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, lru_cache
@@ -119,7 +120,8 @@ def _no_constants(name: str) -> NoReturn:
 def _object_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) != len(pairs):
-        raise ValueError(f"an object names a field twice: {_REPR.repr([name for name, _ in pairs])}")
+        twice = sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise ValueError(f"an object names a field twice: {_REPR.repr(twice)}")
     return data
 
 

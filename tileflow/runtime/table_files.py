@@ -16,6 +16,7 @@ from .codec import decode, parse_json
 from .files import as_path, locked, read_file, real_path, write_atomically
 from .table import FIELDS_SINCE, ROW_FIELDS_SINCE, SCHEMA_VERSION, Table, body, validate, validate_relations
 
+_CONFLICT = ("<<<<<<< ", ">>>>>>> ")  # begin lines that git puts around two versions
 MAX_BYTES = 1 << 26  # of a table's file
 
 
@@ -35,7 +36,7 @@ def parse_table(text: str, where: str = "table") -> Table:
             "a table must be complete JSON",
             got=str(error)[:200],
             where=where,
-            hint="the file is truncated or damaged; export it again",
+            hint=_how_to_mend(text),
         ) from error
     if not isinstance(data, dict):
         raise TableError("a table must be a JSON object", got=type(data).__name__, where=where)
@@ -66,9 +67,22 @@ def parse_table(text: str, where: str = "table") -> Table:
             "table_id must be the digest of the table's content",
             got=reprlib.repr(claimed),
             where=where,
-            hint="the file was edited or damaged; export it again",
+            hint="the file was edited, merged line by line or damaged: export it again, or `tileflow table merge` the "
+            "versions that it was made of",
         )
     return table
+
+
+def _how_to_mend(text: str) -> str:
+    """What to do about a file that is no JSON."""
+    if text.startswith("\ufeff"):
+        return "an editor put a byte order mark before it: save it as UTF-8 without one"
+    if any(line.startswith(_CONFLICT) for line in text.splitlines()):
+        return (
+            "git has left a conflict in it: `git show :2:FILE > ours.json`, `git show :3:FILE > theirs.json`, then "
+            "`tileflow table merge ours.json theirs.json --out FOLDER` keeps the better row of each call"
+        )
+    return "the file is truncated, edited or damaged; export it again"
 
 
 def require_table(table: object) -> None:

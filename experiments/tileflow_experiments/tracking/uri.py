@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from tileflow.errors import SpecError
 
+from ..ray_job import COPY, in_a_job
 from .store import HIDDEN, masked
 
 log = logging.getLogger(__name__)
@@ -128,11 +129,11 @@ def _required(uri: str, where: str) -> str:
             where=where,
             hint="sqlite:////data/mlflow.db",
         )
-    if not os.path.isabs(file) and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+    if not os.path.isabs(file) and in_a_job():
         raise SpecError(
             "a job's MLflow store must be absolute",
             got=repr(uri),
             where=where,
-            hint="the job's own folder is a throwaway copy: four slashes, sqlite:////data/mlflow.db",
+            hint=f"{COPY}: four slashes, sqlite:////data/mlflow.db",
         )
     return uri.replace(f":///{file}", f":///{os.path.abspath(file)}", 1)

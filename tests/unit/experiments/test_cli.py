@@ -83,6 +83,25 @@ def test_a_sweep_needs_a_folder(
     assert "throwaway" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("lacks", ["the spec", "the kernel's module", "a seed"])
+def test_a_job_that_lacks_a_file_says_where_its_files_come_from(
+    lacks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told to run from the folder that the module is in: it did, and the job's copy of it had no such file."""
+    data = spec_data() | {"kernels": [{"kernel": "examples.softmax:softmax", "problems": [{"m": 4, "n": 8}]}]}
+    if lacks == "the kernel's module":
+        data["kernels"] = [{"kernel": "left_out:kernel", "problems": [{"n": 1}]}]
+    if lacks == "a seed":
+        data["seeds"] = [str(tmp_path / "none.json")]
+    spec = tmp_path / "none.yaml" if lacks == "the spec" else write(tmp_path / "s.yaml", data)
+    for is_job in (False, True):
+        if is_job:
+            monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+        assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == 2
+        said = capsys.readouterr().err
+        assert ("--working-dir" in said) == is_job and ("none" in said or "left_out" in said)
+
+
 @pytest.mark.parametrize("command", ["resume", "status", "export"])
 def test_a_folder_without_a_sweep(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("sweep", command, tmp_path, monkeypatch=monkeypatch) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,28 @@ def test_a_table_of_the_first_schema_is_what_it_was() -> None:
 def test_what_is_no_table_at_all_is_refused(text: str) -> None:
     with pytest.raises(TableError):
         parse_table(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        (lambda text: f"\ufeff{text}", "without one"),
+        (lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> theirs\n", "tileflow table merge ours.json"),
+        (lambda text: text.replace("\n", "\n<<<<<<< HEAD\n", 1), "tileflow table merge ours.json"),
+        (lambda text: text.replace("}\n", ",}\n"), "export it again"),
+        (lambda text: text.replace('"best_us": 10.0', '"best_us": 9.0'), "tileflow table merge"),
+    ],
+)
+def test_what_git_and_editors_do_to_a_table_is_said(change: Callable[[str], str], step: str) -> None:
+    """A conflict was said to be a file that is truncated, and a mark that no editor shows, too."""
+    with pytest.raises(TableError) as raised:
+        parse_table(change(table_text(table(entry(64, 64)))))
+    assert step in raised.value.hint
+
+
+def test_a_field_that_stands_twice_is_named_alone() -> None:
+    with pytest.raises(TableError, match=r"names a field twice: \['default'\]"):
+        parse_table(table_text(table(entry(64, 64))).replace('"default":', '"default": null, "default":', 1))
 
 
 def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
