@@ -19,5 +19,5 @@ def with_files(hint: str) -> str:
         return hint
     return (
         f"{hint}; this job has the files of its --working-dir alone (here {os.getcwd()}), without those that "
-        ".gitignore or `excludes` names: submit from the folder that has all, or give an absolute path on shared storage"
+        ".gitignore or `excludes` names: submit from the folder that has all, or name an absolute path on shared disk"
     )
