@@ -17,7 +17,7 @@ import ray
 from tileflow.errors import ClusterError
 
 from .placement import Node, live_nodes
-from .ray_connection import probe_head
+from .ray_connection import probe_head, restarted_head
 
 log = logging.getLogger("tileflow.cluster")
 
@@ -27,7 +27,8 @@ PROBE_LIMIT_S = 1.0
 class ClusterMonitor:
     """A thread that looks at the connected cluster every ``period_s`` seconds, until closed.
 
-    ``look``: asks which nodes there are. ``head``: the head's host and port; None for the connected cluster's.
+    ``look``: asks which nodes there are. ``restarted``: asked before, says what is wrong with a head that answers.
+    ``head``: the head's host and port; None for the connected cluster's.
     """
 
     def __init__(
@@ -35,10 +36,12 @@ class ClusterMonitor:
         period_s: float,
         *,
         look: Callable[[], tuple[Node, ...]] = live_nodes,
+        restarted: Callable[[], str] = restarted_head,
         head: str | None = None,
     ) -> None:
         self._period_s = period_s
         self._look = look
+        self._restarted = restarted
         self._head = ray.get_runtime_context().gcs_address if head is None else head
         self._nodes = look()
         self._heard_at = time.monotonic()
@@ -75,7 +78,7 @@ class ClusterMonitor:
 
     def _watch(self) -> None:
         while not self._closing.wait(self._period_s):
-            wrong = probe_head(self._head, PROBE_LIMIT_S)
+            wrong = probe_head(self._head, PROBE_LIMIT_S) or self._restarted()
             if wrong and not self._wrong:
                 log.warning("the Ray cluster's head at %s does not answer: %s", self._head, wrong)
             self._wrong = wrong

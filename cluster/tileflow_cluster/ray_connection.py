@@ -11,18 +11,20 @@ import socket
 import sys
 
 import ray
+from ray import exceptions
 
 from tileflow.errors import ClusterError
 from tileflow.streams import say
 
 from .devices import visible_gpus
 from .labels import labels_for
-from .ray_errors import ray_must_start
+from .ray_errors import MESSAGE_CHARS, ray_must_start
 
 CONNECT_LIMIT_S = 5.0
 DEFAULT_PORT = 10001  # of ray://HOST
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # and empty settings
 SETTINGS_FRAME = 4
+_ANOTHER = "WrongClusterID"  # in Ray's words, of a head that was restarted without its storage
 
 
 def connect(address: str | None, compilers: int | None, quiet: bool) -> None:
@@ -117,5 +119,21 @@ def exit_where_the_head_has_gone(code: int) -> None:
 
 
 def _head_has_gone() -> bool:
-    """A dead head refuses at once; a busy one has a few seconds to answer."""
-    return bool(probe_head(ray.get_runtime_context().gcs_address, CONNECT_LIMIT_S))
+    """A dead head refuses at once; a busy one has a few seconds to answer. One that was started in its place answers
+    too."""
+    return bool(probe_head(ray.get_runtime_context().gcs_address, CONNECT_LIMIT_S) or restarted_head())
+
+
+def restarted_head() -> str:
+    """Return what is wrong with a head that answers; empty where it is the one that this process has joined.
+
+    One that a supervisor has started in its place knows neither this process nor its workers. Ray ends a process that
+    asks it for nodes; one that asks for names of actors is told.
+    """
+    try:
+        ray.util.list_named_actors()
+    except exceptions.RayError as error:
+        if _ANOTHER in str(error):
+            return "another head was started in its place, and knows nothing of this sweep's workers"
+        return f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}"
+    return ""

@@ -76,7 +76,7 @@ def test_a_silent_head_is_said_once_patience_ends(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cluster_monitor, "PROBE_LIMIT_S", 0.1)
     looks: list[int] = []
     with listening(SETTINGS) as head:
-        watch = ClusterMonitor(0.02, look=lambda: looks.append(1) or (), head=head)
+        watch = ClusterMonitor(0.02, look=lambda: looks.append(1) or (), restarted=lambda: "", head=head)
         while len(looks) < 3:
             time.sleep(0.01)
         watch.require_answer(0.1)
@@ -103,12 +103,31 @@ def test_a_head_that_answers_the_probe_alone_is_silent_too(monkeypatch: pytest.M
         return ()
 
     with listening(SETTINGS) as head:
-        watch = ClusterMonitor(0.02, look=look, head=head)
+        watch = ClusterMonitor(0.02, look=look, restarted=lambda: "", head=head)
         time.sleep(0.6)
         with pytest.raises(ClusterError, match="does not say which nodes"):
             watch.require_answer(0.3)
         watch.close()
         hanging.set()
+
+
+def test_a_head_that_was_started_in_anothers_place_is_not_asked_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray ends a process that asks it: a sweep ended with a trace of Ray's, without tables, and with exit code 1."""
+    monkeypatch.setattr(cluster_monitor, "PROBE_LIMIT_S", 0.1)
+    looks: list[int] = []
+    others = ["", "another head was started in its place"]
+    with listening(SETTINGS) as head:
+        watch = ClusterMonitor(0.02, look=lambda: looks.append(1) or (), restarted=lambda: others[0], head=head)
+        while len(looks) < 3:
+            time.sleep(0.01)
+        others.reverse()
+        time.sleep(0.2)
+        asked = len(looks)
+        time.sleep(0.4)
+        with pytest.raises(ClusterError, match="another head was started in its place"):
+            watch.require_answer(0.3)
+        assert len(looks) == asked
+        watch.close()
 
 
 def test_ray_imported_first_is_refused_in_words() -> None:
