@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tile_testing.fakes.cluster_fakes import GPU, OBJECT_STORE
+from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_experiments import journal as journals
 
 from tileflow.runtime.table_files import load_table
@@ -76,6 +82,63 @@ def test_a_killed_head_is_said_at_once_and_what_is_known_is_exported(tmp_path: P
     assert "the Ray cluster's head must answer" in last and took < 30  # 5 to 10 on a machine that is not shared
     (path,) = (tmp_path / "out" / "tables").glob("*.json")
     assert load_table(path).entries and (tmp_path / "out" / "report.md").exists()
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Starts a head with a pretended GPU, as a supervisor does: in place of one that has died, at the same port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(dir="/tmp") as session:  # its sockets' paths must be short
+        monkeypatch.setenv("RAY_TMPDIR", session)
+        monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+        monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        options = (
+            f"--head --node-ip-address=127.0.0.1 --port={port} --num-cpus=2 --num-gpus=1 --include-dashboard=false "
+            f"--object-store-memory={OBJECT_STORE} --disable-usage-stats --labels={DEVICE_CLASS}={GPU}"
+        )
+        command = [str(Path(sys.executable).with_name("ray")), "start", *options.split()]
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+
+        def started() -> None:
+            own = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+            subprocess.run(command, env=own, check=True, timeout=60, capture_output=True)
+
+        yield started
+        for pid in of_session(session):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def of_session(session: str, *names: str) -> list[int]:
+    """The processes of the Ray in the folder ``session``; with ``names`` those whose command has one of them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (process / "cmdline").read_bytes()
+            is_named = not names or any(name.encode() in command for name in names)
+            if is_named and f"RAY_TMPDIR={session}".encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def test_a_head_that_is_started_again_ends_the_sweep_in_words_and_a_resume_goes_on(
+    head: Callable[[], None], tmp_path: Path
+) -> None:
+    """Ray ended the driver with a trace of its own as soon as the new head answered: no tables, exit code 1."""
+    head()
+    driver = start(tmp_path)
+    await_trials(tmp_path, 3)
+    for pid in of_session(os.environ["RAY_TMPDIR"], "gcs_server", "raylet/raylet"):
+        os.kill(pid, signal.SIGKILL)
+    head()
+    _, said = driver.communicate(timeout=50)
+    assert driver.returncode == 3, said
+    assert "the Ray cluster's head must answer" in said and list((tmp_path / "out" / "tables").glob("*.json"))
+    again = start(tmp_path, "resume", device_s=0.0)
+    _, said = again.communicate(timeout=LIMIT_S)
+    assert again.returncode == 0, said
+    assert completed(tmp_path) == sorted(map(str, range(40)))
 
 
 def test_a_killed_driver_resumes_to_the_undisturbed_trials(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""A sweep in a process of its own, on a Ray of its own with one pretended GPU: ``python -m
-tile_testing.programs.sweep_alone OUT [resume]``.
+"""A sweep in a process of its own, on the Ray that ``RAY_ADDRESS`` names, or one of its own with one pretended GPU:
+``python -m tile_testing.programs.sweep_alone OUT [resume]``.
 
 Its trials are slow enough to be disturbed. It ends as the command line does: by exit code and last line.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 import typer
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.local import local_ray
+from tileflow_cluster.ray_connection import exit_where_the_head_has_gone
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_experiments import cli, sweep
 from tileflow_experiments.records import StudyKey
@@ -53,10 +55,14 @@ def main() -> None:
     @app.command()
     def run() -> None:
         folder = Path(out)
-        with local_ray(2, 1, {DEVICE_CLASS: GPU}):
+        with nullcontext() if "RAY_ADDRESS" in os.environ else local_ray(2, 1, {DEVICE_CLASS: GPU}):
             cli.finish(sweep.resume(folder, tools) if how else sweep.run(spec, folder, tools), folder)
 
-    app([])
+    try:
+        app([])
+    except SystemExit as ending:
+        exit_where_the_head_has_gone(int(ending.code or 0))
+        raise
 
 
 if __name__ == "__main__":
