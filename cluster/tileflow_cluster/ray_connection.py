@@ -14,11 +14,12 @@ import ray
 from ray import exceptions
 
 from tileflow.errors import ClusterError
+from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.streams import say
 
 from .devices import visible_gpus
 from .labels import labels_for
-from .ray_errors import MESSAGE_CHARS, ray_must_start
+from .ray_errors import ray_must_start
 
 CONNECT_LIMIT_S = 5.0
 DEFAULT_PORT = 10001  # of ray://HOST

@@ -108,6 +108,7 @@ PUBLIC = {
         "Location",
         "MissError",
         "MissingAttribute",
+        "OtherFiles",
         "OutOfResources",
         "ShapeError",
         "SlowProblem",
