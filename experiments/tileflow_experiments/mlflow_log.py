@@ -65,7 +65,7 @@ class MlflowLog:
             text=True,
             start_new_session=True,  # Ctrl-C is the driver's to answer
         )
-        self._send(self._uri)  # which may hold a password, so it is no argument
+        self._send(json.dumps(self._uri))  # which may hold a password, so it is no argument
 
     def _watch(self) -> None:
         """Replace a process that ends while the sweep goes on: who looks at MLflow would see nothing more of it."""
@@ -142,11 +142,13 @@ class MlflowLog:
 def main(journal: Path, artifacts: Path) -> int:
     """Follow the journal until standard input names the files to keep, then log the rest.
 
-    The first line of standard input is the URI. Where the driver died, the rest of the journal is logged. Returns an
-    exit code.
+    Each line of standard input is JSON, since a folder's name may hold a newline. The first one is the URI. Where the
+    driver died, the rest of the journal is logged. Returns an exit code.
     """
-    uri = sys.stdin.readline().rstrip("\n")
-    follower = Follower(journal, uri, artifacts)
+    given = sys.stdin.readline()
+    if not given:
+        return 1  # the driver died before it said where to
+    follower = Follower(journal, json.loads(given), artifacts)
     follower.start()
     files = sys.stdin.readline()
     return 0 if files and follower.finish([Path(file) for file in json.loads(files)]) else 1

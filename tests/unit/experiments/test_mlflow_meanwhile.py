@@ -149,3 +149,16 @@ def test_a_store_that_is_slow_shows_its_progress(
     assert [state.trials for state in seen] == [0, 0, 4, 8, 12, 12] and len(_trials(unlogged)) == 12
     size = (tmp_path / "journal.jsonl").stat().st_size
     assert [state.logged_bytes for state in seen] == [0, 0, 0, 0, 0, size]
+
+
+def test_a_folder_whose_name_has_a_newline_is_logged(unlogged: Path, empty: Path, tmp_path: Path) -> None:
+    """The process was told two addresses, of which neither was one, and ended in a traceback."""
+    folder = tmp_path / "two\nlines"
+    folder.mkdir()
+    shutil.copy(unlogged / "journal.jsonl", folder / "journal.jsonl")
+    shutil.copy(empty, folder / "mlflow.db")
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    log = mlflow_log.MlflowLog(folder / "journal.jsonl", uri, folder / "mlartifacts")
+    log.start()
+    assert log.finish((), 60.0)
+    assert len(children(uri)) == len(_trials(unlogged))

@@ -157,7 +157,7 @@ def test_a_server_that_is_away_is_said_once(unlogged: Path, tmp_path: Path) -> N
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths}
     ) as process:
         assert process.stdin is not None and process.stderr is not None
-        process.stdin.write("http://127.0.0.1:9\n")
+        process.stdin.write('"http://127.0.0.1:9"\n')
         process.stdin.flush()
         first = process.stderr.readline()
         time.sleep(3 * sum(mlflow_log.RETRY_S[:1]))  # it tries again meanwhile
