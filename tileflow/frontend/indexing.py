@@ -15,10 +15,12 @@ from ..ir.types import Dim, TileType, Value, is_float
 from .held_numbers import check_number
 from .intervals import check_widened
 from .loaded_parts import remember
+from .loaded_tiles import Taken
+from .part_views import INSIDE, PartRef, view_items
 from .promotion import promote
 from .resolve import Resolved, check_once, resolve, written
 from .side_by_side import parts_of
-from .syntax_registry import register_syntax
+from .syntax_registry import SYNTAX, register_syntax
 from .trace import Tracer
 from .values import TensorRef, TileValue
 
@@ -31,8 +33,15 @@ def load(
     extra_mask: Any = None,
     eviction_policy: str | None = None,
     other: Any = 0,
+    taken: Taken | None = None,
 ) -> TileValue:
-    """Record ``ref[index]``; ``other`` is what lanes hold that are not loaded: outside the tensor, or masked."""
+    """Record ``ref[index]``; ``other`` is what lanes hold that are not loaded: outside the tensor, or masked.
+    ``taken``: where brackets say it."""
+    if isinstance(ref, PartRef):
+        joined = ref.index_of(index, extra_mask is not None)
+        if joined is None:
+            return _of_registers(tracer, ref, index, (eviction_policy, other))
+        ref, index = ref.part.ref, joined
     if not isinstance(other, (bool, int, float)):
         return _filled(tracer, ref, index, extra_mask, eviction_policy, other)
     resolved = resolve(tracer, ref, index, reads=True, masked=extra_mask is not None)
@@ -51,9 +60,19 @@ def load(
         remember(tracer, result, ref, given, resolved.items)
     else:
         tracer.loaded.pop(result.value, None)
+    if taken is not None and view_items(ref, resolved) is not None:
+        result.taken = taken
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result
+
+
+def _of_registers(tracer: Tracer, ref: PartRef, index: Any, asked: tuple[Any, ...]) -> TileValue:
+    """What an index names of a part whose ends it may pass: lanes outside are 0, which is beside others in memory."""
+    if asked != (None, 0):
+        raise TraceError(INSIDE, got=f"{index!r} of {ref!r}"[:200], where=tracer.location(), hint="give extra_mask=")
+    found: TileValue = SYNTAX["index_tile"](tracer, ref.all(), index)
+    return found
 
 
 def _fill(tracer: Tracer, ref: TensorRef, other: float) -> float:
@@ -170,6 +189,8 @@ def destination(
     tracer: Tracer, ref: TensorRef, index: Any, values: tuple[Any, ...], extra_mask: Any = None, is_inside: bool = True
 ) -> Destination:
     """What writing ``values`` to ``ref[index]`` takes. ``is_inside``: the mask says which lanes lie in the tensor."""
+    if isinstance(ref, PartRef):
+        ref, index = ref.place(index, extra_mask is not None and is_inside)
     resolved = resolve(tracer, ref, index, reads=False, masked=extra_mask is not None and is_inside)
     dims = tuple(resolved.dims)
     tiles = [_tile(tracer, resolved, value, ref.dtype_name) for value in values]

@@ -21,10 +21,21 @@ from ..expr import Expr
 from ..ir.attributes import ArangeAttrs, AxisAttrs, PermuteAttrs
 from ..ir.graph import IndexItem, Op, Operand, SliceIndex
 from ..ir.kinds import OpKind
-from ..ir.types import ONE, Dim, TileType, Value, is_float
-from .affine import between
-from .intervals import interval, is_of_indices, without_lanes
-from .loaded_tiles import Cut, Run, Shaped
+from ..ir.types import ONE, Dim, TileType, Value
+from .intervals import is_of_indices
+from .loaded_tiles import Cut, Shaped
+from .parts import (
+    TILE,
+    Part,
+    Run,
+    clipped,
+    is_number,
+    is_places,
+    is_simple,
+    is_whole,
+    stays_inside,
+    within,
+)
 from .syntax_registry import SYNTAX
 from .trace import Tracer
 from .values import SymInt, TensorRef, TileProxy, TileValue
@@ -38,17 +49,10 @@ def remember(t: Tracer, loaded: TileValue, ref: TensorRef, given: Sequence[Any],
     what it means. Slices, whole dimensions and others, and some by tiles and ints; a tile of ints among them says rows.
     """
     slices = [item for wrote, item in zip(given, items, strict=True) if isinstance(wrote, slice)]
-    are_plain = all(map(_is_simple, given)) and all(isinstance(item, SliceIndex) for item in slices)
+    are_plain = all(map(is_simple, given)) and all(isinstance(item, SliceIndex) for item in slices)
     t.loaded.pop(loaded.value, None)  # of a trace that went back, and gave its number to another
-    if slices and are_plain and sum(map(_is_places, given)) < 2:
-        t.loaded[loaded.value] = ref, tuple(map(_run, given, items, ref.dims))
-
-
-def _run(wrote: Any, item: IndexItem, whole: Expr) -> Any:
-    """What was written, a slice as a run of elements."""
-    if isinstance(wrote, slice) and isinstance(item, SliceIndex):
-        return Run(item.start, item.dim.extent, whole)
-    return wrote
+    if slices and are_plain and sum(map(is_places, given)) < 2:
+        t.loaded[loaded.value] = Part.named(ref, given, items)
 
 
 def remember_cut(t: Tracer, part: TileValue, source: TileValue, axis: int, start: int) -> TileValue:
@@ -71,7 +75,7 @@ def part_of_loaded(t: Tracer, x: TileValue, index: Sequence[Any]) -> TileValue |
     many, or some of very many; None where registers give it."""
     items = [item for item in index if item is not None]
     rank = len(x.value.dims)
-    if len(items) > rank or not all(map(_is_simple, items)):
+    if len(items) > rank or not all(map(is_simple, items)):
         return None
     items += [slice(None)] * (rank - len(items))
     items = [_from_the_front(item, dim.extent) for item, dim in zip(items, x.value.dims, strict=True)]
@@ -107,11 +111,11 @@ def _read(t: Tracer, value: Value, items: Sequence[Any]) -> TileValue | None:
 
 def _part(t: Tracer, value: Value, items: Sequence[Any]) -> TileValue | None:
     """The same of what was loaded, seen through what is done with each element of it, and other dimensions."""
-    if all(map(_is_whole, items)):
+    if all(map(is_whole, items)):
         return t.wrap(value)
     op, cut, shaped = t.builder.definitions.get(value), t.cuts.get(value), t.reshaped.get(value)
     if cut is not None and cut.maker is op:
-        item = _within(t, cut.run, items[cut.axis])
+        item = within(t, cut.run, items[cut.axis])
         return None if item is None else _part(t, cut.source.value, _with(items, cut.axis, item))
     if shaped is not None and shaped.maker is op:
         return _of_reshaped(t, shaped.source, value, items)
@@ -120,20 +124,17 @@ def _part(t: Tracer, value: Value, items: Sequence[Any]) -> TileValue | None:
 
 
 def _of_loaded(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
-    return _from_memory(t, *t.loaded[op.output], items) if op.output in t.loaded else None
+    return _from_memory(t, t.loaded[op.output], items) if op.output in t.loaded else None
 
 
-def _from_memory(t: Tracer, ref: TensorRef, first: Sequence[Any], second: Sequence[Any]) -> TileValue | None:
+def _from_memory(t: Tracer, part: Part, index: Sequence[Any]) -> TileValue | None:
     """A load by two indices, one after the other; None where both name less than a whole dimension, or where it would
     be refused."""
-    rest = list(second)
-    joined = [item if _is_number(item) else _joined(t, item, rest.pop(0)) for item in first]
-    if any(item is None for item in joined) or sum(map(_is_places, joined)) > 1:
+    joined = part.joined(t, index, TILE)
+    if joined is None or not t.sharing(part.ref.path).isdisjoint(t.found.copied):
         return None
-    if not t.sharing(ref.path).isdisjoint(t.copied):
-        return None
-    t.read_again.add(ref.path)
-    found: TileValue = SYNTAX["load"](t, ref, tuple(joined))
+    t.read_again.add(part.ref.path)
+    found: TileValue = SYNTAX["load"](t, part.ref, joined)
     return found
 
 
@@ -141,8 +142,7 @@ def _of_reshaped(t: Tracer, loaded: Value, shaped: Value, items: Sequence[Any]) 
     """Of a whole dimension as several, or of several as one: of a view of the tensor."""
     if loaded not in t.loaded:
         return None
-    ref, first = t.loaded[loaded]
-    axes = [axis for axis, item in enumerate(first) if not _is_number(item)]
+    ref, first, axes = t.loaded[loaded].ref, t.loaded[loaded].items, t.loaded[loaded].axes
     before, old, new = _changed(loaded.dims, shaped.dims)
     own = axes[before : before + len(old)]
     if not own or 1 not in (len(old), len(new)) or not all(_is_all(first[axis]) for axis in range(own[0], own[-1] + 1)):
@@ -155,8 +155,7 @@ def _of_reshaped(t: Tracer, loaded: Value, shaped: Value, items: Sequence[Any]) 
             ref = ref.viewed("unflatten", own[0], tuple(map(t.size, sizes)))
     except TileflowError:  # no view of this tensor
         return None
-    runs = [Run(Expr.of(0), size, size) for size in sizes]
-    return _from_memory(t, ref, [*first[: own[0]], *runs, *first[own[-1] + 1 :]], items)
+    return _from_memory(t, Part(ref, (*first[: own[0]], *map(Run.all, sizes), *first[own[-1] + 1 :])), items)
 
 
 def _changed(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[int, tuple[Dim, ...], tuple[Dim, ...]]:
@@ -168,28 +167,7 @@ def _changed(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[int, tuple[Dim
 
 
 def _is_all(item: Any) -> bool:
-    return isinstance(item, Run) and (item.start, item.size) == (Expr.of(0), item.whole)
-
-
-def _joined(t: Tracer, first: Any, second: Any) -> Any:
-    if isinstance(first, Run):
-        return _within(t, first, second)
-    return first if _is_whole(second) else None
-
-
-def _within(t: Tracer, run: Run, item: Any) -> Any:
-    """An item of elements in a row as one of the dimension in which they lie; None where it may name others there."""
-    if _is_all(run):
-        return None if _runs_past(t, item, run.whole) else item
-    if _is_whole(item):
-        return slice(t.size(run.start), t.size(run.start + run.size))
-    if isinstance(item, slice):
-        part = _clipped(item, run.size)
-        is_run = part is not None and part.step == 1
-        return slice(t.size(run.start + part.start), t.size(run.start + part.stop)) if part and is_run else None
-    if not _stays_inside(t, item, run.size):
-        return None
-    return item if run.start == Expr.of(0) else item + t.size(run.start)
+    return isinstance(item, Run) and item.is_all
 
 
 def _of_converted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
@@ -203,7 +181,7 @@ def _of_converted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
 def _of_computed(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     """Of what is computed element by element: computed again, of the parts of each operand. What lies outside the tile
     is 0, and not what would be computed of zeros."""
-    if not all(_stays_inside(t, item, dim.extent) for item, dim in zip(items, op.output.dims, strict=True)):
+    if not all(stays_inside(t, item, dim.extent) for item, dim in zip(items, op.output.dims, strict=True)):
         return None
     inputs: list[Operand] = []
     for operand in op.inputs:
@@ -221,12 +199,12 @@ def _of_computed(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
 def _beside(items: Sequence[Any], dims: tuple[Dim, ...], wide: tuple[Dim, ...]) -> list[Any]:
     """Items of longer dimensions as those of an operand that has a dimension of 1 beside some of them."""
     found = zip(items, dims, wide, strict=True)
-    return [(0 if _is_number(i) else slice(None)) if dim == ONE != longer else i for i, dim, longer in found]
+    return [(0 if is_number(i) else slice(None)) if dim == ONE != longer else i for i, dim, longer in found]
 
 
 def _of_expanded(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     (value,) = op.values
-    dims = [_dim(item, dim) for item, dim in zip(items, op.output.dims, strict=True) if not _is_number(item)]
+    dims = [_dim(item, dim) for item, dim in zip(items, op.output.dims, strict=True) if not is_number(item)]
     part = None if None in dims else _part(t, value, _beside(items, value.dims, op.output.dims))
     return None if part is None else t.expand(part, tuple(filter(None, dims)))
 
@@ -237,18 +215,10 @@ def _dim(item: Any, whole: Dim) -> Dim | None:
         return item.dim
     if isinstance(item, TileValue):
         return item.value.dims[0]
-    if _is_whole(item):
+    if is_whole(item):
         return whole
-    part = _clipped(item, whole.extent)
+    part = clipped(item, whole.extent)
     return None if part is None else Dim(Expr.of(len(part)))
-
-
-def _clipped(item: slice, size: Expr) -> range | None:
-    """The elements of a slice between ints; None where a launch says."""
-    ends = (item.start, item.stop, item.step)
-    if size.constant is None or any(end is not None and type(end) is not int for end in ends):
-        return None
-    return range(size.constant)[item]
 
 
 def _of_consecutive(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
@@ -271,10 +241,10 @@ def _of_gathered(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     named = _part(t, places, [item if n == axis else 0 for n, item in enumerate(items)])
     if named is None:
         return None
-    if not _is_whole(items[axis]):
+    if not is_whole(items[axis]):
         return _part(t, source, _with(items, axis, named))
     part = _part(t, source, items)
-    return None if part is None else _gathered(t, part, sum(not _is_number(item) for item in items[:axis]), named)
+    return None if part is None else _gathered(t, part, sum(not is_number(item) for item in items[:axis]), named)
 
 
 def _gathered(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
@@ -300,7 +270,7 @@ def _varies(t: Tracer, value: Value, axis: int) -> bool:
 def _of_permuted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     order = PermuteAttrs.of(op).order
     part = _part(t, op.values[0], [items[order.index(axis)] for axis in range(len(order))])
-    kept = [axis for axis, item in zip(order, items, strict=True) if not _is_number(item)]
+    kept = [axis for axis, item in zip(order, items, strict=True) if not is_number(item)]
     turned = [sorted(kept).index(axis) for axis in kept]
     return part if part is None or turned == sorted(turned) else part.permute(*turned)
 
@@ -308,9 +278,9 @@ def _of_permuted(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
 def _of_unsqueezed(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
     axis = AxisAttrs.of(op).axis % len(items)
     part = _part(t, op.values[0], [*items[:axis], *items[axis + 1 :]])
-    if part is None or _is_number(items[axis]):
+    if part is None or is_number(items[axis]):
         return part
-    return part.unsqueeze(sum(not _is_number(item) for item in items[:axis])) if _is_whole(items[axis]) else None
+    return part.unsqueeze(sum(not is_number(item) for item in items[:axis])) if is_whole(items[axis]) else None
 
 
 _PARTS: dict[OpKind, Callable[[Tracer, Op, Sequence[Any]], TileValue | None]] = {
@@ -325,39 +295,11 @@ _PARTS: dict[OpKind, Callable[[Tracer, Op, Sequence[Any]], TileValue | None]] = 
 }
 
 
-def _runs_past(t: Tracer, item: Any, size: Expr) -> bool:
-    """Whether a loop leaves a dimension: a tensor refuses it, and lanes outside a tile are 0."""
-    if not isinstance(item, TileProxy) or item.offset != Expr.of(0) or item.shift is not None:
-        return False
-    end = t.tiles[item.name].end
-    if not isinstance(end, Expr) or not end.symbols() <= t.hints.keys() or size.constant == 1:
-        return False
-    return not t.decide(end.le(size))
-
-
-def _stays_inside(t: Tracer, item: Any, size: Expr) -> bool:
-    """Whether all that an item names is known to lie inside a dimension."""
-    if isinstance(item, TileProxy):
-        tile = t.tiles[item.name]
-        bounds = [b for b in (tile.begin, tile.end) if isinstance(b, Expr) and b.symbols() <= t.hints.keys()]
-        if item.offset != Expr.of(0) or item.shift is not None or len(bounds) < 2:
-            return False
-        return bool(t.decide(Expr.of(0).le(bounds[0])) and t.decide(bounds[1].le(size)))
-    if isinstance(item, int):
-        return item == 0 or (size.constant is not None and 0 <= item < size.constant)
-    if not isinstance(item, TileValue):
-        return isinstance(item, slice)  # is clipped
-    found = interval(t, item.value)
-    end = None if found.most is None else found.most + 1
-    inside = between(t, found.least, end, size, without_lanes(t, item.value))
-    return inside.below.constant == 1 and inside.above.constant == 1
-
-
 def _with_new_axes(part: TileValue, index: Sequence[Any]) -> TileValue:
     axis = 0
     for item in index:
         part = part.unsqueeze(axis) if item is None else part
-        axis += item is None or not _is_number(item)
+        axis += item is None or not is_number(item)
     return part
 
 
@@ -370,29 +312,10 @@ def _is_better_read(t: Tracer, dims: tuple[Dim, ...], axis: int, item: Any) -> b
     memory."""
     if isinstance(item, TileProxy):
         return True
-    if _is_number(item):
+    if is_number(item):
         size = dims[axis].extent.constant
         return dims[axis].tile is None and (size is None or size > _LONG)
-    if not _is_places(item):
+    if not is_places(item):
         return False
     sizes = [d.extent.constant or 1 for d in dims if d.tile is None]
     return is_of_indices(t, item.value) or math.prod(sizes) > _MANY
-
-
-def _is_simple(item: Any) -> bool:
-    return isinstance(item, (slice, TileProxy)) or _is_number(item) or _is_places(item)
-
-
-def _is_whole(item: Any) -> bool:
-    return isinstance(item, slice) and item.start is item.stop is item.step is None
-
-
-def _is_number(item: Any) -> bool:
-    if isinstance(item, TileValue):
-        return not item.value.dims and not is_float(item.value.type.dtype) and item.value.type.dtype != "bool"
-    return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
-
-
-def _is_places(item: Any) -> bool:
-    is_row = isinstance(item, TileValue) and item.ndim == 1
-    return is_row and item.value.type.dtype != "bool" and not is_float(item.value.type.dtype)

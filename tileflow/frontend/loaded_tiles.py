@@ -1,27 +1,17 @@
 """What a trace knows of tiles besides the ops that made them: what they name in memory, and of which tiles they are
-parts or views. :mod:`.loaded_parts` reads parts of them."""
+parts or views. :mod:`.parts` says what a part of a tensor is, :mod:`.loaded_parts` reads parts of tiles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..expr import Expr
 from ..ir.graph import Op
 from ..ir.types import Value
-from .values import TensorRef, TileValue
+from .values import TileValue
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """``size`` elements in a row of a dimension of ``whole``, from ``start`` on."""
-
-    start: Expr
-    size: Expr
-    whole: Expr
-
-
-Loaded = tuple[TensorRef, tuple[Any, ...]]  # the index of a load, an item for each of the tensor's dimensions
+if TYPE_CHECKING:
+    from .parts import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +31,27 @@ class Shaped:
 
     source: Value
     maker: Op | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Where the author's text takes a part of a tensor, ``x[b]``: the tensor's path, and the place of the brackets."""
+
+    path: str
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a trace of a region found out at its end, which the next one begins with. ``copied``: paths of the tensors
+    of which what was loaded is a copy, since the region writes to them; ``through``: where parts are taken that the
+    region stores through, which are no copies."""
+
+    copied: frozenset[str] = frozenset()
+    through: frozenset[Taken] = frozenset()
+
+    def and_also(self, other: Found) -> Found:
+        """Both."""
+        return Found(self.copied | other.copied, self.through | other.through)

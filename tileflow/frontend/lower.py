@@ -38,6 +38,7 @@ from .error_translation import translate_error, user_location
 from .host_values import SymbolicInt, constant, expr_of
 from .language_registry import DEVICE
 from .liveness import free_names, local_names
+from .loaded_tiles import Found
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource, path_of
@@ -177,19 +178,21 @@ class _Lowering:
             self.watch(ir, frame)
 
     def _traced(
-        self, source: RegionSource, frame: dict[str, Any], args: Any, kwargs: Any, copied: frozenset[str] = frozenset()
+        self, source: RegionSource, frame: dict[str, Any], args: Any, kwargs: Any, known: Found | None = None
     ) -> KernelIR:
-        """A region, traced again with copies of what parts were read of (:mod:`.loaded_parts`) and it writes to."""
-        region = _RegionTrace(self, source, frame, args, kwargs, copied)
+        """A region, traced again where it found out at its end what it writes to: with copies of what parts were read
+        of (:mod:`.loaded_parts`), and with the parts that it stores through (:mod:`.part_views`)."""
+        known = known or Found()
+        region = _RegionTrace(self, source, frame, args, kwargs, known)
         try:
             ir = region.trace()
         except TileflowError:
-            if not region.changed:
+            if region.found_out == Found():
                 raise
         else:
-            if not region.changed:
+            if region.found_out == Found():
                 return ir
-        return self._traced(source, frame, args, kwargs, copied | region.changed)
+        return self._traced(source, frame, args, kwargs, known.and_also(region.found_out))
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         line = sys._getframe(1).f_lineno
@@ -233,13 +236,13 @@ class _RegionTrace:
         frame: dict[str, Any],
         args: Any,
         kwargs: Any,
-        copied: frozenset[str],
+        known: Found,
     ) -> None:
         self.lowering, self.source, self.frame = lowering, source, frame
         fn = lowering.host.fn
         device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
         names, files = StructuralNames(source.index), {fn.__code__.co_filename}
-        self.tracer = Tracer(lowering.mode, {}, names, files, device, copied)
+        self.tracer = Tracer(lowering.mode, {}, names, files, device, known)
         self.tracer.kernel = fn.__code__
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
@@ -283,11 +286,13 @@ class _RegionTrace:
         return found
 
     @property
-    def changed(self) -> frozenset[str]:
-        """The tensors of which the trace read parts in place of a copy, and to which it writes."""
+    def found_out(self) -> Found:
+        """The tensors of which the trace read parts in place of a copy, and to which it writes; and the parts that it
+        loaded, and stored through."""
         t = self.tracer
         written = {path for op in walk(Block((), t.builder.ops, ())) for path in effects_of(op).writes}
-        return frozenset(path for path in t.read_again if not t.sharing(path).isdisjoint(written))
+        copied = frozenset(path for path in t.read_again if not t.sharing(path).isdisjoint(written))
+        return Found(copied, frozenset(t.through) - t.found.through)
 
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn

@@ -58,6 +58,24 @@ class Resolved:
     given: tuple[Any, ...] = ()
 
 
+def items_of(tracer: Tracer, ref: TensorRef, index: Any) -> list[Any]:
+    """The items of an index, with the slices that an ellipsis, or what is left out at the end, stands for."""
+    items = flatten(index, is_traced, is_size)
+    used = sum(1 for i in items if i is not None and i is not Ellipsis)
+    if used > ref.ndim:
+        raise ShapeError(
+            f"an index of {ref.path} has at most {ref.ndim} items",
+            got=used,
+            where=tracer.location(),
+            hint="index each dimension once; [:, None] adds one to what was loaded",
+        )
+    missing = [slice(None)] * (ref.ndim - used)
+    at = [n for n, i in enumerate(items) if i is Ellipsis]
+    if len(at) > 1:
+        raise TraceError("an index has one ellipsis", got="several", where=tracer.location())
+    return tracer.facing(items + missing if not at else items[: at[0]] + missing + items[at[0] + 1 :])
+
+
 def resolve(tracer: Tracer, ref: TensorRef, index: Any, *, reads: bool, masked: bool = False) -> Resolved:
     """Work out every item of an index. ``reads``: of a load, which broadcasts sizes of 1; ``masked``: an explicit mask
     says which lanes lie inside the tensor. Raises TraceError, ShapeError."""
@@ -67,7 +85,7 @@ def resolve(tracer: Tracer, ref: TensorRef, index: Any, *, reads: bool, masked: 
 class _Resolver:
     def __init__(self, tracer: Tracer, ref: TensorRef, index: Any, reads: bool, masked: bool) -> None:
         self.t, self.ref, self.reads, self.masked = tracer, ref, reads, masked
-        self.items = tracer.facing(self._whole(flatten(index, is_traced, is_size)))
+        self.items = items_of(tracer, ref, index)
         self.resolved = Resolved(given=tuple(self.items))
         self._groups = self._together()
         self._axes: dict[tuple[Dim, ...], tuple[int, ...]] = {}
@@ -81,21 +99,6 @@ class _Resolver:
             r.items.append(self._item(item, self.ref.dims[axis]))
             axis += 1
         return r
-
-    def _whole(self, items: list[Any]) -> list[Any]:
-        """The items with the slices that an ellipsis, or what is left out at the end, stands for."""
-        used = sum(1 for i in items if i is not None and i is not Ellipsis)
-        if used > self.ref.ndim:
-            raise self._shape(
-                f"an index of {self.ref.path} has at most {self.ref.ndim} items",
-                used,
-                "index each dimension once; [:, None] adds one to what was loaded",
-            )
-        missing = [slice(None)] * (self.ref.ndim - used)
-        at = [n for n, i in enumerate(items) if i is Ellipsis]
-        if len(at) > 1:
-            raise self._wrong("an index has one ellipsis", "several")
-        return items + missing if not at else items[: at[0]] + missing + items[at[0] + 1 :]
 
     def _item(self, item: Any, size: Expr) -> IndexItem:
         if isinstance(item, TileProxy):

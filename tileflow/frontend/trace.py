@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,12 +28,13 @@ from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
 from ..language.rules import ALIGNED, ASSIGNED_HINT, CHANGED, CHANGED_HINT, MEET, NO_OUT, ORDER, TURNED
 from ..runtime.numpy_numbers import plain_argument, plain_number
+from ..runtime.views import NAMES
 from .alignment import are_turned, gaps
 from .assumptions import Assumptions
 from .call_arguments import is_in_place, with_numbers, with_sizes
 from .held_numbers import CHOOSING, check_number
 from .intervals import check_widened, result_fits
-from .loaded_tiles import Cut, Loaded, Shaped
+from .loaded_tiles import Cut, Found, Shaped, Taken
 from .operands import operand_of
 from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .refusals import not_implemented
@@ -42,6 +43,9 @@ from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
 from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
+
+if TYPE_CHECKING:
+    from .parts import Part
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 
@@ -59,8 +63,8 @@ class Checkpoint:
 class Tracer(Assumptions):
     """The state of one region's trace.
 
-    ``mode`` and ``hints``: see :class:`Assumptions`. ``files``: the code that is the user's, for locations. ``copied``:
-    paths of the tensors of which what was loaded is a copy (:mod:`.loaded_parts`).
+    ``mode`` and ``hints``: see :class:`Assumptions`. ``files``: the code that is the user's, for locations. ``found``:
+    what the traces before found out.
     """
 
     def __init__(
@@ -70,7 +74,7 @@ class Tracer(Assumptions):
         names: StructuralNames,
         files: set[str],
         device: torch.device,
-        copied: frozenset[str] = frozenset(),
+        found: Found | None = None,
     ) -> None:
         super().__init__(mode, hints, files)
         self.names = names
@@ -83,11 +87,12 @@ class Tracer(Assumptions):
         self.blocks: dict[str, tuple[int, int]] = {}
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
-        self.loaded: dict[Value, Loaded] = {}  # of loads, what they name
+        self.loaded: dict[Value, Part] = {}  # of loads, what they name
         self.cuts: dict[Value, Cut] = {}  # of parts of tiles, of which ones
         self.reshaped: dict[Value, Shaped] = {}  # of tiles under other dimensions, which ones
         self.read_again: set[str] = set()  # paths of tensors that parts of such tiles are read from
-        self.copied = copied
+        self.found = found or Found()
+        self.through: set[Taken] = set()  # where parts are taken that tiles hold, and that are stored through
         self.scopes: list[int] = [0]
         self.overwritten: dict[int, tuple[TileValue, int]] = {}  # by identity: tiles changed in place, and the scope
         self.held: list[set[int]] = []  # of the loops around, the identities of what containers hold before them
@@ -102,6 +107,12 @@ class Tracer(Assumptions):
         return frozenset(
             {path, *self.tensors[path].shares, *(t.path for t in self.tensors.values() if path in t.shares)}
         )
+
+    def store_through(self, tile: TileValue) -> None:
+        """Note that what follows stores through ``tile``. Who asks refuses it: where the tile holds a part of a tensor,
+        the next trace has that part in its place."""
+        if tile.taken is not None:
+            self.through.add(tile.taken)
 
     # ---- names ----------------------------------------------------------------------------------
 
@@ -544,6 +555,9 @@ class Tracer(Assumptions):
             found = self.facing([*args, *kwargs.values()])
             args, kwargs = tuple(found[: len(args)]), dict(zip(kwargs, found[len(args) :], strict=True))
         result = self.run(handler, name, args, kwargs)
+        if name in NAMES and args and isinstance(args[0], TileValue) and args[0].taken is not None:
+            for part in result if isinstance(result, (tuple, list)) else (result,):
+                part.taken = args[0].taken
         if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and result.value != args[0].value:
             self.overwrite(args[0])
         return result
@@ -562,9 +576,10 @@ class Tracer(Assumptions):
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
-        if args and isinstance(args[0], TensorRef) and not args[0].is_whole and (view := name_of_view(func)):
+        is_ref = bool(args) and isinstance(args[0], TensorRef)
+        if is_ref and (args[0].is_part or not args[0].is_whole) and (view := name_of_view(func)):
             return args[0].viewed(view, *args[1:], **kwargs)
-        if args and isinstance(args[0], TensorRef) and not args[0].is_whole and instead_of(func.__name__, ""):
+        if is_ref and not args[0].is_whole and instead_of(func.__name__, ""):
             getattr(args[0], func.__name__)  # the error of the method of that name
         if func not in TABLE:
             raise self.placed(not_implemented(getattr(func, "__name__", str(func))))

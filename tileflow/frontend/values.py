@@ -32,6 +32,7 @@ from .traced import Traced, takes_tiles
 if TYPE_CHECKING:
     import torch
 
+    from .loaded_tiles import Taken
     from .trace import Tracer
 
 
@@ -54,11 +55,13 @@ _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 class TileValue(Described):
     """A tile in registers: an IR value with torch's methods and operators. ``is_number``: to the author it is a number
-    of Python's, which a loop or a branch of the kernel changes, or which ``int`` or ``float`` made."""
+    of Python's, which a loop or a branch of the kernel changes, or which ``int`` or ``float`` made. ``taken``: where
+    the text takes the part of a tensor that it holds, of which it is a view in torch; None of all else."""
 
-    __slots__ = ("is_number", "scope", "value")
+    __slots__ = ("is_number", "scope", "taken", "value")
 
     def __init__(self, value: Value, tracer: Tracer, scope: int, is_number: bool = False) -> None:
+        self.taken: Taken | None = None
         self.value = value
         self.tracer = tracer
         self.scope = scope
@@ -95,6 +98,7 @@ class TileValue(Described):
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        self.tracer.store_through(self)
         where = self.tracer.location()
         view = instead_of_a_view(where.text if where else "", self._kept())
         general = instead_of_assignment(index, self.ndim, value.ndim if isinstance(value, TileValue) else 0)
@@ -207,10 +211,12 @@ class TensorRef(Described):
     """A captured tensor: what is loaded from and stored to by index.
 
     ``is_whole``: whether it stands for all of its elements where no index says which, as a module's weight does.
+    ``is_part``: whether it is one of :class:`tileflow.frontend.part_views.PartRef`.
     ``take_view``: what a view of it is, by the view's name in paths.
     """
 
     __slots__ = ("dims", "dtype_name", "is_whole", "path", "strides_", "take_view")
+    is_part = False
 
     def __init__(
         self,
@@ -231,7 +237,8 @@ class TensorRef(Described):
 
     def all(self) -> TileValue:
         """All of its elements."""
-        return self[(slice(None),) * len(self.dims)]
+        found: TileValue = SYNTAX["load"](self.tracer, self, (slice(None),) * len(self.dims))
+        return found
 
     @property
     def dtype(self) -> torch.dtype:
@@ -271,9 +278,8 @@ class TensorRef(Described):
 
     __hash__ = object.__hash__
 
-    def __getitem__(self, index: Any) -> TileValue:
-        found: TileValue = SYNTAX["load"](self.tracer, self, index)
-        return found
+    def __getitem__(self, index: Any) -> Any:
+        return SYNTAX["take"](self.tracer, self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         SYNTAX["store"](self.tracer, self, index, value)

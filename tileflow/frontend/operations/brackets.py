@@ -25,6 +25,14 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     """``tile[:, None, 0]``; a loop's tile is its indices. Raises TraceError for several tiles of indices that are not
     of different loops."""
     index = plain_argument(index)
+    found = _indexed(t, x, index)
+    items = index if isinstance(index, tuple) else (index,)
+    if x.taken is not None and all(i is None or i is Ellipsis or isinstance(i, slice) or _is_scalar(i) for i in items):
+        found.taken = x.taken
+    return found
+
+
+def _indexed(t: Tracer, x: TileValue, index: Any) -> TileValue:
     items = _with_ellipsis(list(index) if isinstance(index, tuple) else [index], len(x.value.dims))
     read = part_of_loaded(t, x, items)
     if read is not None:
