@@ -25,8 +25,9 @@ from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
 from .counted_turns import UNROLLED, counted_turns, exhaust
 from .few_turns import few_turns, loop_or_turns
-from .in_place import changed
+from .in_place import FILLING, changed
 from .outer_tensors import OuterTensors
+from .refusals import of_a_part
 from .trace import Tracer, show
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue, is_number
@@ -405,6 +406,8 @@ class Control:
     def iadd(self, op: str, a: Any, b: Any, loc: int) -> Any:
         """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew. The tile before is no more what it
         was to Python: no other name has it from then on, a caller's neither."""
+        if isinstance(a, TensorRef) and a.is_part:
+            raise self.tracer.placed(of_a_part(f"{op}="))
         result = _AUGMENTED[op](a, b)
         return self._instead(result, a, f"{op}=", instead_of_growing(op)) if isinstance(a, TileValue) else result
 
@@ -412,6 +415,8 @@ class Control:
         """A method of ``a`` that changes it in place; of a tile, what makes another as ``a op= b`` does."""
         if not isinstance(a, TileValue):
             return getattr(a, name)  # type: ignore[no-any-return]
+        if a.taken is not None and name in FILLING:
+            raise self.tracer.placed(of_a_part(f".{name}"))
         hint = instead_of_in_place(name[:-1])
         return lambda *args, **kwargs: self._instead(changed(self.tracer, name, a, args, kwargs), a, f".{name}", hint)
 

@@ -21,13 +21,14 @@ import torch
 from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import IndexItem, SliceIndex, ValueIndex
-from ..language.captured_views import spelled_view
+from ..language.captured_views import BY_ITEM, by_item, spelled_view
+from ..language.in_place import is_in_place
+from ..language.rules import AND_THE_INDEX, OUTSIDE
 from ..runtime import views
-from .in_place import is_in_place
 from .loaded_tiles import Taken
 from .part_shapes import shaped, sizes_of, torch_has
 from .parts import Access, Part, Run, is_number
-from .refusals import of_captured
+from .refusals import of_a_part
 from .resolve import Resolved, items_of, resolve
 from .syntax_registry import SYNTAX, register_syntax
 from .trace import Tracer
@@ -97,11 +98,9 @@ class PartRef(TensorRef):
 
     def _by_index(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """A view that an index says, of scalars of the kernel too; several of a ``chunk``."""
+        if name in BY_ITEM:
+            return part_of(self.tracer, self, by_item(name, self.ndim, args, kwargs))
         given = dict(zip(views.METHODS[name], args, strict=False)) | kwargs
-        if name in ("select", "narrow"):
-            start = given.get("index", given.get("start"))
-            item = start if name == "select" else slice(start, start + given["length"])
-            return self._item(self._plain(given["dim"]), item)
         sizes = sizes_of(self.tracer, self.part)
         made = torch_has(self.tracer, sizes, self._words(name, args, kwargs), self.path)
         if name == "squeeze":
@@ -123,7 +122,7 @@ class PartRef(TensorRef):
 
     def __getattr__(self, name: str) -> Any:
         if is_in_place(name):
-            raise self.tracer.placed(of_captured(name, self.path))
+            raise self.tracer.placed(of_a_part(f".{name}"))
         if name in views.PROPERTIES:
             return self.viewed(name)
         if name in views.METHODS:
@@ -132,6 +131,16 @@ class PartRef(TensorRef):
 
     def __repr__(self) -> str:
         return f"a part of {super().__repr__()}"
+
+
+def in_memory(t: Tracer, x: Any, what: str) -> TensorRef:
+    """The tensor that one of the language's functions reads or writes by an index. Raises TraceError for a tile of
+    registers. ``what``: the function, and what it does."""
+    if isinstance(x, TensorRef):
+        return x
+    if isinstance(x, TileValue):
+        t.store_through(x)
+    raise TraceError(f"{what} {OUTSIDE}", got=repr(x)[:200], where=t.location(), hint=AND_THE_INDEX)
 
 
 @register_syntax("take")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import MissingAttribute, TraceError, UnsupportedOp
-from ..language.rules import IMPLEMENTED
+from ..language.rules import IMPLEMENTED, PART_CHANGED, instead_of_changing_a_part
 from .torch_aliases import instead_of
 from .torch_registry import nearest, spelled
 
@@ -36,6 +36,11 @@ def of_captured(name: str, path: str) -> MissingAttribute:
     if name in _IN_HOST_CODE:
         load = f"take the view before the loop, in host code, under a name; or {load}"
     return MissingAttribute(READ_BY_INDEX, got=f"{path}.{name}", hint=instead_of(name, path) or load)
+
+
+def of_a_part(what: str) -> TraceError:
+    """Of a method, or an operator that assigns, which in torch would change the tensor that a name is a part of."""
+    return TraceError(PART_CHANGED, got=what, hint=instead_of_changing_a_part(what))
 
 
 def as_operand(text: str, path: str) -> TraceError:

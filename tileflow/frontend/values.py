@@ -16,7 +16,7 @@ from ..ir.graph import ExprIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
-from ..language.captured_views import spelled_view
+from ..language.captured_views import BY_ITEM, by_item, spelled_view
 from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
@@ -287,6 +287,8 @@ class TensorRef(Described):
     def viewed(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """A view of the tensor, by torch's method or property of that name, with ints and sizes: it is read and stored
         by index as the tensor is. Raises TraceError, and ShapeError where torch has none."""
+        if name in BY_ITEM and any(isinstance(arg, TileValue) for arg in (*args, *kwargs.values())):
+            return self[by_item(name, self.ndim, args, kwargs)]
         given = [self._plain(arg) for arg in args]
         try:
             words = spelled_view(name, given, {key: self._plain(arg) for key, arg in kwargs.items()}, self.path)

@@ -145,6 +145,7 @@ def _update(
     """The eager meaning: one lane after another; lanes that name different elements go together."""
     eager.current(f"atomic_{fn}")
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
+    tensor = eager.memory_of(tensor, f"atomic_{fn} updates")
     place = IndexedElements(tensor, listed(index), masked=extra_mask is not None)
     values = eager.widened(values)
     place.check_once(values)

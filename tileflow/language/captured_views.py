@@ -14,6 +14,7 @@ from ..runtime.views import METHODS, PROPERTIES, spelled, view_of
 OF_INTS = "a view of a captured tensor is taken with ints and sizes, or with a dtype"
 OF_MEMORY = "a view of a captured tensor is one of its memory, as strides say it"
 IN_HOST_CODE = "take it before the loop, in host code, under a name of its own"
+BY_ITEM = frozenset({"select", "narrow"})  # views that brackets say, and that scalars of the kernel may
 _GETTERS = {getattr(torch.Tensor, name).__get__: name for name in PROPERTIES}
 
 
@@ -21,6 +22,15 @@ def name_of_view(func: Any) -> str:
     """The name of the view that a function of torch's takes; empty of others."""
     name = getattr(func, "__name__", "")
     return name if name in METHODS else _GETTERS.get(func, "") if name == "__get__" else ""
+
+
+def by_item(name: str, ndim: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The index of ``select`` or ``narrow``, of ``ndim`` dimensions."""
+    given = dict(zip(METHODS[name], args, strict=False)) | dict(kwargs)
+    items: list[Any] = [slice(None)] * ndim
+    start = given["index" if name == "select" else "start"]
+    items[given["dim"]] = start if name == "select" else slice(start, start + given["length"])
+    return tuple(items)
 
 
 def spelled_view(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], path: str) -> str:

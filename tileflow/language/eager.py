@@ -30,10 +30,11 @@ from ..runtime.numpy_numbers import plain_argument
 from .alignment import opposite
 from .askers import Asker, asker, is_ours, kind_of
 from .assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
-from .captured_views import name_of_view, spelled_view, taken
+from .captured_views import BY_ITEM, by_item, name_of_view, spelled_view, taken
 from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
+from .eager_parts import check_kept, follow, is_outside, note_read, part_of, place_of_store, take
 from .global_tensors import check_reached
 from .host_cuda import is_torchs
 from .host_device import ASKING, MOVING, asked_by_own_mode, behind, host_device, speaks_to
@@ -44,6 +45,7 @@ from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
 from .places import place_of
 from .rules import (
+    AND_THE_INDEX,
     AS_WIDE,
     ASSIGNED_HINT,
     CONVERTED,
@@ -51,6 +53,7 @@ from .rules import (
     KEPT,
     NO_OUT,
     OF_ROWS,
+    OUTSIDE,
     along_a_row,
     flatten,
     instead_of_growing,
@@ -149,15 +152,21 @@ class _EagerMode(TorchFunctionMode):
             return _as_tiles(found, args)
         check_reached(args, name, frame, its.kernel, its.launches)
         check_unchanged(args)
+        note_read(args)
         if kwargs and kwargs.get("out") is not None:
             raise TraceError(NO_OUT, got=f"torch.{name}(..., out=...)", hint=ASSIGNED_HINT)
         its.rules.check_call(func, args, kwargs, frame, its.kernel)
         check_dtypes(name, _operands(args, kwargs))
         _check_dim(name, args, kwargs)
         if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
+            if any(isinstance(x, (DeviceInt, torch.Tensor)) for x in (*args[1:], *kwargs.values())) and view in BY_ITEM:
+                return _read(args[0], by_item(view, args[0].ndim, args[1:], kwargs))
             return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
         _check_bits(name, args, kwargs)
+        if is_in_place(name):
+            _check_part(name, args[0], is_operator(frame))
         found = self._in_device_code(func, args, kwargs)
+        follow(func, args, kwargs, found)
         if not any(True for _ in tensors_of((*args, *kwargs.values()))):
             its.rules.check_made(func, found, frame)
         if is_in_place(name):
@@ -246,14 +255,21 @@ def _read(tensor: torch.Tensor, index: Any) -> torch.Tensor:
     """``tensor[index]``. Raises TraceError for what a tile in registers is not indexed by."""
     if not hasattr(tensor, "tileflow_kept"):
         found = IndexedElements(tensor, index, reads=True)
-        return tile_of(found.read(), found.kept)
+        tile = tile_of(found.read(), found.kept)
+        take(tile, found.view(), found.is_outside)
+        return tile
     for item in flatten(index, is_traced, is_size):
         is_mask = isinstance(item, torch.Tensor) and item.dtype is torch.bool
         if is_mask or isinstance(item, (list, tuple)):
             got = f"a tile of bool of shape {tuple(item.shape)}" if isinstance(item, torch.Tensor) else f"{item!r}"
             hint = instead_of_item_of_a_tile(item, is_size, is_mask)
             raise TraceError(INDEX_OF_A_TILE, got=got[:100], hint=hint)
-    return IndexedElements(tensor, index, reads=True).read()
+    tile = tile_of(IndexedElements(tensor, index, reads=True).read())
+    known = part_of(tensor)
+    view = None if known is None else IndexedElements(known[1], index, reads=True).view()
+    if known is not None and view is not None:
+        known[0].join(tile, view)
+    return tile
 
 
 def _write(tensor: torch.Tensor, index: Any, value: Any) -> None:
@@ -261,6 +277,10 @@ def _write(tensor: torch.Tensor, index: Any, value: Any) -> None:
     kept: tuple[bool, ...] | None = getattr(tensor, "tileflow_kept", None)
     if kept is None:
         return IndexedElements(tensor, index).write(value)
+    place = place_of_store(tensor)
+    if place is not None:
+        value = value.clone() if isinstance(value, torch.Tensor) and part_of(value) is not None else value
+        return None if is_outside(tensor) else IndexedElements(place, index).write(value)
     site = caller()
     view = instead_of_a_view(linecache.getline(site.file, site.line), kept)
     general = instead_of_assignment(index, tensor.ndim, value.ndim if isinstance(value, torch.Tensor) else 0)
@@ -434,6 +454,23 @@ _FILLING: dict[str, Callable[..., torch.Tensor]] = {
     "zero_": lambda tile: torch.zeros_like(tile),
     "copy_": lambda tile, src, non_blocking=False: torch.as_tensor(src).expand(tile.shape).clone(),
 }
+
+
+def _check_part(name: str, tile: Any, is_sign: bool) -> None:
+    """Raises TraceError for what would change a part of a tensor other than by an index."""
+    what = f"{_AUGMENTED[name][1]}=" if is_sign and name in _AUGMENTED else f".{name}"
+    check_kept(what, tile, fills=name in _FILLING)
+
+
+def memory_of(tensor: torch.Tensor, what: str) -> torch.Tensor:
+    """The tensor that one of the language's functions reads or writes by an index: of a part of one, its place in memory.
+    Raises TraceError for a tile of its own. ``what``: the function, and what it does."""
+    if _is_captured(tensor):
+        return tensor
+    place = place_of_store(tensor)
+    if place is None:
+        raise TraceError(f"{what} {OUTSIDE}", got=f"a tile of shape {tuple(tensor.shape)}", hint=AND_THE_INDEX)
+    return place
 
 
 def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:

@@ -189,10 +189,13 @@ class IndexedElements:
         self._vectors = [i for i in items if isinstance(i, torch.Tensor) and i.ndim]
         self._along: list[_Along] = []
         self._plain: list[Any] = []  # the index as torch's own basic one, as far as it is
+        self._named: list[Any] = []  # the same of ints and slices alone, by which torch has a view
+        self.is_outside = False  # whether an int lies outside the tensor
         for item in items:
             if item is None:
                 self._axis(1, None)
                 self._plain.append(None)
+                self._named.append(None)
             else:
                 self._along.append(self._item(item, tensor.shape[len(self._along)]))
 
@@ -215,6 +218,15 @@ class IndexedElements:
         other = self._opposite(other)
         kept = values if inside is None else torch.where(inside, values, other).to(values.dtype)
         return tag(kept.expand(self.shape), self.lanes)
+
+    def view(self) -> torch.Tensor | None:
+        """The elements in memory, where the index is of ints and slices, as a view of torch's; None of others. A part
+        outside the tensor has no memory of the tensor's."""
+        if sum(i is not None for i in self._named) < self.tensor.ndim:
+            return None
+        if self.is_outside:
+            return self.tensor.new_zeros(self.shape)
+        return self.tensor[tuple(self._named)]
 
     def write(self, value: Any, mask: torch.Tensor | None = None) -> None:
         """Lanes that ``value`` or the tensor does not have stay as they are, and those where ``mask`` is false."""
@@ -322,10 +334,11 @@ class IndexedElements:
         if isinstance(item, DeviceInt):
             item = 0 if size == 1 and self.reads and not item.is_lone and not self._is_a_loops() else item
             if not 0 <= item < size:
-                return self._checked(torch.tensor(int(item), device=self.tensor.device), (), size)
+                return self._scalar(torch.tensor(int(item), device=self.tensor.device), size)
         if not -size <= item < size:
             raise ShapeError("an index must lie inside the tensor", got=f"{item} in a dimension of {size}")
         self._plain.append(int(item))
+        self._named.append(int(item))
         return _Along(torch.tensor(item % size, device=self.tensor.device), ())
 
     def _is_a_loops(self) -> bool:
@@ -356,6 +369,12 @@ class IndexedElements:
         inside = (index >= 0) & (index < size)
         return _Along(index, axes, None if bool(inside.all()) else inside)
 
+    def _scalar(self, index: torch.Tensor, size: int) -> _Along:
+        """One element by a number that the kernel computed."""
+        self.is_outside = self.is_outside or not 0 <= int(index) < size
+        self._named.append(int(index))
+        return self._checked(index, (), size)
+
     def _slice(self, item: slice, size: int) -> _Along:
         if item.step is not None and item.step < 1:
             if hasattr(self.tensor, "tileflow_kept"):
@@ -370,11 +389,13 @@ class IndexedElements:
         ):
             begin = 0 if item.start is None else int(item.start)
             end = size if item.stop is None else int(item.stop)
+            self._named += [slice(begin, end)] if 0 <= begin <= end <= size else []
             return self._run(begin, end, size, BLOCK, end - begin)
         begin, end, step = item.indices(size)
         whole = len(self._along)
         own = lanes_of(self.tensor)[whole] if (begin, end, step) == (0, size, 1) else None
         self._plain.append(slice(begin, max(end, begin), step))
+        self._named += [slice(begin, max(end, begin))] if step == 1 else []
         index = torch.arange(begin, max(end, begin), step, device=self.tensor.device)
         return _Along(index, (self._axis(len(index), own),))
 
@@ -396,7 +417,7 @@ class IndexedElements:
                 hint="boolean masks select with torch.where or extra_mask=",
             )
         if not item.ndim:
-            return self._checked(item.long(), (), size)
+            return self._scalar(item.long(), size)
         together = any(v.ndim > 1 for v in self._vectors)
         own = lanes_of(item)[0]
         if not together and (own is None or own is BLOCK or own.elastic) and OUTER_CONSTANTS.get():

@@ -61,6 +61,20 @@ CHANGED_HINT = (
     "b = a.clone(), or where a = a + 1 makes another"
 )
 
+OUTSIDE = "a tensor that reaches the kernel from outside"
+AND_THE_INDEX = "pass it and the index: tfl.atomic_add(out, [tile], 1)"
+PART_CHANGED = "a part of a tensor is changed by storing into it, by an index"
+
+
+def instead_of_changing_a_part(what: str) -> str:
+    """What to write for ``part += value`` and ``part.copy_(value)``."""
+    sign = what if what.endswith("=") else "="
+    return f"part[...] {sign} value stores there; a tile of its own is another name, row = part + value, part.clone()"
+
+
+PART_STALE = "in plain Python a part of a tensor that is stored through is taken after all else that stores there"
+STALE_HINT = "take it anew behind the other store, part = x[i]; or store by that name alone"
+
 REACHED = "device code reads tensors that reach it as arguments or variables of the kernel"
 GLOBAL_HINT = (
     "a launch captures the tensors that its kernel and the functions that it calls name, or are passed: a private one "

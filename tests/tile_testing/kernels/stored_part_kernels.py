@@ -194,8 +194,7 @@ def sizes_of_one(x: Tensor) -> Tensor:
         for t in tfl.tile(x.size(1)):
             there[t] = x[b, t]
             more[0, t] -= 0.5
-            more[:, t, None, :] -= 0.25
-            out[b, None, t, 0][0] -= 0.25
+            more[:, t, None, :] -= 0.5
     return out
 
 
@@ -342,7 +341,7 @@ def by_places(x: Tensor, at: Tensor) -> Tensor:
     return out
 
 
-@case(BATCHES, wanted=lambda x: torch.where(x > 0, x, -x), t=8)
+@case(BATCHES, wanted=torch.abs)
 @tileflow.kernel
 def in_branches(x: Tensor) -> Tensor:
     """A name in branches of the kernel, and in loops inside."""

@@ -11,18 +11,12 @@ from ...ir.types import TileType
 from ...language.atomics import DTYPES, check
 from ..indexing import destination
 from ..language_registry import DEVICE, Meaning
+from ..part_views import in_memory
 from ..trace import Tracer
-from ..values import TensorRef
 
 
 def _atomic(t: Tracer, fn: str, ref: Any, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Any) -> Any:
-    if not isinstance(ref, TensorRef):
-        raise TraceError(
-            f"atomic_{fn} updates a tensor that reaches the kernel from outside",
-            got=repr(ref),
-            where=t.location(),
-            hint="pass it and the index: tfl.atomic_add(out, [tile], 1)",
-        )
+    ref = in_memory(t, ref, f"atomic_{fn} updates")
     check(fn, ref.dtype_name, sem, t.location())
     index = tuple(index) if isinstance(index, (tuple, list)) else (index,)
     if any(item is None for item in index):
