@@ -35,12 +35,13 @@ class Shaped:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Where the author's text takes a part of a tensor, ``x[b]``: the tensor's path, and the place of the brackets."""
+    """Where the author's code takes a part of a tensor, ``x[b]``: the tensor's path, and the instruction that does."""
 
     path: str
     file: str
+    function: str
     line: int
-    column: int
+    instruction: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Names of parts of tensors that the kernel stores through: ``ob = out[b]``, and then ``ob[t] = value``.
 
-To torch ``ob`` is a view. Brackets on a tensor load what they name: most parts are read as a whole, and a copy of what is
-overwritten later stays what it was. So a trace that meets a store through a tile notes where the text takes the part
+To torch ``ob`` is a view. Brackets on a tensor load what they name: most parts are read as a whole, and a copy of what
+is overwritten later stays what it was. So a trace that meets a store through a tile notes where the text takes the part
 that the tile holds (:class:`tileflow.frontend.loaded_tiles.Taken`), and begins again: the part is a :class:`PartRef`
 there, and an index of it one of the tensor. What is read of it is loaded where it is read, after the stores before.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
+from types import FrameType
 from typing import Any
 
 import torch
@@ -146,10 +147,16 @@ def in_memory(t: Tracer, x: Any, what: str) -> TensorRef:
 @register_syntax("take")
 def take(t: Tracer, ref: TensorRef, index: Any) -> Any:
     """``ref[index]``: what it holds, or the part itself where the kernel stores through it."""
-    where = t.location()
-    taken = None if where is None else Taken(ref.path, where.file, where.line, where.column)
+    taken = _taken(t.frame(), ref.path)
     part = part_of(t, ref, index) if taken in t.found.through else None
     return SYNTAX["load"](t, ref, index, taken=taken) if part is None else part
+
+
+def _taken(frame: FrameType | None, path: str) -> Taken | None:
+    if frame is None:
+        return None
+    code = frame.f_code
+    return Taken(path, code.co_filename, code.co_qualname, frame.f_lineno, frame.f_lasti)
 
 
 def part_of(t: Tracer, ref: TensorRef, index: Any) -> PartRef | None:

@@ -63,8 +63,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """``ref[items]``, with an item for each of the tensor's dimensions: a number, a :class:`Run`, and of what was loaded
-    by them a loop's tile or a tile of ints. Numbers give no dimension."""
+    """``ref[items]``, with an item for each of the tensor's dimensions: a number, a :class:`Run`, and of what was
+    loaded by them a loop's tile or a tile of ints. Numbers give no dimension."""
 
     ref: TensorRef
     items: tuple[Any, ...]

@@ -1,7 +1,7 @@
 """What Python's syntax means on traced values, by name: each is registered by the module that gives it its meaning.
 
-``take`` and ``store`` are brackets on a tensor, ``load`` what is read of it, ``index_tile`` brackets on a tile, ``binary``
-an operator of two operands. Values know their syntax, and are below what it means.
+``take`` and ``store`` are brackets on a tensor, ``load`` what is read of it, ``index_tile`` brackets on a tile,
+``binary`` an operator of two operands. Values know their syntax, and are below what it means.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from dataclasses import field, replace
 from functools import partial, wraps
 from itertools import islice
 from math import prod
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -62,6 +62,7 @@ from .rules import (
     takes_a_dim,
 )
 from .stable_sorts import is_sort, sorted_stably
+from .stored_names import stored_through
 from .torch_rules import TorchRules
 from .unsigned import computed
 
@@ -152,19 +153,16 @@ class _EagerMode(TorchFunctionMode):
             return _as_tiles(found, args)
         check_reached(args, name, frame, its.kernel, its.launches)
         check_unchanged(args)
-        note_read(args)
+        note_read(func, args)
         if kwargs and kwargs.get("out") is not None:
             raise TraceError(NO_OUT, got=f"torch.{name}(..., out=...)", hint=ASSIGNED_HINT)
         its.rules.check_call(func, args, kwargs, frame, its.kernel)
         check_dtypes(name, _operands(args, kwargs))
         _check_dim(name, args, kwargs)
         if (view := name_of_view(func)) and isinstance(args[0], torch.Tensor) and _is_captured(args[0]):
-            if any(isinstance(x, (DeviceInt, torch.Tensor)) for x in (*args[1:], *kwargs.values())) and view in BY_ITEM:
-                return _read(args[0], by_item(view, args[0].ndim, args[1:], kwargs))
-            return taken(args[0], spelled_view(view, args[1:], kwargs, "x"), "x")
+            return _view(view, args[0], args[1:], kwargs)
         _check_bits(name, args, kwargs)
-        if is_in_place(name):
-            _check_part(name, args[0], is_operator(frame))
+        _check_part(name, args[0] if args else None, frame)
         found = self._in_device_code(func, args, kwargs)
         follow(func, args, kwargs, found)
         if not any(True for _ in tensors_of((*args, *kwargs.values()))):
@@ -251,25 +249,36 @@ def _is_captured(tensor: torch.Tensor) -> bool:
     return not hasattr(tensor, "tileflow_kept")
 
 
+def _view(name: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A view of a captured tensor; by a scalar of the kernel what brackets give."""
+    if name in BY_ITEM and any(isinstance(x, (DeviceInt, torch.Tensor)) for x in (*args, *kwargs.values())):
+        return _read(tensor, by_item(name, tensor.ndim, args, kwargs))
+    return taken(tensor, spelled_view(name, args, kwargs, "x"), "x")
+
+
 def _read(tensor: torch.Tensor, index: Any) -> torch.Tensor:
     """``tensor[index]``. Raises TraceError for what a tile in registers is not indexed by."""
     if not hasattr(tensor, "tileflow_kept"):
         found = IndexedElements(tensor, index, reads=True)
-        tile = tile_of(found.read(), found.kept)
-        take(tile, found.view(), found.is_outside)
-        return tile
+        return _taken(tile_of(found.read(), found.kept), tensor, index)
     for item in flatten(index, is_traced, is_size):
         is_mask = isinstance(item, torch.Tensor) and item.dtype is torch.bool
         if is_mask or isinstance(item, (list, tuple)):
             got = f"a tile of bool of shape {tuple(item.shape)}" if isinstance(item, torch.Tensor) else f"{item!r}"
             hint = instead_of_item_of_a_tile(item, is_size, is_mask)
             raise TraceError(INDEX_OF_A_TILE, got=got[:100], hint=hint)
-    tile = tile_of(IndexedElements(tensor, index, reads=True).read())
-    known = part_of(tensor)
-    view = None if known is None else IndexedElements(known[1], index, reads=True).view()
-    if known is not None and view is not None:
-        known[0].join(tile, view)
-    return tile
+    return _taken(tile_of(IndexedElements(tensor, index, reads=True).read()), tensor, index)
+
+
+def _taken(tile: torch.Tensor, of: torch.Tensor, index: Any) -> torch.Tensor:
+    """``tile``, which brackets give of a tensor or of a tile, with its place in memory noted."""
+    if current("tile").by_torch and part_of(of) is None and hasattr(of, "tileflow_kept"):
+        return tile
+    frame = author()
+    line, last, column, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    return take(
+        tile, of, index, (line or 0, column or 0, last or 0, end or 0), stored_through(frame.f_code.co_filename)
+    )
 
 
 def _write(tensor: torch.Tensor, index: Any, value: Any) -> None:
@@ -456,15 +465,17 @@ _FILLING: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def _check_part(name: str, tile: Any, is_sign: bool) -> None:
+def _check_part(name: str, tile: Any, frame: FrameType) -> None:
     """Raises TraceError for what would change a part of a tensor other than by an index."""
-    what = f"{_AUGMENTED[name][1]}=" if is_sign and name in _AUGMENTED else f".{name}"
-    check_kept(what, tile, fills=name in _FILLING)
+    if not is_in_place(name) and name not in _AUGMENTED:
+        return
+    what = f"{_AUGMENTED[name][1]}=" if name in _AUGMENTED and is_operator(frame) else f".{name}"
+    check_kept(what, tile, name in _FILLING, frame)
 
 
 def memory_of(tensor: torch.Tensor, what: str) -> torch.Tensor:
-    """The tensor that one of the language's functions reads or writes by an index: of a part of one, its place in memory.
-    Raises TraceError for a tile of its own. ``what``: the function, and what it does."""
+    """The tensor that one of the language's functions reads or writes by an index: of a part of one, its place in
+    memory. Raises TraceError for a tile of its own. ``what``: the function, and what it does."""
     if _is_captured(tensor):
         return tensor
     place = place_of_store(tensor)
@@ -549,12 +560,18 @@ def block_size(what: str, limit: int) -> int:
     return DeviceInt(min(DEFAULT_BLOCK, max(limit, 1)) if chosen is None else chosen)
 
 
-def caller() -> CallSite:
-    """The place of the innermost frame outside the package."""
+def author() -> FrameType:
+    """The innermost frame outside the package."""
     frame = sys._getframe(1)
     while is_ours(frame):
         assert frame.f_back is not None
         frame = frame.f_back
+    return frame
+
+
+def caller() -> CallSite:
+    """The place of the innermost frame outside the package."""
+    frame = author()
     line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     return CallSite(frame.f_code.co_filename, line or frame.f_lineno, column or 0)
 

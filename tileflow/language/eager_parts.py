@@ -1,34 +1,40 @@
 """Names of parts of tensors as plain Python: ``ob = out[b]``, and then ``ob[t] = value``, which stores into ``out``.
 
 A part is loaded where it is taken, and what is read alone stays a copy. What ints and slices name is a view in torch: a
-tile of it, and each view of that tile, knows its place in memory, and lies there itself from the first store through
-one of them on. What a compiled kernel reads through such a name before is in memory too; so a name that was read after
-something else had stored there, and is stored through later, is refused.
+tile of it, and each view of that tile, knows its place in memory, and lies there itself where the text stores through
+its name, or from the first store through one of them on. What a compiled kernel reads through such a name before is in
+memory too; so a name of which the text did not say it, that was read after something else had stored there, and is
+stored through later, is refused.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
 
 from ..errors import TraceError
 from .captured_views import name_of_view
+from .eager_indexing import IndexedElements
 from .rules import PART_CHANGED, PART_STALE, STALE_HINT, instead_of_changing_a_part
+from .stored_names import Span
 
 _COPIES = frozenset({"expand"})  # names of views that no store goes through
 
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """What is known of the tiles of one part. ``members``: each with its place in memory. ``is_stored``: whether the code
-    has stored through one. ``is_outside``: whether it lies outside the tensor, where nothing is stored."""
+    """What is known of the tiles of one part. ``members``: each with its place in memory. ``is_stored``: whether the
+    code stores through one, or is known to. ``is_outside``: whether it lies outside the tensor, where nothing is
+    stored. ``whole``: the part that it was taken of by brackets."""
 
     version: int
     is_outside: bool = False
+    whole: Part | None = None
     is_stored: bool = False
     is_stale: bool = False  # read when the memory held something else
     members: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = field(default_factory=list)
@@ -42,6 +48,8 @@ class Part:
 
     def store(self) -> None:
         """From here on the tiles lie in memory. Raises TraceError."""
+        if self.whole is not None:
+            self.whole.store()
         if self.is_stale:
             raise TraceError(PART_STALE, got="one that was read in between", hint=STALE_HINT)
         if self.is_stored or self.is_outside:
@@ -57,10 +65,20 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def take(tile: torch.Tensor, place: torch.Tensor | None, is_outside: bool = False) -> None:
-    """Note that ``tile`` was loaded from ``place`` in memory; None of what is no view in torch."""
+def take(tile: torch.Tensor, of: torch.Tensor, index: Any, span: Span, stored: Set[Span]) -> torch.Tensor:
+    """Note of ``tile``, which brackets at ``span`` of the text give of a tensor or of a tile of one, where in memory it
+    lies, if ints and slices say it; returns it. ``stored``: the brackets whose value the text stores through."""
+    whole, memory = part_of(of) or (None, of)
+    if whole is None and hasattr(of, "tileflow_kept"):
+        return tile
+    found = IndexedElements(memory, index, reads=True)
+    place = found.view()
     if place is not None:
-        Part(_version(place), is_outside).join(tile, place)
+        part = Part(_version(place), found.is_outside or (whole is not None and whole.is_outside), whole)
+        part.join(tile, place)
+        if span in stored:
+            part.store()
+    return tile
 
 
 def part_of(tile: Any) -> tuple[Part, torch.Tensor] | None:
@@ -105,9 +123,10 @@ def _shares(view: torch.Tensor, place: torch.Tensor) -> bool:
     return view.untyped_storage().data_ptr() == place.untyped_storage().data_ptr()
 
 
-def note_read(args: Iterable[Any]) -> None:
-    """Note of tiles that are read whether the memory that they were loaded from holds something else by now."""
-    for tile in args:
+def note_read(func: Any, args: Sequence[Any]) -> None:
+    """Note of tiles that ``func`` reads whether the memory that they were loaded from holds something else by now."""
+    is_place = func is torch.Tensor.__setitem__ or bool(name_of_view(func))
+    for tile in args[is_place:]:
         known = part_of(tile)
         if known is None or known[0].is_stored or known[0].is_outside:
             continue
@@ -122,9 +141,11 @@ def _equal(tile: torch.Tensor, place: torch.Tensor) -> bool:
     return bool(((tile == place) | ((tile != tile) & (place != place))).all())
 
 
-def check_kept(name: str, tile: Any, fills: bool) -> None:
+def check_kept(name: str, tile: Any, fills: bool, frame: FrameType) -> None:
     """Raises TraceError where a method, or an operator that assigns, would give a new tile the name of a part that is
-    stored through, or, of one that ``fills``, of any part: torch would change the tensor."""
+    stored through, or, of one that ``fills``, of any part: torch would change the tensor. ``frame``: the author's."""
     known = part_of(tile)
-    if known is not None and (known[0].is_stored or fills):
+    if known is None or not any(held is tile for held in frame.f_locals.values()):
+        return
+    if known[0].is_stored or fills:
         raise TraceError(PART_CHANGED, got=name, hint=instead_of_changing_a_part(name))
