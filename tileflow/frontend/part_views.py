@@ -24,7 +24,7 @@ from ..expr import Expr
 from ..ir.graph import IndexItem, SliceIndex, ValueIndex
 from ..language.captured_views import BY_ITEM, by_item, spelled_view
 from ..language.in_place import is_in_place
-from ..language.rules import AND_THE_INDEX, OUTSIDE
+from ..language.rules import and_the_index, outside
 from ..runtime import views
 from .loaded_tiles import Taken
 from .part_shapes import shaped, sizes_of, torch_has
@@ -141,7 +141,7 @@ def in_memory(t: Tracer, x: Any, what: str) -> TensorRef:
         return x
     if isinstance(x, TileValue):
         t.store_through(x)
-    raise TraceError(f"{what} {OUTSIDE}", got=repr(x)[:200], where=t.location(), hint=AND_THE_INDEX)
+    raise TraceError(outside(what), got=repr(x)[:200], where=t.location(), hint=and_the_index(what))
 
 
 @register_syntax("take")

@@ -34,7 +34,7 @@ from .captured_views import BY_ITEM, by_item, name_of_view, spelled_view, taken
 from .dim_identity import BLOCK, Lanes, lanes_of, tag, tensors_of
 from .eager_gathers import gathered, is_gather
 from .eager_indexing import DeviceInt, IndexedElements, TileEnd, TileLike, is_size, is_traced, lanes_by, tile_between
-from .eager_parts import check_kept, follow, is_outside, note_read, part_of, place_of_store, take
+from .eager_parts import Part, check_kept, follow, is_outside, note_read, part_of, place_of_store, take
 from .global_tensors import check_reached
 from .host_cuda import is_torchs
 from .host_device import ASKING, MOVING, asked_by_own_mode, behind, host_device, speaks_to
@@ -45,7 +45,6 @@ from .operand_dtypes import Operand, check_dtypes
 from .partial_tiles import fitted, keep_partial, widen
 from .places import place_of
 from .rules import (
-    AND_THE_INDEX,
     AS_WIDE,
     ASSIGNED_HINT,
     CONVERTED,
@@ -53,12 +52,13 @@ from .rules import (
     KEPT,
     NO_OUT,
     OF_ROWS,
-    OUTSIDE,
     along_a_row,
+    and_the_index,
     flatten,
     instead_of_growing,
     instead_of_in_place,
     instead_of_item_of_a_tile,
+    outside,
     takes_a_dim,
 )
 from .stable_sorts import is_sort, sorted_stably
@@ -260,25 +260,29 @@ def _read(tensor: torch.Tensor, index: Any) -> torch.Tensor:
     """``tensor[index]``. Raises TraceError for what a tile in registers is not indexed by."""
     if not hasattr(tensor, "tileflow_kept"):
         found = IndexedElements(tensor, index, reads=True)
-        return _taken(tile_of(found.read(), found.kept), tensor, index)
+        return _taken(tile_of(found.read(), found.kept), None, found)
     for item in flatten(index, is_traced, is_size):
         is_mask = isinstance(item, torch.Tensor) and item.dtype is torch.bool
         if is_mask or isinstance(item, (list, tuple)):
             got = f"a tile of bool of shape {tuple(item.shape)}" if isinstance(item, torch.Tensor) else f"{item!r}"
             hint = instead_of_item_of_a_tile(item, is_size, is_mask)
             raise TraceError(INDEX_OF_A_TILE, got=got[:100], hint=hint)
-    return _taken(tile_of(IndexedElements(tensor, index, reads=True).read()), tensor, index)
+    tile = tile_of(IndexedElements(tensor, index, reads=True).read())
+    whole, place = part_of(tensor) or (None, None)
+    return tile if place is None else _taken(tile, whole, IndexedElements(place, index, reads=True))
 
 
-def _taken(tile: torch.Tensor, of: torch.Tensor, index: Any) -> torch.Tensor:
-    """``tile``, which brackets give of a tensor or of a tile, with its place in memory noted."""
-    if current("tile").by_torch and part_of(of) is None and hasattr(of, "tileflow_kept"):
+def _taken(tile: torch.Tensor, whole: Part | None, found: IndexedElements) -> torch.Tensor:
+    """``tile``, which brackets give of a tensor, or of its part ``whole``, with its place in memory noted."""
+    place = found.view()
+    if place is None:
         return tile
-    frame = author()
-    line, last, column, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-    return take(
-        tile, of, index, (line or 0, column or 0, last or 0, end or 0), stored_through(frame.f_code.co_filename)
-    )
+    part = take(tile, place, whole, found.is_outside)
+    code, at = author().f_code, author().f_lasti // 2
+    line, last, column, end = next(islice(code.co_positions(), at, None))
+    if (line, column, last, end) in stored_through(code.co_filename):
+        part.store()
+    return tile
 
 
 def _write(tensor: torch.Tensor, index: Any, value: Any) -> None:
@@ -480,7 +484,7 @@ def memory_of(tensor: torch.Tensor, what: str) -> torch.Tensor:
         return tensor
     place = place_of_store(tensor)
     if place is None:
-        raise TraceError(f"{what} {OUTSIDE}", got=f"a tile of shape {tuple(tensor.shape)}", hint=AND_THE_INDEX)
+        raise TraceError(outside(what), got=f"a tile of shape {tuple(tensor.shape)}", hint=and_the_index(what))
     return place
 
 

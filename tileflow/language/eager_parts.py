@@ -10,7 +10,7 @@ stored through later, is refused.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -19,9 +19,7 @@ import torch
 
 from ..errors import TraceError
 from .captured_views import name_of_view
-from .eager_indexing import IndexedElements
 from .rules import PART_CHANGED, PART_STALE, STALE_HINT, instead_of_changing_a_part
-from .stored_names import Span
 
 _COPIES = frozenset({"expand"})  # names of views that no store goes through
 
@@ -65,20 +63,11 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def take(tile: torch.Tensor, of: torch.Tensor, index: Any, span: Span, stored: Set[Span]) -> torch.Tensor:
-    """Note of ``tile``, which brackets at ``span`` of the text give of a tensor or of a tile of one, where in memory it
-    lies, if ints and slices say it; returns it. ``stored``: the brackets whose value the text stores through."""
-    whole, memory = part_of(of) or (None, of)
-    if whole is None and hasattr(of, "tileflow_kept"):
-        return tile
-    found = IndexedElements(memory, index, reads=True)
-    place = found.view()
-    if place is not None:
-        part = Part(_version(place), found.is_outside or (whole is not None and whole.is_outside), whole)
-        part.join(tile, place)
-        if span in stored:
-            part.store()
-    return tile
+def take(tile: torch.Tensor, place: torch.Tensor, whole: Part | None, is_outside: bool) -> Part:
+    """The part that ``tile`` was loaded of, from ``place`` in memory, by brackets on a tensor or on a tile of ``whole``."""
+    part = Part(_version(place), is_outside or (whole is not None and whole.is_outside), whole)
+    part.join(tile, place)
+    return part
 
 
 def part_of(tile: Any) -> tuple[Part, torch.Tensor] | None:

@@ -61,8 +61,18 @@ CHANGED_HINT = (
     "b = a.clone(), or where a = a + 1 makes another"
 )
 
-OUTSIDE = "a tensor that reaches the kernel from outside"
-AND_THE_INDEX = "pass it and the index: tfl.atomic_add(out, [tile], 1)"
+
+def outside(what: str) -> str:
+    """The rule of the language's functions of a tensor and an index. ``what``: the function, and what it does."""
+    return f"{what} a tensor that reaches the kernel from outside"
+
+
+def and_the_index(what: str) -> str:
+    """What to write for such a function of a tile."""
+    calls = {"load": "load(x, [tile])", "store": "store(out, [tile], value)"}
+    return f"pass it and the index: tfl.{calls.get(what.partition(' ')[0], 'atomic_add(out, [tile], 1)')}"
+
+
 PART_CHANGED = "a part of a tensor is changed by storing into it, by an index"
 
 

@@ -1,5 +1,5 @@
-"""Which parts of tensors a text stores through a name, ``ob = out[b]`` with ``ob[t] = value`` behind it: asked where the
-text runs as plain Python, which has no second run to know it before the store."""
+"""Which parts of tensors a text stores through a name, ``ob = out[b]`` with ``ob[t] = value`` behind it: asked where
+the text runs as plain Python, which has no second run to know it before the store."""
 
 from __future__ import annotations
 

@@ -253,8 +253,12 @@ def unknown_attr_tile(x):
 
 
 @mistake(
-    MissingAttribute,
-    ("a tile has torch's methods that tileflow implements", "but got .dims", "near it: dist, swapdims"),
+    TraceError,
+    (
+        "load reads a tensor that reaches the kernel from outside",
+        "but got tile float32[tile, 96]",
+        "tfl.load(x, [tile])",
+    ),
     "tfl.load",
 )
 def load_tile(x):
@@ -263,8 +267,12 @@ def load_tile(x):
 
 
 @mistake(
-    MissingAttribute,
-    ("a tile has torch's methods that tileflow implements", "but got .dims", "near it: dist, swapdims"),
+    TraceError,
+    (
+        "store writes to a tensor that reaches the kernel from outside",
+        "but got tile float32[tile, 96]",
+        "tfl.store(out, [tile], value)",
+    ),
     "tfl.store",
 )
 def store_register(x):

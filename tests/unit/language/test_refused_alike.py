@@ -118,9 +118,54 @@ def store_through_a_view(x, out):
             out[t][:, k] = x[t, k]  # <-
 
 
-def store_through_a_view_of_a_row(x, out):
+def store_to_what_places_name(x, out):
+    for i in tfl.tile(x.size(0)):
+        out[i.index][:, 2:4] = x[i, 0:2]  # <-
+
+
+def operator_of_a_part(x, out):
     for i in tfl.grid(x.size(0)):
-        out[i][2:4] += x[i, 0:2]  # <-
+        row = out[i]
+        row[0] = x[i, 0]
+        row += x[i]  # <-
+
+
+def filled_part(x, out):
+    for i in tfl.grid(x.size(0)):
+        row = out[i]
+        row.zero_()  # <-
+        out[i, 0] = x[i, 0]
+
+
+def method_of_a_part(x, out):
+    for i in tfl.grid(x.size(0)):
+        row = out[i]
+        row[0] = x[i, 0]
+        row.add_(1)  # <-
+
+
+def computed_of_a_part(x, out):
+    for i in tfl.grid(x.size(0)):
+        row = out[i] * 2
+        row[0] = x[i, 0]  # <-
+
+
+def converted_part(x, out):
+    for i in tfl.grid(x.size(0)):
+        row = out[i].half()
+        row[1:] = x[i, 1:]  # <-
+
+
+def explicit_store_to_a_tile(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :] * 2
+        tfl.store(row, [t, 0], x[t, 0])  # <-
+
+
+def atomic_of_a_tile(x, out):
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :] * 2
+        tfl.atomic_add(row, [t, 0], x[t, 0])  # <-
 
 
 def indices_that_do_not_meet(x, out):
@@ -216,6 +261,7 @@ OF_TILES = "a tile in registers is indexed by slices, None, ints, and one tile o
 NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
 KEPT = "a tile keeps its shape under an operator that assigns, as in torch"
 ASSIGNED = "a tile in registers cannot be assigned to by index"
+OF_PARTS = "a part of a tensor is changed by storing into it, by an index"
 LISTED = "torch.tensor([3, 5, 4])"
 CASES: dict[Callable[..., Any], tuple[str, str]] = {
     list_in_an_index: (OF_ITEMS, LISTED),
@@ -231,7 +277,20 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     assignment_to_a_column: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value, x)"),
     assignment_to_what_is_made: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value, x)"),
     store_through_a_view: (ASSIGNED, "store by one index, out[t, k] = x[t, k]"),
-    store_through_a_view_of_a_row: (ASSIGNED, "store by one index, out[i, 2:4] += x[i, 0:2]"),
+    store_to_what_places_name: (ASSIGNED, "store by one index, out[i.index, 2:4] = x[i, 0:2]"),
+    operator_of_a_part: (OF_PARTS, "part[...] += value stores there"),
+    filled_part: (OF_PARTS, "part[...] = value stores there"),
+    method_of_a_part: (OF_PARTS, "part[...] = value stores there"),
+    computed_of_a_part: (ASSIGNED, "x = torch.where(mask, value, x)"),
+    converted_part: (ASSIGNED, "x = torch.where(mask, value, x)"),
+    explicit_store_to_a_tile: (
+        "store writes to a tensor that reaches the kernel from outside",
+        "tfl.store(out, [tile], value)",
+    ),
+    atomic_of_a_tile: (
+        "atomic_add updates a tensor that reaches the kernel from outside",
+        "tfl.atomic_add(out, [tile], 1)",
+    ),
     changed_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.add(...)"),
     cut_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.clamp(...)"),
     turned_where_it_is_stored: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),
