@@ -64,7 +64,7 @@ def _version(tensor: torch.Tensor) -> int:
 
 
 def take(tile: torch.Tensor, place: torch.Tensor, whole: Part | None, is_outside: bool) -> Part:
-    """The part that ``tile`` was loaded of, from ``place`` in memory, by brackets on a tensor or on a tile of ``whole``."""
+    """The part of which ``tile`` was loaded, from ``place``; ``whole``: the one that has the brackets, if any."""
     part = Part(_version(place), is_outside or (whole is not None and whole.is_outside), whole)
     part.join(tile, place)
     return part

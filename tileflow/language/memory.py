@@ -30,7 +30,7 @@ def load(
     index = listed(index)
     if isinstance(tensor, StackTensor):
         return tensor.read(index, _tensor_of(extra_mask), other)
-    tensor = eager.memory_of(tensor, "load reads")
+    tensor = eager.memory_of(tensor, "tfl.load reads")
     found = IndexedElements(tensor, index, reads=True, masked=extra_mask is not None)
     return eager.tile_of(found.read(_tensor_of(extra_mask), other), found.kept)
 
@@ -49,7 +49,7 @@ def store(
     if isinstance(tensor, StackTensor):
         tensor.write(eager.widened(index), eager.widened(value), _tensor_of(extra_mask))
         return
-    tensor = eager.memory_of(tensor, "store writes to")
+    tensor = eager.memory_of(tensor, "tfl.store writes to")
     place = IndexedElements(tensor, eager.widened(index), masked=extra_mask is not None)
     place.write(eager.widened(value), _tensor_of(extra_mask))
 

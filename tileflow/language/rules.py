@@ -69,8 +69,8 @@ def outside(what: str) -> str:
 
 def and_the_index(what: str) -> str:
     """What to write for such a function of a tile."""
-    calls = {"load": "load(x, [tile])", "store": "store(out, [tile], value)"}
-    return f"pass it and the index: tfl.{calls.get(what.partition(' ')[0], 'atomic_add(out, [tile], 1)')}"
+    calls = {"tfl.load": "tfl.load(x, [tile])", "tfl.store": "tfl.store(out, [tile], value)"}
+    return f"pass it and the index: {calls.get(what.partition(' ')[0], 'tfl.atomic_add(out, [tile], 1)')}"
 
 
 PART_CHANGED = "a part of a tensor is changed by storing into it, by an index"

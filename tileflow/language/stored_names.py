@@ -11,13 +11,13 @@ from functools import lru_cache
 
 from ..parsing import module_tree
 
-Span = tuple[int, int, int, int]  # the lines and columns where brackets begin and end
+Span = tuple[int, int, int, int]  # the line and the column where an expression begins, and where it ends
 _STORES = ("store", "atomic_")
 
 
 @lru_cache(maxsize=64)
 def stored_through(file: str) -> frozenset[Span]:
-    """The brackets of a file, ``out[b]``, whose value, or a view of it, a name has that the same function stores
+    """The brackets of a file, ``out[b]``, and calls, ``out.select(0, b)``, whose value, or a view of it, a name has that the same function stores
     through. What a function is passed is not followed."""
     found: set[Span] = set()
     with suppress(SyntaxError, ValueError):
@@ -86,17 +86,22 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
                 yield from _pairs(one, value)
 
 
+def _span(node: ast.expr) -> Span:
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+
+
 def _roots(value: ast.expr) -> Iterator[str | Span]:
-    """The names and the brackets that a value may be a view of, or holds."""
+    """The names, the brackets and the calls that a value may be a view of, or holds."""
     match value:
         case ast.Name(id=name):
             yield name
         case ast.Subscript(value=inner):
-            yield value.lineno, value.col_offset, value.end_lineno or 0, value.end_col_offset or 0
+            yield _span(value)
             yield from _roots(inner)
         case ast.Attribute(value=inner) | ast.Starred(value=inner) | ast.NamedExpr(value=inner):
             yield from _roots(inner)
         case ast.Call(func=function, args=args):
+            yield _span(value)
             for one in (function, *args):
                 yield from _roots(one)
         case ast.Tuple(elts=elts) | ast.List(elts=elts) | ast.Dict(values=elts):

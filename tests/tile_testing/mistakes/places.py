@@ -254,11 +254,7 @@ def unknown_attr_tile(x):
 
 @mistake(
     TraceError,
-    (
-        "load reads a tensor that reaches the kernel from outside",
-        "but got tile float32[tile, 96]",
-        "tfl.load(x, [tile])",
-    ),
+    ("tfl.load reads a tensor that reaches the kernel", "but got tile float32[tile, 96]", "tfl.load(x, [tile])"),
     "tfl.load",
 )
 def load_tile(x):
@@ -268,11 +264,7 @@ def load_tile(x):
 
 @mistake(
     TraceError,
-    (
-        "store writes to a tensor that reaches the kernel from outside",
-        "but got tile float32[tile, 96]",
-        "tfl.store(out, [tile], value)",
-    ),
+    ("tfl.store writes to a tensor that reaches the kernel", "but got tile float32[tile, 96]", "tfl.store(out, [tile]"),
     "tfl.store",
 )
 def store_register(x):

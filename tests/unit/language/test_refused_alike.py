@@ -261,6 +261,7 @@ OF_TILES = "a tile in registers is indexed by slices, None, ints, and one tile o
 NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, and takes no out="
 KEPT = "a tile keeps its shape under an operator that assigns, as in torch"
 ASSIGNED = "a tile in registers cannot be assigned to by index"
+REACHES = "a tensor that reaches the kernel from outside"
 OF_PARTS = "a part of a tensor is changed by storing into it, by an index"
 LISTED = "torch.tensor([3, 5, 4])"
 CASES: dict[Callable[..., Any], tuple[str, str]] = {
@@ -283,14 +284,8 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     method_of_a_part: (OF_PARTS, "part[...] = value stores there"),
     computed_of_a_part: (ASSIGNED, "x = torch.where(mask, value, x)"),
     converted_part: (ASSIGNED, "x = torch.where(mask, value, x)"),
-    explicit_store_to_a_tile: (
-        "store writes to a tensor that reaches the kernel from outside",
-        "tfl.store(out, [tile], value)",
-    ),
-    atomic_of_a_tile: (
-        "atomic_add updates a tensor that reaches the kernel from outside",
-        "tfl.atomic_add(out, [tile], 1)",
-    ),
+    explicit_store_to_a_tile: (f"tfl.store writes to {REACHES}", "tfl.store(out, [tile], value)"),
+    atomic_of_a_tile: (f"atomic_add updates {REACHES}", "tfl.atomic_add(out, [tile], 1)"),
     changed_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.add(...)"),
     cut_in_place: ("a tile has torch's methods that tileflow implements", "assign it, x = x.clamp(...)"),
     turned_where_it_is_stored: (IN_ORDER, "turn one of them: .T, or .permute(1, 0)"),

@@ -99,7 +99,7 @@ def load_(
     out."""
     if isinstance(tensor, StackRef):
         return load_stack(t, tensor, _items(index), extra_mask, other)
-    return load(t, in_memory(t, tensor, "load reads"), _items(index), extra_mask, eviction_policy, other)
+    return load(t, in_memory(t, tensor, "tfl.load reads"), _items(index), extra_mask, eviction_policy, other)
 
 
 @register_language("store")
@@ -109,7 +109,7 @@ def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = 
     if isinstance(tensor, StackRef):
         store_stack(t, tensor, _items(index), value, extra_mask)
     else:
-        store(t, in_memory(t, tensor, "store writes to"), _items(index), value, extra_mask)
+        store(t, in_memory(t, tensor, "tfl.store writes to"), _items(index), value, extra_mask)
 
 
 @register_language("specialize")
