@@ -15,8 +15,8 @@ SHAPE = (2, 4, 6, 10)
 HEAD = "import torch\nimport tileflow\nimport tileflow.language as tfl\n"
 TAKEN = (
     "out[b]", "out[b, :, 1]", "out[b, 1:]", "out[b, :, :, 2:8]", "out.transpose(1, 2)[b]", "out.flatten(2)[b]",
-    "out.chunk(2, -1)[1][b]", "out[b, ..., 3]", "out[b, 1:3, None]", "out.select(0, b)",
-    "out[b, :, 2:4].narrow(2, 1, 7)", "out.view(2, 2, 2, 6, 10)[b]", "out[b, b * 2 : b * 2 + 2]", "out.unsqueeze(1)[b]", "out.mT[b, -1]",
+    "out.chunk(2, -1)[1][b]", "out[b, ..., 3]", "out[b, 1:3, None]", "out.select(0, b)", "out.mT[b, -1]",
+    "out[b, :, 2:4].narrow(2, 1, 7)", "out.view(2, 2, 2, 6, 10)[b]", "out[b, b * 2 : b * 2 + 2]", "out.unsqueeze(1)[b]",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import KernelError, Location, ShapeError, TraceError
+from ..errors import KernelError, Location, ShapeError, TileflowError, TraceError
 from ..expr import Expr, ExprLike, is_knob
 from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
@@ -113,6 +113,18 @@ class Tracer(Assumptions):
         the next trace has that part in its place."""
         if tile.taken is not None:
             self.through.add(tile.taken)
+
+    def of_part(self, tile: TileValue, view: Callable[[], Any]) -> Any:
+        """What ``view`` makes of a tile that holds a part of a tensor, which is of that part. What registers refuse
+        memory may have: the next trace asks the part."""
+        try:
+            result = view()
+        except TileflowError:
+            self.store_through(tile)
+            raise
+        for part in result if isinstance(result, (tuple, list)) else (result,):
+            part.taken = tile.taken
+        return result
 
     # ---- names ----------------------------------------------------------------------------------
 
@@ -554,10 +566,10 @@ class Tracer(Assumptions):
         if meets_by_loops(name):
             found = self.facing([*args, *kwargs.values()])
             args, kwargs = tuple(found[: len(args)]), dict(zip(kwargs, found[len(args) :], strict=True))
-        result = self.run(handler, name, args, kwargs)
         if name in NAMES and args and isinstance(args[0], TileValue) and args[0].taken is not None:
-            for part in result if isinstance(result, (tuple, list)) else (result,):
-                part.taken = args[0].taken
+            result = self.of_part(args[0], lambda: self.run(handler, name, args, kwargs))
+        else:
+            result = self.run(handler, name, args, kwargs)
         if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and result.value != args[0].value:
             self.overwrite(args[0])
         return result

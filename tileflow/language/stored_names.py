@@ -17,8 +17,8 @@ _STORES = ("store", "atomic_")
 
 @lru_cache(maxsize=64)
 def stored_through(file: str) -> frozenset[Span]:
-    """The brackets of a file, ``out[b]``, and calls, ``out.select(0, b)``, whose value, or a view of it, a name has that the same function stores
-    through. What a function is passed is not followed."""
+    """The brackets of a file, ``out[b]``, and calls, ``out.select(0, b)``, whose value, or a view of it, a name has
+    that the same function stores through. What a function is passed is not followed."""
     found: set[Span] = set()
     with suppress(SyntaxError, ValueError):
         for node in ast.walk(module_tree("".join(linecache.getlines(file)))):

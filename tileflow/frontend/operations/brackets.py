@@ -25,11 +25,11 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     """``tile[:, None, 0]``; a loop's tile is its indices. Raises TraceError for several tiles of indices that are not
     of different loops."""
     index = plain_argument(index)
-    found = _indexed(t, x, index)
     items = index if isinstance(index, tuple) else (index,)
     if x.taken is not None and all(i is None or i is Ellipsis or isinstance(i, slice) or _is_scalar(i) for i in items):
-        found.taken = x.taken
-    return found
+        found: TileValue = t.of_part(x, lambda: _indexed(t, x, index))
+        return found
+    return _indexed(t, x, index)
 
 
 def _indexed(t: Tracer, x: TileValue, index: Any) -> TileValue:
