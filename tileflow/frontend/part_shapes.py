@@ -122,22 +122,36 @@ def _regrouped(t: Tracer, part: Part, at: int, count: int, sizes: Sequence[int])
         return part
     if not count:
         return _unsqueezed(t, part, f"unsqueeze_{at}")
-    axes = part.axes[at : at + count]
-    if axes[-1] - axes[0] != count - 1:
-        return None  # a number's lies between
-    for axis in axes:
+    part = _side_by_side(part, at, count)
+    first, last = part.axes[at], part.axes[at + count - 1]
+    begin = part.items[first]
+    is_moved = not begin.is_known and len(sizes) == 1
+    for axis in range(first + is_moved, last + 1):
         narrowed = _whole(t, part, axis)
         if narrowed is None:
             return None
         part = narrowed
     if not sizes:
-        return part.replaced(axes[0], 0) if count == 1 else None
+        return part.replaced(first, 0) if count == 1 else None
     try:
-        ref = part.ref.viewed("flatten", axes[0], axes[-1]) if count > 1 else part.ref
-        ref = ref.viewed("unflatten", axes[0], tuple(sizes)) if len(sizes) > 1 else ref
+        ref = part.ref.viewed("flatten", first, last) if count > 1 else part.ref
+        ref = ref.viewed("unflatten", first, tuple(sizes)) if len(sizes) > 1 else ref
     except ShapeError:
         return None
-    return _with(ref, part, axes[0], axes[-1] + 1, len(sizes))
+    made = _with(ref, part, first, last + 1, len(sizes))
+    if not is_moved:
+        return made
+    row = sizes[0] // t.specialize(begin.size)
+    return made.replaced(first, Run(begin.start * row, begin.size * row, ref.dims[first]))
+
+
+def _side_by_side(part: Part, at: int, count: int) -> Part:
+    """The part with those of its dimensions that are to be one side by side in the tensor: others' numbers in front."""
+    axes = part.axes
+    if axes[at + count - 1] - axes[at] == count - 1:
+        return part
+    order = [*(axis for axis in range(len(part.items)) if axis not in axes), *axes]
+    return Part(part.ref.viewed("permute", *order), tuple(part.items[axis] for axis in order))
 
 
 # ---- dimensions that share elements ---------------------------------------------------------------------------------
