@@ -15,12 +15,12 @@ from ..ir.types import Dim, TileType, Value, is_float
 from .held_numbers import check_number
 from .intervals import check_widened
 from .loaded_parts import remember
-from .loaded_tiles import Taken
 from .part_views import INSIDE, PartRef, view_items
 from .promotion import promote
 from .resolve import Resolved, check_once, resolve, written
 from .side_by_side import parts_of
 from .syntax_registry import SYNTAX, register_syntax
+from .taken import Taken
 from .trace import Tracer
 from .values import TensorRef, TileValue
 

@@ -23,19 +23,8 @@ from ..ir.graph import IndexItem, Op, Operand, SliceIndex
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value
 from .intervals import is_of_indices
-from .loaded_tiles import Cut, Shaped
-from .parts import (
-    TILE,
-    Part,
-    Run,
-    clipped,
-    is_number,
-    is_places,
-    is_simple,
-    is_whole,
-    stays_inside,
-    within,
-)
+from .loaded_tiles import Cut, Part, Run, Shaped, is_number
+from .parts import TILE, clipped, is_places, is_simple, is_whole, joined, stays_inside, within
 from .syntax_registry import SYNTAX
 from .trace import Tracer
 from .values import SymInt, TensorRef, TileProxy, TileValue
@@ -130,11 +119,11 @@ def _of_loaded(t: Tracer, op: Op, items: Sequence[Any]) -> TileValue | None:
 def _from_memory(t: Tracer, part: Part, index: Sequence[Any]) -> TileValue | None:
     """A load by two indices, one after the other; None where both name less than a whole dimension, or where it would
     be refused."""
-    joined = part.joined(t, index, TILE)
-    if joined is None or not t.sharing(part.ref.path).isdisjoint(t.found.copied):
+    items = joined(t, part, index, TILE)
+    if items is None or not t.sharing(part.ref.path).isdisjoint(t.found.copied):
         return None
     t.read_again.add(part.ref.path)
-    found: TileValue = SYNTAX["load"](t, part.ref, joined)
+    found: TileValue = SYNTAX["load"](t, part.ref, items)
     return found
 
 

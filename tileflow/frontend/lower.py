@@ -38,12 +38,12 @@ from .error_translation import translate_error, user_location
 from .host_values import SymbolicInt, constant, expr_of
 from .language_registry import DEVICE
 from .liveness import free_names, local_names
-from .loaded_tiles import Found
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource, path_of
 from .stores import may_store
 from .structural_names import StructuralNames
+from .taken import Found
 from .trace import Tracer
 from .trace_mode import TraceMode
 from .values import UNDEFINED, TileProxy

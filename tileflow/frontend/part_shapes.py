@@ -11,7 +11,7 @@ import torch
 
 from ..errors import ShapeError, TileflowError
 from ..language.captured_views import taken
-from .parts import Part, Run
+from .loaded_tiles import Part, Run
 from .trace import Tracer
 
 _ORDERS = frozenset({"t", "T", "mT", "permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis"})

@@ -2,7 +2,7 @@
 
 To torch ``ob`` is a view. Brackets on a tensor load what they name: most parts are read as a whole, and a copy of what
 is overwritten later stays what it was. So a trace that meets a store through a tile notes where the text takes the part
-that the tile holds (:class:`tileflow.frontend.loaded_tiles.Taken`), and begins again: the part is a :class:`PartRef`
+that the tile holds (:class:`tileflow.frontend.taken.Taken`), and begins again: the part is a :class:`PartRef`
 there, and an index of it one of the tensor. What is read of it is loaded where it is read, after the stores before.
 
 A view is what ints and slices name, and a view of that. A block by a loop's tile lies in registers, and what a tile of
@@ -26,12 +26,13 @@ from ..language.captured_views import BY_ITEM, by_item, spelled_view
 from ..language.in_place import is_in_place
 from ..language.rules import and_the_index, outside
 from ..runtime import views
-from .loaded_tiles import Taken
+from .loaded_tiles import Part, Run, is_number
 from .part_shapes import shaped, sizes_of, torch_has
-from .parts import Access, Part, Run, is_number
+from .parts import Access, joined
 from .refusals import of_a_part
 from .resolve import Resolved, items_of, resolve
 from .syntax_registry import SYNTAX, register_syntax
+from .taken import Taken
 from .trace import Tracer
 from .values import FACTORIES, TensorRef, TileValue
 
@@ -55,7 +56,7 @@ class PartRef(TensorRef):
     def index_of(self, index: Any, is_masked: bool = False) -> tuple[Any, ...] | None:
         """The tensor's index for one of the part; None where it may name elements beside the part."""
         items = items_of(self.tracer, self, index)
-        return self.part.joined(self.tracer, items, Access(is_memory=True, is_masked=is_masked))
+        return joined(self.tracer, self.part, items, Access(is_memory=True, is_masked=is_masked))
 
     def place(self, index: Any, is_masked: bool) -> tuple[TensorRef, tuple[Any, ...]]:
         """The tensor, and where it is stored to. Raises TraceError where the index may name elements beside the
@@ -161,12 +162,12 @@ def _taken(frame: FrameType | None, path: str) -> Taken | None:
 
 def part_of(t: Tracer, ref: TensorRef, index: Any) -> PartRef | None:
     """The part that an index of ints and slices names; None of others."""
-    joined = ref.index_of(index) if isinstance(ref, PartRef) else index
-    if joined is None:
+    own = ref.index_of(index) if isinstance(ref, PartRef) else index
+    if own is None:
         return None
     whole = ref.part.ref if isinstance(ref, PartRef) else ref
     mark = t.mark()
-    resolved = resolve(t, whole, joined, reads=True)
+    resolved = resolve(t, whole, own, reads=True)
     t.rewind(mark)  # an index of the part is resolved by itself, and says all that this one does
     items = view_items(whole, resolved)
     if items is None:

@@ -12,93 +12,12 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..expr import Expr
-from ..ir.graph import IndexItem, SliceIndex
 from ..ir.types import is_float
 from .affine import between
 from .intervals import interval, without_lanes
+from .loaded_tiles import Part, Run, is_number
 from .trace import Tracer
-from .values import SymInt, TensorRef, TileProxy, TileValue
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """``size`` elements in a row of a dimension of ``whole``, from ``start`` on, a size or a scalar of the kernel."""
-
-    start: Expr | TileValue
-    size: Expr
-    whole: Expr
-
-    @staticmethod
-    def all(size: Expr) -> Run:
-        """All of a dimension."""
-        return Run(Expr.of(0), size, size)
-
-    @property
-    def is_all(self) -> bool:
-        """Whether it is all of the dimension."""
-        return self.begins_first and self.size == self.whole
-
-    @property
-    def begins_first(self) -> bool:
-        """Whether its first element is the dimension's."""
-        return isinstance(self.start, Expr) and self.start == Expr.of(0)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether a size says where it begins."""
-        return isinstance(self.start, Expr)
-
-    def place(self, t: Tracer, offset: Any) -> Any:
-        """Where its element ``offset``, a size, a scalar, a tile of ints or a loop's, lies in the dimension."""
-        if isinstance(offset, (int, SymInt)):
-            offset = t.as_expr(offset, "an index")
-        if isinstance(self.start, Expr) and isinstance(offset, Expr):
-            return t.size(self.start + offset)
-        offset = t.size(offset) if isinstance(offset, Expr) else offset
-        if self.begins_first:
-            return offset
-        start = t.size(self.start) if isinstance(self.start, Expr) else self.start
-        return start if isinstance(offset, int) and offset == 0 else offset + start
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """``ref[items]``, with an item for each of the tensor's dimensions: a number, a :class:`Run`, and of what was
-    loaded by them a loop's tile or a tile of ints. Numbers give no dimension."""
-
-    ref: TensorRef
-    items: tuple[Any, ...]
-
-    @staticmethod
-    def named(ref: TensorRef, given: Sequence[Any], items: Sequence[IndexItem]) -> Part:
-        """What an index names: ``given`` as it was written, and what it means."""
-        return Part(ref, tuple(map(_run, given, items, ref.dims)))
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The tensor's dimensions that are the part's, in order."""
-        return tuple(axis for axis, item in enumerate(self.items) if not is_number(item))
-
-    def replaced(self, axis: int, item: Any) -> Part:
-        """Another item in place of one."""
-        return Part(self.ref, (*self.items[:axis], item, *self.items[axis + 1 :]))
-
-    def joined(self, t: Tracer, index: Sequence[Any], access: Access) -> tuple[Any, ...] | None:
-        """The tensor's index for an index of the part, which has an item for each of its dimensions, and may have None
-        among them; None where there is no such one."""
-        found: list[Any] = []
-        rest = list(self.items)
-        for item in index:
-            if item is None:
-                found.append(None)
-                continue
-            while is_number(rest[0]):
-                found.append(rest.pop(0))
-            found.append(_joined(t, rest.pop(0), item, access))
-            if found[-1] is None:
-                return None
-        found += rest
-        return None if sum(map(is_places, found)) > 1 and not access.is_memory else tuple(found)
+from .values import SymInt, TileProxy, TileValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +32,35 @@ class Access:
 TILE = Access(is_memory=False)
 
 
-def _run(wrote: Any, item: IndexItem, whole: Expr) -> Any:
-    """What was written, a slice as a run of elements."""
-    if isinstance(wrote, slice) and isinstance(item, SliceIndex):
-        return Run(item.start, item.dim.extent, whole)
-    return wrote
+def joined(t: Tracer, part: Part, index: Sequence[Any], access: Access) -> tuple[Any, ...] | None:
+    """The tensor's index for an index of the part, which has an item for each of its dimensions, and may have None
+    among them; None where there is no such one."""
+    found: list[Any] = []
+    rest = list(part.items)
+    for item in index:
+        if item is None:
+            found.append(None)
+            continue
+        while is_number(rest[0]):
+            found.append(rest.pop(0))
+        found.append(_joined(t, rest.pop(0), item, access))
+        if found[-1] is None:
+            return None
+    found += rest
+    return None if sum(map(is_places, found)) > 1 and not access.is_memory else tuple(found)
+
+
+def place(t: Tracer, run: Run, offset: Any) -> Any:
+    """Where the element ``offset``, a size, a scalar, a tile of ints or a loop's, of a run lies in the dimension."""
+    if isinstance(offset, (int, SymInt)):
+        offset = t.as_expr(offset, "an index")
+    if isinstance(run.start, Expr) and isinstance(offset, Expr):
+        return t.size(run.start + offset)
+    offset = t.size(offset) if isinstance(offset, Expr) else offset
+    if run.begins_first:
+        return offset
+    start = t.size(run.start) if isinstance(run.start, Expr) else run.start
+    return start if isinstance(offset, int) and offset == 0 else offset + start
 
 
 def _joined(t: Tracer, first: Any, second: Any, access: Access) -> Any:
@@ -131,15 +74,15 @@ def within(t: Tracer, run: Run, item: Any, access: Access = TILE) -> Any:
     if run.is_all:
         return None if not access.is_memory and runs_past(t, item, run.whole) else item
     if is_whole(item):
-        return slice(run.place(t, 0), run.place(t, run.size))
+        return slice(place(t, run, 0), place(t, run, run.size))
     if isinstance(item, slice):
         ends = _ends(t, item, run.size, access)
-        return None if ends is None else slice(*(run.place(t, end) for end in ends))
+        return None if ends is None else slice(*(place(t, run, end) for end in ends))
     if access.is_memory and isinstance(item, (int, SymInt)):
-        return run.place(t, _counted(t, item, run.size))
+        return place(t, run, _counted(t, item, run.size))
     if not access.is_masked and not stays_inside(t, item, run.size):
         return None
-    return run.place(t, item)
+    return place(t, run, item)
 
 
 def _ends(t: Tracer, item: slice, size: Expr, access: Access) -> tuple[Any, Any] | None:
@@ -230,13 +173,6 @@ def is_simple(item: Any) -> bool:
 def is_whole(item: Any) -> bool:
     """Whether an item is ``:``."""
     return isinstance(item, slice) and item.start is item.stop is item.step is None
-
-
-def is_number(item: Any) -> bool:
-    """Whether an item is one number, which gives no dimension."""
-    if isinstance(item, TileValue):
-        return not item.value.dims and not is_float(item.value.type.dtype) and item.value.type.dtype != "bool"
-    return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
 
 
 def is_places(item: Any) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -34,18 +34,16 @@ from .assumptions import Assumptions
 from .call_arguments import is_in_place, with_numbers, with_sizes
 from .held_numbers import CHOOSING, check_number
 from .intervals import check_widened, result_fits
-from .loaded_tiles import Cut, Found, Shaped, Taken
+from .loaded_tiles import Cut, Part, Shaped
 from .operands import operand_of
 from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
 from .refusals import not_implemented
 from .structural_names import StructuralNames
+from .taken import Found, Taken
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
 from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
-
-if TYPE_CHECKING:
-    from .parts import Part
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 

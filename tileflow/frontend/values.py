@@ -32,7 +32,7 @@ from .traced import Traced, takes_tiles
 if TYPE_CHECKING:
     import torch
 
-    from .loaded_tiles import Taken
+    from .taken import Taken
     from .trace import Tracer
 
 
