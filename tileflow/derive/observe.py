@@ -164,6 +164,7 @@ def observe(
                 hint=hint,
             ) from error
         call.results = tuple(tensors((result,)))
+        _check_memory(call, name, hint)
         several = result if type(result) is tuple else (result,)
         call.is_tuple = type(result) is tuple
         call.is_plain = all(isinstance(one, torch.Tensor) for one in several) and len(several) > call.is_tuple
@@ -182,6 +183,21 @@ def _check_views(ir: KernelIR, name: str) -> None:
                 where=name,
                 hint=f"take it before the loop, under a name of its own: part = {base}.{view.partition('_')[0]}(...)",
             )
+
+
+def _check_memory(call: Call, name: str, hint: str) -> None:
+    """Raises GradientError where launches write to a view and host code returns, or they write to, another of its
+    memory: autograd knows of no write to the other."""
+    for written in call.written.values():
+        for other in (*call.results, *call.written.values()):
+            is_shared = other.untyped_storage() is written.untyped_storage()
+            if other is not written and is_shared and (other.grad_fn is None or id(other) in call.written):
+                raise GradientError(
+                    "a kernel whose backward is derived writes to a tensor by one name, which it returns",
+                    got=f"stores to a view of shape {tuple(written.shape)} of one of shape {tuple(other.shape)}",
+                    where=name,
+                    hint=f"return the view, or what host code makes of it behind the loop; or {hint}",
+                )
 
 
 def _leaves(host: HostFunction, args: Sequence[Any]) -> Iterator[tuple[str, str, torch.Tensor]]:

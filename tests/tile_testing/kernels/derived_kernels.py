@@ -592,3 +592,23 @@ def product_of_blocks(x: Tensor, y: Tensor, kept: Tensor) -> Tensor:
                 acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
         out[tile_m, tile_n] = acc
     return out
+
+
+# ---- parts of tensors -------------------------------------------------------------------------------------------
+
+
+def store_scaled(o: Tensor, x: Tensor, scale: Tensor) -> None:
+    for t in tfl.tile(o.size(0)):
+        o[t] = x[t] * scale
+
+
+@example(lambda x, s: (x * s[:, None, None], x[:, :, :3].exp()), (3, 4, 6), (3,))
+def stored_through_parts(x: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    out, other = torch.empty_like(x), x.new_empty(*x.shape[:2], 3)
+    for b in tfl.grid(x.size(0)):
+        rows, more = out[b], other[b, :, :]
+        for n in tfl.grid(x.size(1)):
+            store_scaled(rows[n], x[b, n], s[b])
+        for t in tfl.tile(more.size(0)):
+            more[t] = x[b, t, :3].exp()
+    return out, other

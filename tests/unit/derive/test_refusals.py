@@ -122,6 +122,27 @@ def ints(x: Tensor) -> Tensor:
     return out
 
 
+@tileflow.kernel
+def by_a_view_of_a_result(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Autograd sees no store to the result by the name that it is returned by: its gradient was 0, without a word."""
+    out, other = x.new_empty(x.size(1), x.size(0)), torch.empty_like(x)
+    turned = out.mT
+    for tile in tfl.tile(x.size(0)):
+        turned[tile, :] = x[tile, :].sin()
+        other[tile, :] = x[tile, :] * 2
+    return out, other
+
+
+@tileflow.kernel
+def by_a_turned_part(x: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0), x.size(2), x.size(1))
+    for b in tfl.grid(x.size(0)):
+        turned = out[b].T
+        for tile in tfl.tile(x.size(1)):
+            turned[tile] = x[b, tile].sin()
+    return out
+
+
 def closing_over(bias: Tensor) -> Callable[[Any, Any], Any]:
     return lambda value, tile: value + bias[tile]
 
@@ -162,6 +183,8 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "a while": (halved_until_small, (ROW,), "while is computed again"),
     "launch in a branch": (inside_a_branch, (ROW, True), "stand in the kernel's body.*inside another statement"),
     "atomic_max": (largest_atomic, (ROW,), "that add.*atomic_max"),
+    "a view of a result": (by_a_view_of_a_result, (ROWS,), r"by one name.*shape \(4, 6\) of one of shape \(6, 4\)"),
+    "a turned part": (by_a_turned_part, (ROWS[None],), "takes views in host code.*out.permute"),
     "no gradient": (ints, (ROW,), "has a result with a gradient"),
     "a closure": (with_a_function, (ROW, closing_over(torch.randn(6))), "what the kernel's arguments hold"),
 }
