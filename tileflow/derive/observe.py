@@ -136,7 +136,7 @@ def observe(
         call = Call({text: leaf for _, text, leaf in leaves}, asked)
 
         def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
-            _check_views(ir, name)
+            _check_views(ir, name, hint)
             found = {t.path: read_path(Path.parse(t.path), frame, host.fn) for t in ir.tensors}
             written = frozenset(path for op in ir.walk() for path in effects_of(op).writes)
             call.launches.append(Launch(ir, dict(frame), found, written, dict(calls)))
@@ -171,7 +171,7 @@ def observe(
     return call
 
 
-def _check_views(ir: KernelIR, name: str) -> None:
+def _check_views(ir: KernelIR, name: str, hint: str) -> None:
     """Raises GradientError for a view that device code takes, of which autograd, which records host code, knows
     nothing."""
     for tensor in ir.tensors:
@@ -181,7 +181,8 @@ def _check_views(ir: KernelIR, name: str) -> None:
                 "a kernel whose backward is derived takes views in host code, which autograd records",
                 got=f"{base}.{view.partition('_')[0]} in device code",
                 where=name,
-                hint=f"take it before the loop, under a name of its own: part = {base}.{view.partition('_')[0]}(...)",
+                hint=f"take it before the loop, under a name of its own: part = {base}.{view.partition('_')[0]}(...); "
+                f"or {hint}",
             )
 
 
