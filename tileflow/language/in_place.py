@@ -57,6 +57,7 @@ def _is_dropped(code: CodeType, at: int, name: str) -> bool:
 def put(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
     """``tile``, which is what was ``made`` from now on. Views of it stay what they were."""
     tile.data = made
+    vars(tile).pop("tileflow_part", None)  # a tile of its own, wherever it was loaded from
     vars(tile).update(vars(made))
     return tile
 

@@ -30,15 +30,16 @@ def stored_through(file: str) -> frozenset[Span]:
 def _of_function(function: ast.FunctionDef) -> set[Span]:
     nodes = [*ast.walk(function)]
     names = _bindings(nodes)
-    todo = [root for target in _stored(nodes) for root in _roots(target)]
-    found, seen = set[Span](), set[str]()
+    todo = [root for target in _stored(nodes) for root in _roots(target, is_inside=False)]
+    found, seen = set[Span](), set[tuple[str, bool]]()
     while todo:
         root = todo.pop()
-        if not isinstance(root, str):
+        if len(root) != 2:
             found.add(root)
         elif root not in seen:
             seen.add(root)
-            todo += [other for value in names.get(root, ()) for other in _roots(value)]
+            name, is_inside = root
+            todo += [r for value, among in names.get(name, ()) for r in _roots(value, is_inside or among)]
     return found
 
 
@@ -52,63 +53,69 @@ def _stored(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
                 yield first
 
 
-def _bindings(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
-    """What each name is bound to, or is among."""
-    found: dict[str, list[ast.expr]] = {}
+def _bindings(nodes: Iterable[ast.AST]) -> dict[str, list[tuple[ast.expr, bool]]]:
+    """What each name is bound to, and whether it is one of the items of that."""
+    found: dict[str, list[tuple[ast.expr, bool]]] = {}
     for node in nodes:
+        pairs: list[tuple[str, ast.expr, bool]] = []
         match node:
             case ast.Assign(targets=targets, value=value):
-                pairs = [(target, value) for target in targets]
+                pairs = [pair for target in targets for pair in _pairs(target, value, is_item=False)]
             case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
-                pairs = [(target, value)]
-            case ast.NamedExpr(target=target, value=value):
-                pairs = [(target, value)]
-            case _:
-                continue
-        for target, value in pairs:
-            for name, part in _pairs(target, value):
-                found.setdefault(name, []).append(part)
+                pairs = [*_pairs(target, value, is_item=True)]
+            case ast.NamedExpr(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+                pairs = [*_pairs(target, value, is_item=False)]
+        for name, value, is_item in pairs:
+            found.setdefault(name, []).append((value, is_item))
     return found
 
 
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+def _pairs(target: ast.expr, value: ast.expr, is_item: bool) -> Iterator[tuple[str, ast.expr, bool]]:
     """The names in a target, each with what it takes of a value."""
     match target, value:
         case ast.Name(id=name), _:
-            yield name, value
-        case ((ast.Tuple(elts=left) | ast.List(elts=left)), (ast.Tuple(elts=right) | ast.List(elts=right))) if len(
-            left
-        ) == len(right):
+            yield name, value, is_item
+        case ((ast.Tuple(elts=left) | ast.List(elts=left)), (ast.Tuple(elts=right) | ast.List(elts=right))) if (
+            len(left) == len(right) and not is_item
+        ):
             for one, other in zip(left, right, strict=True):
-                yield from _pairs(one, other)
+                yield from _pairs(one, other, is_item)
         case ((ast.Tuple(elts=left) | ast.List(elts=left)), _):
             for one in left:
-                yield from _pairs(one, value)
+                yield from _pairs(one, value, is_item=True)
 
 
 def _span(node: ast.expr) -> Span:
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
-def _roots(value: ast.expr) -> Iterator[str | Span]:
-    """The names, the brackets and the calls that a value may be a view of, or holds."""
+def _roots(value: ast.expr, is_inside: bool) -> Iterator[tuple[str, bool] | Span]:
+    """The names, the brackets and the calls that a value, or with ``is_inside`` one of its items, may be a view of: a
+    store of a list's item changes the list. A name stands beside whether its items are asked about."""
     match value:
         case ast.Name(id=name):
-            yield name
+            yield name, is_inside
         case ast.Subscript(value=inner):
             yield _span(value)
-            yield from _roots(inner)
+            yield from _roots(inner, True)
         case ast.Attribute(value=inner) | ast.Starred(value=inner) | ast.NamedExpr(value=inner):
-            yield from _roots(inner)
+            yield from _roots(inner, True)
         case ast.Call(func=function, args=args):
             yield _span(value)
             for one in (function, *args):
-                yield from _roots(one)
-        case ast.Tuple(elts=elts) | ast.List(elts=elts) | ast.Dict(values=elts):
-            for one in elts:
-                yield from _roots(one)
-        case ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner) | ast.DictComp(value=inner):
-            yield from _roots(inner)
+                yield from _roots(one, True)
         case ast.IfExp(body=body, orelse=other):
-            yield from _roots(body)
-            yield from _roots(other)
+            yield from _roots(body, is_inside)
+            yield from _roots(other, is_inside)
+    if is_inside:
+        for one in _items(value):
+            yield from _roots(one, True)
+
+
+def _items(value: ast.expr) -> Iterator[ast.expr]:
+    """What a list, a tuple or a dictionary that is written out holds."""
+    match value:
+        case ast.Tuple(elts=elts) | ast.List(elts=elts) | ast.Dict(values=elts):
+            yield from elts
+        case ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner) | ast.DictComp(value=inner):
+            yield inner

@@ -369,3 +369,34 @@ def in_containers(held: dict[str, Tensor]) -> Tensor:
             parts["0"][t] = held["of"][b, t]
             parts["1"][t] = parts["0"][t] * 2
     return outs[1]
+
+
+@case(ROWS.clone(), wanted=lambda x: torch.cat([x[:, 1:] * 0 + 5, x[:, -1:] * 2], 1), t=64)
+@tileflow.kernel
+def lists_of_copies(x: Tensor) -> Tensor:
+    """A list that has another item stores into no tensor, and its tiles stay copies."""
+    for b in tfl.grid(x.size(0)):
+        rows = [x[b], x[b]]
+        rows[0] = rows[0] * 2
+        last = rows[1][-1]
+        for t in tfl.tile(x.size(1)):
+            x[b, t] = torch.full([t], 5.0)
+        x[b, -1] = rows[0][-1] + rows[1][-1] - last
+    return x
+
+
+@case(BATCHES, wanted=lambda x: x * 2, t=8)
+@tileflow.kernel
+def ends_of_parts(x: Tensor) -> Tensor:
+    """Blocks that may leave a part read 0 there, and what a mask says is stored."""
+    out = torch.empty_like(x)
+    for b in tfl.grid(x.size(0)):
+        ob, part = out[b], out[b, 2:18]
+        for t in tfl.tile(ob.size(0)):
+            ob[t] = x[b, t]
+        for t in tfl.tile(ob.size(0)):
+            inside = t.index < part.size(0)
+            shifted = part[t.index + 1, :] + 0
+            tfl.store(part, [t, slice(None)], shifted * 0 + part[t.index, :] * 2, extra_mask=inside[:, None])
+        ob[:2], ob[18:] = x[b, :2] * 2, x[b, 18:] * 2
+    return out

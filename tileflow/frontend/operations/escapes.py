@@ -112,6 +112,8 @@ def foreign(
 
 def _argument(t: Tracer, value: Any, inputs: list[Operand]) -> Any:
     """The number of an input, ``tensor <path>``, an Expr, or Python text of a constant."""
+    if isinstance(value, TensorRef) and value.is_part:
+        value = value.all()  # its elements: text has a tensor's address alone
     if isinstance(value, TensorRef):
         return f"tensor {value.path}"
     if isinstance(value, SymInt):
