@@ -82,6 +82,8 @@ def instead_of_changing_a_part(what: str) -> str:
     return f"part[...] {sign} value stores there; a tile of its own is another name, row = part + value, part.clone()"
 
 
+PART_IN_TURNS = "a name that is stored through is of one part of a tensor in all turns of a loop"
+TAKEN_ANEW = "take the part inside the loop, or give the other one another name"
 PART_STALE = "in plain Python a part of a tensor that is stored through is taken after all else that stores there"
 STALE_HINT = "take it anew behind the other store, part = x[i]; or store by that name alone"
 

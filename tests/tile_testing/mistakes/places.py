@@ -312,6 +312,41 @@ def store_through_a_view(x):
         x[tile, :][:, 1:3] = x[tile, 0:2]  # <-
 
 
+@mistake(
+    TraceError,
+    (
+        "what is stored through a part of a tensor is known to lie inside it",
+        "got tile int32[tile] of a part of tensor x",
+    ),
+    "row[tile.index + 1]",
+)
+def store_beyond_a_part(x):
+    for i in tfl.grid(64):
+        row = x[i, 2:10]
+        for tile in tfl.tile(8):
+            row[tile.index + 1] = 0  # <-
+
+
+@mistake(
+    TraceError,
+    ("is of one part of a tensor in all turns of a loop", "take the part inside the loop"),
+    "a[n]",
+)
+def parts_that_change_places(x):
+    for i in tfl.grid(32):
+        a, b = x[2 * i], x[2 * i + 1]
+        for n in range(x.size(1)):
+            a[n] = b[n]  # <-
+            a, b = b, a
+
+
+@mistake(ShapeError, ("an index must lie inside x", "96 in a dimension of 96"), "row[96]")
+def store_behind_a_part(x):
+    for i in tfl.grid(64):
+        row = x[i]
+        row[96] = 0  # <-
+
+
 # ---- torch's functions of whole tensors ---------------------------------------------------------
 
 
