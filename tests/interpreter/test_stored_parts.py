@@ -10,6 +10,11 @@ import torch
 from tile_testing.kernels import path_of
 from tile_testing.runs.interpreted import close, load_module
 
+from tileflow.ir.attributes import AccessAttrs
+from tileflow.ir.graph import TileIndex
+from tileflow.ir.kinds import OpKind
+from tileflow.target import target
+
 KERNELS = path_of("stored_part_kernels")
 CASES = load_module(KERNELS).CASES
 
@@ -36,3 +41,12 @@ def test_portable_variants_of_parts(interpreter: Callable[..., Any], name: str) 
     case = CASES[name]
     (got,) = interpreter("runs.portable_runs:run", KERNELS, name, _args(name), [_args(name)])
     assert close(got, case.wanted(*_args(name))) == ""
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_what_is_stored_through_is_not_loaded(mode: str) -> None:
+    """The text has the accesses that one index for both would have."""
+    (region,) = CASES["row"].kernel.lower(_args("row"), target("nvidia-h200"), mode=mode).regions
+    accesses = [op for op in region.walk() if op.kind in (OpKind.LOAD, OpKind.STORE)]
+    assert [(op.kind, AccessAttrs.of(op).tensor) for op in accesses] == [(OpKind.LOAD, "x"), (OpKind.STORE, "out")]
+    assert all(isinstance(AccessAttrs.of(op).index[1], TileIndex) for op in accesses)
