@@ -400,3 +400,14 @@ def ends_of_parts(x: Tensor) -> Tensor:
             tfl.store(part, [t, slice(None)], shifted * 0 + part[t.index, :] * 2, extra_mask=inside[:, None])
         ob[:2], ob[18:] = x[b, :2] * 2, x[b, 18:] * 2
     return out
+
+
+@case(BATCHES, wanted=lambda x: x * 2)
+@tileflow.kernel
+def ones_behind(x: Tensor) -> Tensor:
+    """A dimension of one behind others, of a part and of a tile in registers."""
+    out = torch.empty_like(x)
+    for b in tfl.grid(x.size(0)):
+        ob = out[b].unsqueeze(2).view(-1)
+        ob[:] = (x[b] * 2).unsqueeze(2).reshape(-1)
+    return out

@@ -315,9 +315,6 @@ def store_through_a_view(x):
 @mistake(
     TraceError,
     ("what is stored through a part of a tensor is known to lie inside it", "got tile int32[tile] of a part of"),
-        "what is stored through a part of a tensor is known to lie inside it",
-        "got tile int32[tile] of a part of tensor x",
-    ),
     "row[tile.index + 1]",
 )
 def store_beyond_a_part(x):

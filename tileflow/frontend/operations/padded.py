@@ -24,7 +24,12 @@ def reshaped(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
     """``value`` under ``dims``, of as many elements. Raises TraceError where a loop's tile would move."""
     x, axis = t.wrap(value), 0
     for before, after in runs(value.dims, dims):
-        if before != after:
+        if not before or not after:  # dimensions of 1 alone
+            for _ in before:
+                x = x.squeeze(axis)
+            for _ in after:
+                x = x.unsqueeze(axis)
+        elif before != after:
             x = _moved(t, x, axis, _sizes(t, before, value.dims, dims), _sizes(t, after, value.dims, dims))
         axis += len(after)
     return x
