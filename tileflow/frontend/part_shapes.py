@@ -105,11 +105,16 @@ def _reshaped(t: Tracer, part: Part, words: str) -> Part | None:
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """The fewest dimensions at a time that hold as many elements before and after."""
+    """The fewest dimensions at a time that hold as many elements before and after; one of 1 may have none."""
     olds, news = list(old), list(new)
     while olds or news:
-        left, right = olds[:1], news[:1]
-        del olds[:1], news[:1]
+        if olds[:1] == [1] != news[:1]:
+            yield [olds.pop(0)], []
+            continue
+        if news[:1] == [1] != olds[:1]:
+            yield [], [news.pop(0)]
+            continue
+        left, right = [olds.pop(0)], [news.pop(0)]
         while (a := math.prod(left)) != (b := math.prod(right)):
             side, rest = (left, olds) if a < b else (right, news)
             side.append(rest.pop(0))
@@ -125,14 +130,14 @@ def _regrouped(t: Tracer, part: Part, at: int, count: int, sizes: Sequence[int])
     part = _side_by_side(part, at, count)
     first, last = part.axes[at], part.axes[at + count - 1]
     begin = part.items[first]
+    if not sizes:
+        return part.replaced(first, t.size(begin.start) if begin.is_known else begin.start)
     is_moved = not begin.is_known and len(sizes) == 1
     for axis in range(first + is_moved, last + 1):
         narrowed = _whole(t, part, axis)
         if narrowed is None:
             return None
         part = narrowed
-    if not sizes:
-        return part.replaced(first, 0) if count == 1 else None
     try:
         ref = part.ref.viewed("flatten", first, last) if count > 1 else part.ref
         ref = ref.viewed("unflatten", first, tuple(sizes)) if len(sizes) > 1 else ref
