@@ -123,7 +123,7 @@ def test_a_family_that_nobody_named(family: str) -> None:
     """What has the code of a known class is replaced, what has not stays: scaled sums and logits, other norms, ..."""
     model = model_of(family)
     wanted = step(model)
-    report = apply(model)
+    report = apply(model, layer_norm=True)
     stays = OTHERS[family][3]
     assert set(report.replaced) == ALL_PARTS - stays and {s.part for s in report.skipped} == stays | {"attention"}
     found = step(model)
@@ -603,13 +603,23 @@ def layer_norm() -> torch.nn.Module:
     return torch.nn.Sequential(norm)
 
 
+def test_layer_norms_are_replaced_where_they_are_asked_for() -> None:
+    """Torch has a kernel for them, and a call of it costs less."""
+    model = model_of("gpt2")
+    report = apply(model)
+    assert set(report.replaced) == {"loss"}
+    assert "layer_norm=True" in next(s.why for s in report.skipped if s.part == "norm")
+    unapply(model)
+    assert apply(model, layer_norm=True).replaced["norm"] == 5
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_layer_norm_has_torch_s_dtype_under_autocast(dtype: torch.dtype) -> None:
     whole = layer_norm()
     x = torch.randn(3, 8).to(dtype)
     with torch.autocast("cpu", torch.bfloat16):
         wanted = whole(x)
-        assert apply(whole).replaced == {"norm": 1}
+        assert apply(whole, layer_norm=True).replaced == {"norm": 1}
         torch.testing.assert_close(whole(x), wanted)
 
 
@@ -633,7 +643,7 @@ def test_a_layer_norm_of_a_gpu_has_float32_under_autocast(monkeypatch: pytest.Mo
 def test_a_layer_norm_that_no_kernel_is_for_stays_torch_s(norm: torch.nn.LayerNorm, x: torch.Tensor) -> None:
     whole = torch.nn.Sequential(norm)
     wanted = whole(x)
-    apply(whole)
+    apply(whole, layer_norm=True)
     assert torch.equal(whole(x), wanted)
 
 
@@ -643,7 +653,7 @@ def test_a_layer_s_sum_and_layer_norm_keep_their_dtypes_under_autocast() -> None
     model.model.layers[0].register_forward_hook(lambda _, __, out: dtypes.append(out.dtype))
     with torch.autocast("cpu", torch.bfloat16):
         wanted = model(**batch()).loss
-        apply(model, fused_loss=False)
+        apply(model, fused_loss=False, layer_norm=True)
         found = model(**batch()).loss
     assert dtypes == [torch.float32, torch.float32]
     torch.testing.assert_close(found, wanted, rtol=1e-2, atol=1e-2)
@@ -654,7 +664,7 @@ def test_a_norm_without_a_weight_stays_the_library_s() -> None:
 
     whole, x = torch.nn.Sequential(Gemma4RMSNorm(8), Gemma4RMSNorm(8, with_scale=False)), torch.randn(3, 8)
     wanted = whole(x)
-    assert apply(whole).replaced == {"norm": 2}
+    assert apply(whole, layer_norm=True).replaced == {"norm": 2}
     torch.testing.assert_close(whole(x), wanted)
 
 
@@ -684,5 +694,5 @@ def test_a_norm_whose_weight_broadcasts_stays_the_library_s() -> None:
     torch.nn.init.normal_(norm.weight)
     whole, x = torch.nn.Sequential(norm), torch.randn(3, 2, 8)
     wanted = whole(x)
-    assert apply(whole).replaced == {"norm": 1}
+    assert apply(whole, layer_norm=True).replaced == {"norm": 1}
     torch.testing.assert_close(whole(x), wanted)
