@@ -1,5 +1,4 @@
-"""Indices on the GPU: every case of the interpreter's, those of neighbours in memory and of histograms too, under its
-own config and the default; and beyond 32 bits."""
+"""Indices on the GPU that 32 bits do not hold."""
 
 from __future__ import annotations
 
@@ -8,11 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tile_testing.kernels.histogram_kernels import CASES as HISTOGRAMS
-from tile_testing.kernels.indexing_kernels import CASES
-from tile_testing.kernels.neighbour_kernels import CASES as NEIGHBOURS
 from tile_testing.kernels.wide_kernels import LONG, end_of_a_vector
-from tile_testing.runs.interpreted import close
 
 import tileflow
 import tileflow.language as tfl
@@ -21,7 +16,6 @@ from tileflow.runtime.describe import device_class
 from tileflow.target import target
 
 pytestmark = pytest.mark.gpu
-ALL = {**CASES, **NEIGHBOURS, **HISTOGRAMS}
 
 
 @tileflow.kernel
@@ -46,23 +40,10 @@ def _freed() -> Iterator[None]:
     torch.cuda.empty_cache()
 
 
-def on_device(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a.to("cuda", copy=True) if isinstance(a, torch.Tensor) else a for a in args)
-
-
 def run(kernel: tileflow.api.Kernel, args: tuple[Any, ...], mode: str, **changes: Any) -> Any:
     lowered: Lowered = kernel.lower(args, target(device_class("cuda")), mode=mode)
     config = lowered.space.repair(lowered.default.with_(changes))
     return kernel.compile(lowered, config, "cuda")(*args)
-
-
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize("case", [*ALL.values()], ids=[*ALL])
-def test_case(case: Any, mode: str) -> None:
-    expected = case.wanted(*case.args)
-    for config in ({}, dict(case.config)):
-        got = run(case.kernel, on_device(case.args), mode, **config)
-        assert close(got.cpu(), expected) == "", config
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])

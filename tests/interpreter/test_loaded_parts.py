@@ -51,12 +51,15 @@ def test_portable_variants_of_parts(interpreter: Callable[..., Any], name: str) 
     assert close(got, case.wanted(*_args(name))) == ""
 
 
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
 @pytest.mark.parametrize("name", CASES)
-def test_registers_hold_no_more_than_is_read(name: str) -> None:
-    """All of a row lay in registers, and blocks of it went through shared memory."""
-    (region,) = CASES[name].kernel.lower(_args(name), target("nvidia-h200")).regions
+def test_registers_hold_no_more_than_is_read(name: str, mode: str) -> None:
+    """All of a row lay in registers, and blocks of it went through shared memory. Sizes that are the call's said
+    nothing: large tables were held, and no default fitted a device."""
+    (region,) = CASES[name].kernel.lower(_args(name), target("nvidia-h200"), mode=mode).regions
     loops = [op for op in region.walk() if op.kind is OpKind.FOR]
     inner = [op for loop in loops for block in loop.regions for op in walk(block)]
     whole = [op for op in inner for v in op.values if any(d.extent.constant in (150, 300, 2100) for d in v.dims)]
     gathers = [op for op in region.walk() if op.kind is OpKind.GATHER and op.values[0].dims[0].tile is None]
-    assert bool(gathers or whole) == (name in COPIES)
+    held = bool(gathers or whole)
+    assert held == (name in COPIES) or (mode == "dynamic" and not held)  # whose extents are no constants

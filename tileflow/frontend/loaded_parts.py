@@ -306,5 +306,5 @@ def _is_better_read(t: Tracer, dims: tuple[Dim, ...], axis: int, item: Any) -> b
         return dims[axis].tile is None and (size is None or size > _LONG)
     if not is_places(item):
         return False
-    sizes = [d.extent.constant or 1 for d in dims if d.tile is None]
-    return is_of_indices(t, item.value) or math.prod(sizes) > _MANY
+    known = (d.extent for d in dims if d.tile is None and d.extent.symbols() <= t.hints.keys())
+    return is_of_indices(t, item.value) or math.prod(size.evaluate(t.hints) for size in known) > _MANY

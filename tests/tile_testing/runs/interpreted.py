@@ -178,13 +178,13 @@ def run_all(calls: Sequence[Call]) -> list[Any]:
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 1.6e-2}
 
 
-def close(got: Any, wanted: torch.Tensor) -> str:
-    """What differs; empty where nothing does."""
+def close(got: Any, wanted: torch.Tensor, times: float = 1) -> str:
+    """What differs by more than rounding, ``times`` as much; empty where nothing does."""
     if isinstance(got, str):
         return got
     if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
         return f"{got.dtype}{list(got.shape)} not {wanted.dtype}{list(wanted.shape)}"
-    tolerance = TOLERANCE.get(wanted.dtype, 0.0)
+    tolerance = TOLERANCE.get(wanted.dtype, 0.0) * times
     same = torch.isclose(got.double(), wanted.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
     if same.all():
         return ""
