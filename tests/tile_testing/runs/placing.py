@@ -16,7 +16,7 @@ def place(value: Any, device: str) -> Any:
     """``value`` with every tensor copied to ``device``, and that device for others: in tuples, lists, dictionaries,
     dataclasses, partial calls, modules, other objects and their methods, and what functions close over."""
     if isinstance(value, torch.Tensor):
-        return value.to(device, copy=True)
+        return value.to(device, copy=True) if value.is_contiguous() else _laid_out(value, device)
     if isinstance(value, torch.nn.Module):
         return copy.deepcopy(value).to(device)
     if isinstance(value, MethodType):
@@ -45,3 +45,9 @@ def place(value: Any, device: str) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(place(item, device) for item in value)
     return value
+
+
+def _laid_out(value: torch.Tensor, device: str) -> torch.Tensor:
+    """A copy of a view, as it lies in a copy of the memory that it is of."""
+    whole = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())
+    return whole.to(device, copy=True).as_strided(value.shape, value.stride(), value.storage_offset())
