@@ -38,14 +38,15 @@ def card() -> Target:
 
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    """A process a core, the GPUs shared out between them, in which nothing compiled before is found again."""
-    from tile_testing.runs.crew import Crew
+    """A process a core, or one where the tests have processes of their own, the GPUs shared out between them. Nothing
+    compiled before is found again in them."""
+    from tile_testing.runs.crew import Crew, is_shared_out
 
     folders = {name: str(tmp_path_factory.mktemp(name.lower())) for name in ("TILEFLOW_CACHE", "TRITON_CACHE_DIR")}
     asked = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     gpus = asked.split(",") if asked else [str(n) for n in range(torch.cuda.device_count())]
     memory = sum(torch.cuda.get_device_properties(n).total_memory for n in range(len(gpus)))
-    size = min(len(os.sched_getaffinity(0)), max(memory // PROCESS_BYTES, 1))
+    size = 1 if is_shared_out() else min(len(os.sched_getaffinity(0)), max(memory // PROCESS_BYTES, 1))
     with Crew(size, "cuda", folders, gpus=gpus) as crew:
         yield crew
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
@@ -13,6 +14,12 @@ from tile_testing.runs.cells import Cell, Job
 from tileflow.build.process import Answer, Child, Died, Done, Failed, TimedOut
 
 CONFIG_LIMIT_S = 120.0  # one config: compiling, launching, checking
+
+
+def is_shared_out() -> bool:
+    """Whether pytest-xdist runs the tests, in processes of its own: fifteen crews of sixteen do not fit a GPU's
+    memory."""
+    return "PYTEST_XDIST_WORKER" in os.environ
 
 
 class Crew:
