@@ -110,7 +110,7 @@ def test_damaged_files_are_said_once_and_passed_over(folder: Path, caplog: pytes
         clear()
         assert block(8) == 1
     said = [r.getMessage() for r in caplog.records]
-    assert len(said) == 2 and "truncated or damaged" in said[0] and "table_id" in said[1]
+    assert len(said) == 2 and "truncated, edited or damaged" in said[0] and "table_id" in said[1]
     assert keep(table(16), folder).name == f"softmax-{HASH[:16]}.json"
 
 
