@@ -51,19 +51,26 @@ class Histogram:
 @once
 def histograms(ir: KernelIR) -> Mapping[str, Histogram]:
     """The atomics of a region that may be histograms, by their sites."""
-    found = (_histogram(ir, op) for op in ir.walk() if op.kind is OpKind.ATOMIC)
-    return {site_of(h.op): h for h in found if h is not None}
+    return {site_of(h.op): h for h in _histograms(ir)}
 
 
 def as_histogram(ir: KernelIR, site: str) -> KernelIR:
-    """The region with the atomic ``site`` (one of :func:`histograms`) as a histogram."""
-    found = histograms(ir)[site]
+    """The region with what other passes left of the atomic ``site`` (one of :func:`histograms`) as histograms."""
+    counted = {id(h.op): _counted(h) for h in _histograms(ir) if site_of(h.op) == site}
+    return with_body(ir, map_ops(ir.body, lambda op: [counted.get(id(op), op)]))
+
+
+def _counted(found: Histogram) -> Op:
     old = AtomicAttrs.of(found.op)
     attrs = HistogramAttrs(
         *(old.tensor, old.index, old.site, old.has_mask, old.fn, old.sem), found.number, found.chosen, found.places
     )
-    counted = Op(OpKind.HISTOGRAM, found.op.inputs, (), attrs, (), found.op.loc)
-    return with_body(ir, map_ops(ir.body, lambda op: [counted] if op is found.op else [op]))
+    return Op(OpKind.HISTOGRAM, found.op.inputs, (), attrs, (), found.op.loc)
+
+
+def _histograms(ir: KernelIR) -> list[Histogram]:
+    found = (_histogram(ir, op) for op in ir.walk() if op.kind is OpKind.ATOMIC)
+    return [h for h in found if h is not None]
 
 
 def _histogram(ir: KernelIR, op: Op) -> Histogram | None:
