@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from tile_testing.kernels import path_of
-from tile_testing.runs.interpreted import close, load_module
+from tile_testing.runs.constructs import (  # noqa: F401  tests of each case
+    test_construct,
+    test_construct_by_portable_variants,
+    test_construct_eagerly,
+)
+from tile_testing.runs.interpreted import load_module
 
 from tileflow.ir.graph import walk
 from tileflow.ir.kinds import OpKind
@@ -29,26 +33,6 @@ COPIES = {
 
 def _args(name: str) -> tuple[Any, ...]:
     return tuple(x.clone() if isinstance(x, torch.Tensor) else x for x in CASES[name].args)
-
-
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize("name", CASES)
-def test_part(interpreted: dict[tuple[str, str], str], name: str, mode: str) -> None:
-    assert interpreted[name, mode] == ""
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_part_as_plain_python(name: str) -> None:
-    case = CASES[name]
-    got = case.kernel.run_eagerly(*_args(name), config=dict(case.config))
-    assert close(got, case.wanted(*_args(name))) == ""
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_portable_variants_of_parts(interpreter: Callable[..., Any], name: str) -> None:
-    case = CASES[name]
-    (got,) = interpreter("runs.portable_runs:run", KERNELS, name, _args(name), [_args(name)])
-    assert close(got, case.wanted(*_args(name))) == ""
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
