@@ -96,6 +96,16 @@ def test_others_are_not(kernel: Kernel) -> None:
     assert knobs_of(kernel, torch.empty(N, device="meta")) == []
 
 
+def test_a_config_that_was_not_normalised_counts_where_it_can() -> None:
+    """Four rows a program, of which each has bins of its own, are no histogram, whatever the config says."""
+    case = CASES["each_row_of_many"]
+    lowered = case.kernel.lower(case.args, H200)
+    for rows, counted in ((1, 1), (4, 0)):
+        config = lowered.default.with_({**dict(case.config), "block:m": rows})
+        assert lowered.space.is_valid(config)
+        assert [source.text.count("tl.histogram(") for source in lowered.emit(config)] == [counted]
+
+
 @pytest.mark.parametrize(("length", "bins", "chosen"), [(N, 256, True), (1 << 12, 256, False), (N, 16, True)])
 def test_the_default_counts_where_many_meet(length: int, bins: int, chosen: bool) -> None:
     default = counts.lower((torch.empty(length, device="meta"), bins), H200).default

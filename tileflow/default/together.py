@@ -38,7 +38,7 @@ def together(regions: Sequence[KernelIR], each: Sequence[Mapping[str, Choice]]) 
     wanted |= each[best]
     for ir, own in zip(regions, each, strict=True):
         if any(is_block(name) and wanted[name] != choice for name, choice in own.items()):
-            wanted[NUM_WARPS.name(ir)] = each[best][NUM_WARPS.name(regions[best])]
+            wanted[NUM_WARPS.name(ir)] = each[best].get(NUM_WARPS.name(regions[best]), NUM_WARPS.default)
     return wanted
 
 

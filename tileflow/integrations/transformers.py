@@ -79,8 +79,8 @@ def apply(
     report says what stays, and why.
 
     ``norm``: RMS norms. ``layer_norm``: torch's layer norms too, each of which is one kernel of torch's already: eager
-    models that wait for the host are slower by it, others up to 5 % faster. ``residual``: a layer's first addition
-    together with the norm after it. ``activation``: what an MLP does between its products; together with them where
+    models that wait for the host are slower by it. ``residual``: a layer's first addition together with the norm after
+    it. ``activation``: what an MLP does between its products; together with them where
     they are plain (``kernels.gated_mlp``), so that a wide tensor less is kept in training, or written in inference.
     ``rotary``: the embedding of positions, of all of a head's elements or the first. ``loss``: the library's causal
     loss; ``fused_loss``: in training together with the last product, so that the output has a loss and no logits.

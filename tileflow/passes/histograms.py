@@ -1,9 +1,9 @@
 """Histograms: a program counts what its lanes choose, and adds each count to its element once.
 
 ``tfl.atomic_add(counts, [bin], 1)`` adds 1 for each lane, and all lanes of all programs meet in a few elements, which
-memory changes one after the other: 67 million numbers in 256 bins took 17 ms, 300 times as long as to read them (an
-H200, 2026-11-30). A block of lanes is counted in registers and shared memory instead, by ballots of each warp
-(``tl.histogram``), so that the program adds as many numbers as there are bins.
+memory changes one after the other: 67 million numbers in 256 bins took 8.3 ms, 150 times as long as to read them (an
+H200, 2026-11-30; docs/measurements/default-rules.md). A block of lanes is counted in registers and shared memory
+instead, by ballots of each warp (``tl.histogram``), so that the program adds as many numbers as there are bins.
 
 The number that is added must be the same for all lanes, or 0 or 1 as a truth is, and nobody may read what was there
 before. Lanes choose along dimensions of the tensor that have a few thousand elements in all; where the sizes are the
@@ -41,6 +41,11 @@ class Histogram:
     chosen: tuple[int, ...]
     bins: int
     one_lane: Expr
+
+    def is_one_lane(self, choices: Mapping[str, object]) -> bool:
+        """Whether ``one_lane`` holds: a config that was not normalised may choose a histogram where it does not."""
+        sizes = {name: size for name, size in choices.items() if isinstance(size, int)}
+        return bool(self.one_lane.evaluate(sizes))
 
     @property
     def places(self) -> int:

@@ -49,5 +49,9 @@ def _of_knobs(ir: KernelIR, config: Config) -> StructuralChoice:
             if found is not None and (n := LOOP_CTAS.chosen(config, loop_site(ir, found.tile))) > 1
         ),
         row_blocks=1 if any(map(REDUCTION.matches, rolled)) else CTAS.chosen(config, ir),  # a looped row has none
-        histograms=tuple(site for site in histograms(ir) if HISTOGRAM.chosen(config, site)),
+        histograms=tuple(
+            site
+            for site, found in histograms(ir).items()
+            if HISTOGRAM.chosen(config, site) and found.is_one_lane(config.to_dict())
+        ),
     )

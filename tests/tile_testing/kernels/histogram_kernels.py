@@ -115,6 +115,39 @@ def each_row_by_index(x: Tensor) -> Tensor:
 
 
 @case(
+    rand(64, 150).sigmoid(),
+    wanted=lambda x: torch.stack([bincount((row * 50).int(), 50) for row in x]),
+    knobs=counted("out#0"),
+    m=1,
+    n=64,
+)
+@tileflow.kernel
+def each_row_of_many(x: Tensor) -> Tensor:
+    """More bins in all than a program counts: it has one row's."""
+    out = torch.zeros(64, 50, dtype=torch.int32, device=x.device)
+    for m, n in tfl.tile([x.size(0), x.size(1)]):
+        tfl.atomic_add(out, [m.index[:, None], (x[m, n] * 50).int()], 1)
+    return out
+
+
+@case(
+    X,
+    wanted=lambda x: 5_000_000_000 * bincount((x * 37).int(), 37).long(),
+    knobs=counted("out#0", "out#1"),
+    t=128,
+)
+@tileflow.kernel
+def beyond_32_bits(x: Tensor) -> Tensor:
+    """Places of 64 bits, some of which are inside by their lower half alone, and a number that 32 bits do not hold."""
+    out = torch.zeros(37, dtype=torch.int64, device=x.device)
+    for t in tfl.tile(x.size(0)):
+        place = (x[t] * 37).long()
+        tfl.atomic_add(out, [place], 5_000_000_000)
+        tfl.atomic_add(out, [place + 2**32 * (1 + (place > 20).long())], 1)
+    return out
+
+
+@case(
     torch.zeros(12, 80, dtype=torch.int32)[::3, ::2],
     KEYS,
     wanted=lambda counts, k: counts + F.pad(bincount(k * 7 % 40, 40)[None], (0, 0, 2, 1)),
