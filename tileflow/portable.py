@@ -44,6 +44,7 @@ from .expr import TRUE, Expr
 from .lowered import DIVISIBLE, Lowered
 from .passes.lengthen import Reach, never_looped
 from .space.knobs import (
+    COPIES,
     CTAS,
     FLATTEN,
     GRID,
@@ -61,7 +62,7 @@ from .space.names import region_of
 REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0, 0))
 LOOP = 1 << 10  # what blocks are chosen for where the example's sizes say nothing, not even that they are small
 # What only some sizes or strides allow, left at its default: loops that may be empty, a launch's long axes, boxes.
-PLAIN = (GRID, FLATTEN, UNROLL, STATIC, WARP_SPECIALIZE, SCHEDULE, HISTOGRAM)
+PLAIN = (GRID, FLATTEN, UNROLL, STATIC, WARP_SPECIALIZE, SCHEDULE, HISTOGRAM, COPIES)
 SPECIAL = (SCHEDULE, CTAS)  # what launches of the example's sizes alone have
 _log = logging.getLogger("tileflow")
 

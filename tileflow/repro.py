@@ -73,6 +73,24 @@ def _aligned_copy(tensor, order):
     unit = max(16 // turned.element_size(), 1)
     return turned.new_empty(*outer, -(-inner // unit) * unit)[..., :inner].copy_(turned)
 '''
+_COPIES = '''\
+def _copies(tensor, count, how):
+    """Rows that programs combine into in the tensor's place, each with its elements at its own strides."""
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    none = {"add": 0, "min": float("inf"), "max": float("-inf")}[how]
+    if how != "add" and not tensor.dtype.is_floating_point:
+        none = torch.iinfo(tensor.dtype).max if how == "min" else torch.iinfo(tensor.dtype).min
+    return tensor.new_full((count, (span + 31) // 32 * 32), none)
+
+
+def _combine(tensor, copies, how):
+    """The rows into the tensor."""
+    each = copies.as_strided((len(copies), *tensor.shape), (copies.shape[1], *tensor.stride()))
+    if how == "add":
+        tensor += each.sum(0, dtype=tensor.dtype)
+    else:
+        tensor.copy_(torch.minimum(tensor, each.amin(0)) if how == "min" else torch.maximum(tensor, each.amax(0)))
+'''
 _TAIL = """
 
 if not INTERPRETED:
@@ -177,16 +195,25 @@ class _Recorder:
         text = _with_ones(source, ones)
         if any(arg.tensor_map is not None and arg.tensor_map.copied for arg in source.args):
             text = f"{_ALIGNED_COPY}\n\n{text}"
+        if any(arg.copies is not None for arg in source.args):
+            text = f"{_COPIES}\n\n{text}"
         if source.language != "triton":
             text = f"{_GLUON_BOX}\n\n{text}"
         self._recording.define(text)
-        arguments = [f'"{arg.name}": {self._argument(arg, captured, values)}' for arg in source.args]
+        names = {arg.name: self._argument(arg, captured, values) for arg in source.args}
+        copied = {arg.name: arg.copies for arg in source.args if arg.copies is not None}
+        passed = {name: f"{name}_copies" if name in copied else text for name, text in names.items()}
         grid = tuple(extent.evaluate(values) for extent in source.grid)
         if min(grid) > 0:
-            text = ", ".join(arguments)
-            self._recording.parts.append(
-                f"_launch({source.name}, {grid}, {{{text}}}, {dict(source.constexprs)!r}, {dict(source.options)!r})\n"
+            text = ", ".join(f'"{name}": {value}' for name, value in passed.items())
+            launch = (
+                f"_launch({source.name}, {grid}, {{{text}}}, {dict(source.constexprs)!r}, {dict(source.options)!r})"
             )
+            self._recording.parts += [
+                *(f'{passed[n]} = _copies({names[n]}, {c.count}, "{c.how}")\n' for n, c in copied.items()),
+                f"{launch}\n",
+                *(f'_combine({names[n]}, {passed[n]}, "{c.how}")\n' for n, c in copied.items()),
+            ]
         return True
 
     def _argument(self, arg: LaunchArg, captured: Mapping[str, Any], values: Mapping[str, int]) -> str:

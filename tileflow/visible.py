@@ -170,6 +170,8 @@ def _obstacles(source: TritonSource, scope: FunctionType, is_dynamic: bool) -> I
     for arg in source.args:
         if arg.kind == "descriptor":
             yield f"{source.name} moves {arg.path} by a descriptor"
+        if arg.copies is not None:
+            yield f"{source.name} adds to copies of {arg.path}, which its launch makes"
         if arg.kind == "int" and arg.type != "i32":
             yield f"{source.name} takes {arg.name} as {arg.type}"
         if arg.dtype == "float4_e2m1fn_x2":

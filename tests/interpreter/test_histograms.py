@@ -33,7 +33,7 @@ def test_text_counts(name: str) -> None:
     lowered = case.kernel.lower(case.args, H200)
     config = lowered.space.normalise(lowered.default.with_(dict(case.config)))
     (source,) = lowered.emit(config)
-    atomics = sum(knob.name.startswith("atomic:") for knob in lowered.space.knobs)
+    atomics = sum(HISTOGRAM.matches(knob.name) for knob in lowered.space.knobs)
     assert source.text.count("tl.histogram(") == atomics == source.text.count("tl.atomic_add(")
 
 

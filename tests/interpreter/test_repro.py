@@ -53,6 +53,15 @@ def copied(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@tileflow.kernel
+def summed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out, least = torch.ones((), device=x.device), torch.zeros(4, device=x.device)
+    for tile_m, tile_n in tfl.tile(x.shape):
+        tfl.atomic_add(out, [], x[tile_m, tile_n].sum())
+        tfl.atomic_min(least, [(tile_m.index[:, None] + tile_n.index[None, :]) % 4], x[tile_m, tile_n].abs())
+    return out, least
+
+
 def meta(*shape: int) -> torch.Tensor:
     return torch.empty(shape, device="meta")
 
@@ -98,6 +107,15 @@ def test_a_config_of_its_own_with_descriptors(tmp_path: Path) -> None:
     assert "TensorDescriptor.from_tensor(x, [" in text
     means = run(text, tmp_path)
     assert means["x"] == means["out"]
+
+
+def test_copies_are_made_before_the_launch_and_combined_after_it(tmp_path: Path) -> None:
+    args = (meta(64, 64),)
+    lowered = summed.lower(args, target("nvidia-h200"))
+    chosen = lowered.space.repair(lowered.default.with_({"atomic:out#0.copies": 16, "atomic:least#0.copies": 16}))
+    text = summed.repro(*args, config=chosen)
+    assert text.count(", 16, ") == 2
+    assert run(text, tmp_path) == pytest.approx(run(summed.repro(*args, config=lowered.default), tmp_path), abs=1e-3)
 
 
 def test_a_config_that_is_none(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from ..emit.source import TritonSource
 from ..errors import LaunchError
 from ..expr import Expr
 from ..runtime.abi import LaunchArg
+from ..runtime.copies import combine, copies_of
 from ..runtime.describe import refuse_recording
 from ..runtime.guards import UNREADABLE, explain_guards
 from ..runtime.launch import Launcher, other_kind
@@ -77,7 +78,8 @@ class _Interpreted:
         self._tensors = [(path_reader(Path.parse(arg.path), scope), arg) for arg in source.args if arg.dtype]
         ints = [arg.value for arg in source.args if arg.value is not None]
         self._blocks = {a.name: compat.block_shape(a.type) for a in source.args if a.tensor_map is not None}
-        self._stored = [arg.name for arg in source.args if arg.stored]
+        self._copies = {arg.name: arg.copies for arg in source.args if arg.copies is not None}
+        self._stored = [arg.name for arg in source.args if arg.stored and arg.copies is None]
         self._maps = {a.name: (m.shape, m.strides) for a in source.args if (m := a.tensor_map) is not None}
         sides = [e for sides in self._maps.values() for side in sides for e in side]
         symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints, *sides)))
@@ -107,9 +109,13 @@ class _Interpreted:
             stored: list[Any] = [arguments[name] for name in self._stored]
             for name, block in self._blocks.items():
                 arguments[name] = compat.host_descriptor(self._seen(name, arguments[name], environment), block)
-            arguments = {name: _taken(value) for name, value in arguments.items()}
+            copied: dict[str, Any] = {name: arguments[name] for name in self._copies}
+            made = {name: copies_of(copied[name], copies) for name, copies in self._copies.items()}
+            taken = {name: _taken(value) for name, value in {**arguments, **made}.items()}
             # by position: an author's number may be called ``grid`` or ``num_warps``, as the interpreter's own are
-            self._run(grid, arguments)
+            self._run(grid, taken)
+            for name, copies in self._copies.items():
+                combine(copied[name], made[name], copies)
             torch.autograd.graph.increment_version(stored)  # it wrote by address, as a binary does
         return True
 

@@ -4,7 +4,8 @@ Products get the block sizes that keep the matrix units fed (:mod:`products`); e
 program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every
 multiprocessor busy (:mod:`streaming`), or the blocks of a cluster hold a row that is too long for one
 (:mod:`clusters`). Where programs are still fewer than multiprocessors, those share the turns of loops
-(:mod:`spreading`), or the blocks of clusters share them (:mod:`cluster_loops`).
+(:mod:`spreading`), or the blocks of clusters share them (:mod:`cluster_loops`). Where many numbers come to few
+elements, programs have copies of these (:mod:`copies`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..target import Target
 from .cached_order import cached_order_config
 from .cluster_loops import cluster_loop_config
 from .clusters import cluster_config, held_row_config
+from .copies import copies_config
 from .free_blocks import free_block_config
 from .full_blocks import full_blocks_config
 from .products import product_config, warps_of_products
@@ -54,6 +56,7 @@ def default_config(
             spread |= cluster_loop_config(ir, config, target)
     for ir in regions:
         spread |= cached_order_config(ir, config.to_dict(), target)
+        spread |= copies_config(ir, config.to_dict())
     return space.normalise(space.repair(config.with_(spread))) if spread else config
 
 

@@ -26,6 +26,7 @@ from . import scans as _scans
 from . import tiles as _tiles
 from . import views as _views
 from .context import Context
+from .copies import emit_copies
 from .heading import Origin, heading
 from .order import barriers
 from .parameters import Divisible
@@ -104,6 +105,7 @@ class TritonKernel(Context):
         stands, for the comments."""
         with self.writer.indented():
             self.writer.at(origin.loop if origin else None)
+            emit_copies(self)
             grid.emit_grid(self)
         launch_grid = grid.launch_grid(self)
         name = f"{self.plan.ir.name}_{self.plan.ir.region}"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any, Literal
 
 from ..expr import Expr
-from ..ir.attributes import AccessAttrs
+from ..ir.attributes import AccessAttrs, site_of
+from ..ir.combined import Combined, combined
 from ..ir.graph import KernelIR, Op, SliceIndex, TensorParam, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
 from ..ir.types import INT32_MAX, itemsize
-from ..runtime.abi import LaunchArg, TensorMap
+from ..runtime.abi import Copies, LaunchArg, TensorMap
 from ..runtime.paths import Symbol
+from ..space.knobs import COPIES
 from .dtypes import signature
 from .plan import KernelPlan, parameter_name
 
@@ -106,6 +108,13 @@ class Parameters:
         self._boxes[box.name] = box
         return box
 
+    def copied(self) -> Iterator[tuple[Combined, int]]:
+        """The tensors in whose place the config has copies, and how many."""
+        for found in combined(self._plan.ir).values():
+            count = max(self._plan.choice(COPIES, site_of(op)) for op in found.ops)
+            if count > 1:
+                yield found, count
+
     def divisors(self) -> dict[str, int]:
         """What the run-time sizes and strides along which memory lies are multiples of, where that is less than 16:
         8, 4 or 2, by their names. Vectors of as many elements need it, up to 16 bytes."""
@@ -139,6 +148,7 @@ class Parameters:
     def args(self, float_dtype: str) -> tuple[LaunchArg, ...]:
         """Pointers, descriptors, run-time floats (passed as ``float_dtype``), ints."""
         ir = self._plan.ir
+        copies = {found.tensor.path: Copies(count, found.how) for found, count in self.copied()}
         args = [
             LaunchArg(
                 _pointer_name(t),
@@ -146,6 +156,7 @@ class Parameters:
                 f"*{signature(t.dtype)}",
                 path=t.path,
                 divisible_by_16=t.aligned,
+                copies=copies.get(t.path),
                 **_captured(ir, t),
             )
             for t in ir.tensors

@@ -97,6 +97,22 @@ class TensorMap:
         return data | {"copied": list(self.copied)} if self.copied else data
 
 
+Combination = Literal["add", "min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies of a tensor in its place: programs change one each, and the launch combines them with the tensor
+    (:mod:`tileflow.runtime.copies`). ``how``: what the programs do to elements, as torch does to the copies."""
+
+    count: Annotated[int, Between(2, 1 << 12)]
+    how: Combination
+
+    def to_json(self) -> dict[str, Any]:
+        """The copies as they stand in a table."""
+        return asdict(self)
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchArg:
     """One run-time argument of a binary, in order.
@@ -108,6 +124,7 @@ class LaunchArg:
 
     ``dtype``, ``rank``: what the binary assumes of a tensor, as torch names dtypes (``float8_e4m3fn``); empty and -1 in
     an ABI of version 1 or 2. ``stored``: whether the binary may write into the tensor; None where that is not known.
+    ``copies``: of the tensor, of which the binary takes the first one's address.
     """
 
     name: Name
@@ -120,6 +137,7 @@ class LaunchArg:
     dtype: Annotated[str, Text(32, 0)] = ""
     rank: Annotated[int, Between(-1, 64)] = -1
     stored: bool | None = None
+    copies: Copies | None = None
 
     def validate(self) -> None:
         """Raises TableError where the fields do not fit the kind."""
@@ -140,6 +158,8 @@ class LaunchArg:
             check_symbols([self.value], "value")
         if self.dtype and self.dtype not in DTYPES:
             raise TableError("an argument's dtype must be one of torch's", got=repr(self.dtype), where="dtype")
+        if self.copies is not None and self.kind != "tensor":
+            raise TableError("only a tensor has copies in its place", got=f"{self.kind} {self.name}", where="copies")
         if bool(self.dtype) != (self.rank >= 0):
             raise TableError("an argument must say both dtype and rank or neither", got=f"{self.dtype!r}, {self.rank}")
 
@@ -174,6 +194,8 @@ class LaunchArg:
             data |= {"dtype": self.dtype, "rank": self.rank}
         if self.stored is not None:
             data["stored"] = self.stored
+        if self.copies is not None:
+            data["copies"] = self.copies.to_json()
         return data
 
 
@@ -199,7 +221,10 @@ class LaunchAbi:
 
     @property
     def version(self) -> int:
-        """The oldest reader of this ABI: 2 knows descriptors, 3 what is assumed of each tensor, 4 copies."""
+        """The oldest reader of this ABI: 2 knows descriptors, 3 what is assumed of each tensor, 4 copies that are read,
+        5 copies that are written."""
+        if any(a.copies is not None for a in self.args):
+            return 5
         if any(a.tensor_map is not None and a.tensor_map.copied for a in self.args):
             return 4
         if any(a.dtype or a.stored is not None for a in self.args):
@@ -225,8 +250,8 @@ class LaunchAbi:
     def json_fields(data: dict[str, Any]) -> dict[str, Any]:
         """The fields of an ABI in a file. Raises TableError for one of a version that this reader does not know."""
         version = data.get("version")
-        if type(version) is not int or not 1 <= version <= 4:
-            raise TableError("launch_abi.version must be 1 to 4", got=reprlib.repr(version), hint="upgrade tileflow")
+        if type(version) is not int or not 1 <= version <= 5:
+            raise TableError("launch_abi.version must be 1 to 5", got=reprlib.repr(version), hint="upgrade tileflow")
         return {name: value for name, value in data.items() if name != "version"}
 
     def validate(self) -> None:

@@ -17,6 +17,7 @@ from ..errors import TableError
 from ..expr import Expr
 from .abi import Binary, LaunchArg
 from .aligned_copy import aligned_copy
+from .copies import combine, copies_of
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import explain_guards
 from .key_invariants import KeyInvariants
@@ -160,6 +161,8 @@ def _generate(
         "on_device": _on_device,
         "scratch": _scratch,
         "aligned_copy": aligned_copy,
+        "copies_of": copies_of,
+        "combine": combine,
         "bounds": bounds,
         **_versions(),
         "MISSING": _MISSING,

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import TableError
 from ..expr import Expr
 from ..target import find
-from .abi import Binary, LaunchAbi, LaunchArg
+from .abi import Binary, Copies, LaunchAbi, LaunchArg
 from .guards import aligned_path, conjuncts, fixed_axis, pair_of
 from .key_invariants import KeyInvariants
 from .packing import parameter_formats
@@ -49,6 +49,7 @@ class LauncherWriter:
         self.namespace: dict[str, Any] = {}
         self.maps: dict[int, LaunchArg] = {}  # by the number of the map
         self._copies: dict[str, str] = {}  # what makes a copy, and its name: of one tensor one, whatever its boxes
+        self._combines: list[str] = []  # what follows the launch: copies go into their tensors
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
         self._bounds: set[tuple[str, int]] = set()  # (begin or end, axis): what a keyed launcher reads of its loop
@@ -108,6 +109,7 @@ class LauncherWriter:
             "        raise missing(error) from error",
             "    if status:",
             "        raise refused(status)",
+            *(f"    {line}" for line in self._combines),
             *self._version_lines(stored),
             "    return True",
         ]
@@ -121,7 +123,8 @@ class LauncherWriter:
         where a launch must look at more of what it captured."""
         abi = self.binary.abi
         tensors = {i: Path.parse(arg.path) for i, arg in enumerate(abi.args) if arg.kind == "tensor"}
-        if self.names is None or any(arg.kind == "descriptor" for arg in abi.args) or any(s for _, s, _ in abi.scratch):
+        is_plain = not any(arg.kind == "descriptor" or arg.copies is not None for arg in abi.args)
+        if self.names is None or not is_plain or any(s for _, s, _ in abi.scratch):
             return None
         if not all(map(self.invariants.holds, tensors.values())):
             return None
@@ -173,7 +176,7 @@ class LauncherWriter:
 
     def _stored(self, abi: LaunchAbi) -> list[str]:
         """The tensors that the binary writes into and that autograd may have saved: all but new memory of the call."""
-        paths = dict.fromkeys(Path.parse(arg.path) for arg in abi.args if arg.stored)
+        paths = dict.fromkeys(Path.parse(arg.path) for arg in abi.args if arg.stored and arg.copies is None)
         return [self._value(path) for path in paths if path.steps or path.root not in self.invariants.fresh]
 
     def _version_lines(self, stored: list[str]) -> list[str]:
@@ -269,6 +272,9 @@ class LauncherWriter:
         values: list[str] = []
         maps: dict[int, str] = {}
         for arg in abi.args:
+            if arg.copies is not None:
+                values.append(f"{self._shared_out(arg, arg.copies)}.data_ptr()")
+                continue
             if arg.tensor_map is None:
                 values.append(self._argument(arg))
                 continue
@@ -285,6 +291,14 @@ class LauncherWriter:
             maps[number] = f"map{number}({pointer}, {', '.join([*shape, *strides])})"
             values += [f"m{number}[0]", *shape, *strides]
         return values, maps
+
+    def _shared_out(self, arg: LaunchArg, copies: Copies) -> str:
+        """The name of the copies that programs change in the place of a tensor."""
+        value, which = self._value(Path.parse(arg.path)), f"copies{len(self._combines)}"
+        self.namespace[which] = copies
+        name = self._copies.setdefault(f"copies_of({value}, {which})", f"c{len(self._copies)}")
+        self._combines.append(f"combine({value}, {name}, {which})")
+        return name
 
     def _argument(self, arg: LaunchArg) -> str:
         if arg.kind == "int":

@@ -8,6 +8,7 @@ from ..config import Constraint, Knob
 from ..expr import TRUE, Expr, all_of
 from ..ir.access import ALIGNMENT, box_order, boxed
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
+from ..ir.combined import Combined, combined
 from ..ir.graph import ExprIndex, KernelIR, Op, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import itemsize
@@ -15,10 +16,11 @@ from ..passes.histograms import histograms
 from ..passes.subtile import subtilable
 from ..target import Target
 from .extents import Extents
-from .knobs import EVICTION, HISTOGRAM, LOAD_CACHE, STORE_CACHE, SUBTILE, access_of
+from .knobs import COPIES, EVICTION, HISTOGRAM, LOAD_CACHE, STORE_CACHE, SUBTILE, access_of
 
 LEAST_BYTES = 128
 LONGEST = 256
+MOST_ELEMENTS = 1 << 15  # of a tensor that programs have copies of
 _LARGE = 128  # the least side of a tile that is worth storing in parts
 
 
@@ -59,6 +61,16 @@ def histogram_knobs(ir: KernelIR) -> Iterator[Knob]:
     """Atomics that may be counted in the program first, which matters where a program names one element beside."""
     for site, found in histograms(ir).items():
         yield HISTOGRAM.at(site, found.one_lane)
+
+
+def copies_knobs(ir: KernelIR) -> Iterator[Knob]:
+    """Tensors that programs may have copies of, since all would wait for the same elements."""
+    return (COPIES.at(site) for site in copyable(ir))
+
+
+def copyable(ir: KernelIR) -> dict[str, Combined]:
+    """Tensors of few elements that programs combine numbers into, by the sites of their first atomics."""
+    return {site: found for site, found in combined(ir).items() if 0 < ir.hint(found.span) <= MOST_ELEMENTS}
 
 
 def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterable[Constraint]:

@@ -12,7 +12,7 @@ from ..ir.graph import KernelIR
 from ..ir.types import Dim
 from ..passes.roll import rollable
 from ..target import Target
-from .access import access_constraints, access_knobs, histogram_knobs, subtile_knobs
+from .access import access_constraints, access_knobs, copies_knobs, histogram_knobs, subtile_knobs
 from .blocks import block_knobs, reduction_knob
 from .cluster_loops import cluster_loop_constraints, cluster_loop_knob
 from .clusters import cluster_constraints, cluster_parts, with_cluster_knob
@@ -111,6 +111,7 @@ def _region_knobs(
     knobs += access_knobs(ir, target)
     knobs += subtile_knobs(ir, extents)
     knobs += histogram_knobs(ir)
+    knobs += copies_knobs(ir)
     knobs += transposed_knobs(ir, extents, target)
     knobs += precision_knobs(ir, target)
     knobs += spread_knobs(ir)

@@ -264,6 +264,12 @@ HISTOGRAM = AtomicKnob("histogram", (False, True), default=False,
     why="a program counts what its lanes choose and adds each count once, where all would wait for the same elements",
 )  # fmt: skip
 
+COPIES = AtomicKnob("copies", (1, 16, 64, 256), default=1,
+    where="sums, least and greatest numbers of a tensor of at most 32768 elements that the launch does nothing else "
+          "with; the first atomic's choice is that of all",
+    why="programs that would wait for the same elements change copies, which the launch combines with the tensor",
+)  # fmt: skip
+
 # ---- Launch ----------------------------------------------------------------------------------------------
 
 NUM_WARPS = LaunchKnob(
@@ -385,6 +391,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         STORE_CACHE,
         SUBTILE,
         HISTOGRAM,
+        COPIES,
     ),
     "Launch": (
         NUM_WARPS,

@@ -1,0 +1,26 @@
+"""Copies that programs share out among them, in the place of a tensor whose elements they would wait for: the launch
+makes them, and combines them with the tensor afterwards (:mod:`tileflow.runtime.copies`)."""
+
+from __future__ import annotations
+
+from ..expr import Expr
+from ..runtime.copies import copy_length
+from ..space.knobs import GRID
+from .context import Context
+
+MOST = 1 << 24  # elements of all copies
+
+
+def emit_copies(e: Context) -> None:
+    """Lead each pointer to the copy of the program's number, as one walks over them again and again."""
+    for combined, count in e.parameters.copied():
+        pointer, length = e.parameters.tensor(combined.tensor), copy_length(combined.span)
+        e.plan.guard((Expr.of(count) * length).le(MOST))
+        e.writer.line(f"{pointer} += {_program(e)} % {count} * {e.plan.text(length)}")
+
+
+def _program(e: Context) -> str:
+    """The program's number in the launch."""
+    if e.plan.launch(GRID) != "axes":
+        return "tl.program_id(0)"
+    return "(tl.program_id(0) + tl.num_programs(0) * (tl.program_id(1) + tl.num_programs(1) * tl.program_id(2)))"
