@@ -36,10 +36,10 @@ def copies_config(ir: KernelIR, wanted: Mapping[str, Choice]) -> dict[str, Choic
 def _count(ir: KernelIR, found: Combined, wanted: Mapping[str, Choice]) -> int:
     if any(wanted.get(HISTOGRAM.name(site_of(op))) for op in found.ops):
         return 1
-    span, numbers = ir.hint(found.span), sum(_numbers(ir, op, wanted) for op in found.ops)
+    elements, numbers = ir.hint(found.elements), sum(_numbers(ir, op, wanted) for op in found.ops)
     chosen = any(is_chosen(ir, op) for op in found.ops)
-    least = min(LEAST_CHOSEN, LEAST_MEETING * span) if chosen else LEAST_BESIDE * span
-    return max(n for n in COPIES.choices if n * span <= MOST_COPIED) if numbers >= least else 1
+    least = min(LEAST_CHOSEN, LEAST_MEETING * elements) if chosen else LEAST_BESIDE * elements
+    return max(n for n in COPIES.choices if n * elements <= MOST_COPIED) if numbers >= least else 1
 
 
 def _numbers(ir: KernelIR, op: Op, wanted: Mapping[str, Choice]) -> int:

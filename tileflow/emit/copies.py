@@ -3,20 +3,19 @@ makes them, and combines them with the tensor afterwards (:mod:`tileflow.runtime
 
 from __future__ import annotations
 
-from ..expr import Expr
-from ..runtime.copies import copy_length
-from ..space.knobs import GRID
+from ..space.access import MOST_ROOM
+from ..space.knobs import COPIES, GRID
 from .context import Context
 
-MOST = 1 << 24  # elements of all copies
+MOST = MOST_ROOM * max(COPIES.choices)  # elements of all copies
 
 
 def emit_copies(e: Context) -> None:
     """Lead each pointer to the copy of the program's number, as one walks over them again and again."""
     for combined, count in e.parameters.copied():
-        pointer, length = e.parameters.tensor(combined.tensor), copy_length(combined.span)
-        e.plan.guard((Expr.of(count) * length).le(MOST))
-        e.writer.line(f"{pointer} += {_program(e)} % {count} * {e.plan.text(length)}")
+        pointer, room = e.parameters.tensor(combined.tensor), combined.room
+        e.plan.guard((room * count).le(MOST))
+        e.writer.line(f"{pointer} += {_program(e)} % {count} * {e.plan.text(room)}")
 
 
 def _program(e: Context) -> str:

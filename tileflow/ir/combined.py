@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from ..expr import Expr
 from ..runtime.abi import Combination
+from ..runtime.copies import room
 from .attributes import AtomicAttrs, site_of
 from .graph import KernelIR, Op, TensorParam, once
 from .kinds import OpKind
@@ -35,12 +37,14 @@ class Combined:
         return site_of(self.ops[0])
 
     @property
-    def span(self) -> Expr:
-        """From its first element to behind its last, in elements."""
-        span = Expr.of(1)
-        for size, stride in zip(self.tensor.shape, self.tensor.strides, strict=True):
-            span = span + (size - 1) * stride
-        return span
+    def elements(self) -> Expr:
+        """How many the tensor has."""
+        return prod(self.tensor.shape, start=Expr.of(1))
+
+    @property
+    def room(self) -> Expr:
+        """From one copy with the tensor's strides to the next, in elements."""
+        return Expr.of(1) * room(self.tensor.shape, self.tensor.strides)
 
 
 @once

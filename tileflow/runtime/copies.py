@@ -23,7 +23,7 @@ def copies_of(tensor: torch.Tensor, copies: Copies) -> torch.Tensor:
     """New memory of ``copies.count`` rows, each of which has the tensor's elements at its own strides."""
     import torch
 
-    shape, dtype = (copies.count, copy_length(_span(tensor))), tensor.dtype
+    shape, dtype = (copies.count, room(tensor.shape, tensor.stride())), tensor.dtype
     if copies.how == "add":
         return torch.zeros(shape, dtype=dtype, device=tensor.device)
     least, most = float("-inf"), float("inf")
@@ -32,15 +32,16 @@ def copies_of(tensor: torch.Tensor, copies: Copies) -> torch.Tensor:
     return torch.full(shape, most if copies.how == "min" else least, dtype=dtype, device=tensor.device)
 
 
-def copy_length(span: Any) -> Any:
-    """From one copy to the next, in elements: what the tensor spans, rounded up. Of an int, or of an Expr."""
-    return (span + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+def room(shape: Sequence[Any], strides: Sequence[Any]) -> Any:
+    """From one copy to the next, in elements: at least what a tensor spans, without a difference, whose sign a kernel
+    would have to ask for. Of ints, or of Exprs."""
+    whole = sum((size * stride for size, stride in zip(shape, strides, strict=True)), start=ALIGNMENT)
+    return whole // ALIGNMENT * ALIGNMENT
 
 
 def _span(tensor: torch.Tensor) -> int:
-    """From a tensor's first element to behind its last; 0 where it has none."""
-    reach = (int((size - 1) * stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return 1 + sum(reach) if tensor.numel() else 0
+    """From a tensor's first element to behind its last."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def combine(tensor: torch.Tensor, made: torch.Tensor, copies: Copies) -> None:

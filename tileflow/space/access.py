@@ -21,6 +21,7 @@ from .knobs import COPIES, EVICTION, HISTOGRAM, LOAD_CACHE, STORE_CACHE, SUBTILE
 LEAST_BYTES = 128
 LONGEST = 256
 MOST_ELEMENTS = 1 << 15  # of a tensor that programs have copies of
+MOST_ROOM = 2 * MOST_ELEMENTS  # that one takes, with what lies between its elements
 _LARGE = 128  # the least side of a tile that is worth storing in parts
 
 
@@ -70,7 +71,11 @@ def copies_knobs(ir: KernelIR) -> Iterator[Knob]:
 
 def copyable(ir: KernelIR) -> dict[str, Combined]:
     """Tensors of few elements that programs combine numbers into, by the sites of their first atomics."""
-    return {site: found for site, found in combined(ir).items() if 0 < ir.hint(found.span) <= MOST_ELEMENTS}
+    return {
+        site: found
+        for site, found in combined(ir).items()
+        if 0 < ir.hint(found.elements) <= MOST_ELEMENTS and ir.hint(found.room) <= MOST_ROOM
+    }
 
 
 def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterable[Constraint]:
