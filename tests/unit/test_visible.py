@@ -85,6 +85,14 @@ def noisy(x: Tensor) -> Tensor:
     return out
 
 
+@tileflow.kernel
+def by_sign(x: Tensor) -> Tensor:
+    out = torch.zeros(2, dtype=torch.float32, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        tfl.atomic_add(out, [(x[tile] > 0).int()], x[tile].float())
+    return out
+
+
 class Driver:
     """Triton's, of a machine with a GPU."""
 
@@ -222,6 +230,7 @@ def table_of(kernel: Any, args: tuple[Any, ...], config: Config, folder: Path) -
         (product, ((4096, 4096), (4096, 4096)), "by a descriptor"),
         (scaled, ((4096,),), "SCALE in each call"),
         (noisy, ((4096,),), "random seed"),
+        (by_sign, ((1 << 23,),), "copies of out"),
     ],
 )
 def test_what_a_compiler_cannot_be_shown_stays_opaque(
