@@ -14,7 +14,7 @@ from typing import Literal
 
 from ..python_functions import python_own
 from ..runtime.key_invariants import DEFAULT_DTYPE, OF_ANY_HOST_CODE, KeyInvariants
-from .liveness import COMPREHENSIONS, FUNCTIONS, Names, bound_names, parameters, target_names
+from .liveness import FUNCTIONS, Names, bound_names, parameters, target_names
 from .source import FunctionSource, resolve
 
 Kind = Literal["number", "tensor", "unknown"]  # a number may be a shape, a dtype or a device
@@ -91,8 +91,9 @@ _COMPOSED = (
     ast.Tuple,
     ast.UnaryOp,
 )
+_ITEM_BY_ITEM = (ast.ListComp, ast.GeneratorExp)
 _RESTLESS = (
-    *FUNCTIONS, *COMPREHENSIONS, ast.AsyncFor, ast.AsyncWith, ast.AugAssign, ast.Await, ast.ClassDef, ast.Delete,
+    *FUNCTIONS, ast.AsyncFor, ast.AsyncWith, ast.AugAssign, ast.Await, ast.ClassDef, ast.Delete,
     ast.Global, ast.Import, ast.ImportFrom, ast.Lambda, ast.Match, ast.NamedExpr, ast.Nonlocal, ast.Try, ast.TryStar,
     ast.With, ast.Yield, ast.YieldFrom,
 )  # fmt: skip
@@ -121,7 +122,8 @@ class _Follower:
         local: Names,
         constants: Names,
     ) -> None:
-        self.source, self.loops, self.asked, self.local = source, loops, asked, local
+        self.source, self.loops, self.asked = source, loops, asked
+        self.local = local | _of_comprehensions(source.tree)
         self.arguments = _arguments(source) - constants
         self.kinds: dict[str, Kind] = dict.fromkeys(constants, "number")
         self.fresh: set[str] = set()
@@ -203,9 +205,25 @@ class _Follower:
         pairs = [(target, value)]
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             pairs = [*zip(target.elts, value.elts, strict=True)]
-        self._bind({name: self._kind(of) for to, of in pairs for name in target_names(to)})
+        kinds = {name: self._kind(of) for to, of in pairs for name in target_names(to)}
+        if isinstance(target, ast.Tuple) and isinstance(value, _ITEM_BY_ITEM):
+            pairs = [(to, value.elt) for to in target.elts]  # which is run once for each, and makes each its own memory
+            kinds |= {to.id: self._kind_of_items(value) for to in target.elts if isinstance(to, ast.Name)}
+        self._bind(kinds)
         self.names |= frozenset(target_names(target))
         self.fresh |= {to.id for to, of in pairs if isinstance(to, ast.Name) and self._allocates(of)}
+
+    def _kind_of_items(self, value: ast.ListComp | ast.GeneratorExp) -> Kind:
+        """What each item is, where all are one expression over the same items."""
+        (first, *others), arguments, kinds = value.generators, self.arguments, self.kinds
+        if others or first.ifs or not isinstance(first.target, ast.Name):
+            return "unknown"
+        name, kind = first.target.id, self._kind(first.iter)
+        self.arguments, self.kinds = arguments - {name}, {**kinds, name: kind if kind == "number" else "unknown"}
+        try:
+            return self._kind(value.elt)
+        finally:
+            self.arguments, self.kinds = arguments, kinds
 
     def _bind(self, kinds: Mapping[str, Kind]) -> None:
         self.arguments -= kinds.keys()
@@ -262,6 +280,13 @@ class _Follower:
 
     def _is_argument(self, value: ast.expr) -> bool:
         return isinstance(value, ast.Name) and value.id in self.arguments
+
+
+def _of_comprehensions(tree: ast.AST) -> Names:
+    """The names that comprehensions bind for themselves, which mean nothing that can be looked up."""
+    return frozenset(
+        name for node in ast.walk(tree) if isinstance(node, ast.comprehension) for name in target_names(node.target)
+    )
 
 
 def _is_word(value: ast.expr) -> bool:

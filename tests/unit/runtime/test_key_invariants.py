@@ -75,9 +75,29 @@ def by_branch(x: Any, y: Any) -> Any:
     return y
 
 
+def by_comprehension(x: Any, y: Any) -> Any:
+    """Each of ``first`` and ``second`` is new memory; what depends on values, on a condition or on which item it is of
+    something unknown is no function of the key; nor is what a name of the comprehension's own hides."""
+    m, n = x.shape
+    first, second = (torch.empty(m, device=x.device) for _ in range(2))
+    long, short = [torch.empty(size, device=x.device) for size in (m, n)]
+    some, other = (torch.empty(int(y[i].item()), device=x.device) for i in range(2))
+    few, rest = (torch.empty(m, device=x.device) for i in range(2) if i < m)
+    one, (two, three), *more = (torch.empty(m, device=x.device) for i in range(4))
+    hidden, also = (torch.empty(n, device=x.device) for n in [y[0].item(), y[1].item()])
+    views, of_x = (x.view(-1) for x in (y, y))
+    listed = [torch.empty(m, device=x.device) for _ in range(2)]
+    for tile in tfl.tile(m):
+        first[tile] = second[tile] = long[tile] = some[tile] = few[tile] = hidden[tile] = views[tile] = x[tile]
+        one[tile] = short[tile] + two + three + more[0][tile] + also[tile] + of_x[tile] + other[tile] + rest[tile]
+        listed[0][tile] = one[tile]
+    return first
+
+
 @pytest.mark.parametrize(
     ("fn", "expected"),
     [
+        (by_comprehension, [({"x", "y"}, {"m", "n", "first", "second", "long", "short", "one"}, True)]),
         (adds, [({"x", "y"}, {"out"}, True)]),
         (rebinds, [({"y"}, {"m", "n", "half", "x", "out"}, True)]),
         (by_number, [({"x", "n"}, {"k", "other"}, False), ({"x", "n"}, {"k", "other"}, True)]),
@@ -131,10 +151,23 @@ def calls_the_unknown_later(x: Any, y: Any) -> None:
         unknown(x)
 
 
+def calls_the_unknown_for_each(x: Any, y: Any) -> None:
+    a, b = (unknown(z) for z in (x, y))
+    for tile in tfl.tile(x.numel()):
+        y[tile] = x[tile] + a + b
+
+
+def calls_items(x: Any, y: Any) -> None:
+    """``len`` is no function of Python's here."""
+    a, b = (len(x) for len in (unknown, unknown))
+    for tile in tfl.tile(x.numel()):
+        y[tile] = x[tile] + a + b
+
+
 @pytest.mark.parametrize(
     "fn",
-    [calls_the_unknown, resizes_by_another_name, resizes_an_out, sets_an_attribute, sets_an_item,
-     calls_the_unknown_later],
+    [calls_the_unknown_for_each, calls_items, calls_the_unknown, resizes_by_another_name, resizes_an_out,
+     sets_an_attribute, sets_an_item, calls_the_unknown_later],
 )  # fmt: skip
 def test_host_code_that_may_reach_any_tensor_settles_nothing(fn: Any) -> None:
     host = split(fn)
@@ -167,6 +200,9 @@ def stores(x: Any, y: Any, given: Any = None) -> Any:
 def test_new_memory_of_a_call_is_told_from_what_others_hold() -> None:
     first, second = (region.invariants.fresh for region in split(stores).regions)
     assert (first, second) == ({"out", "again", "own"}, {"own"})
+    (region,) = split(by_comprehension).regions
+    new = {"first", "second", "long", "short", "some", "other", "few", "rest", "one", "hidden", "also"}
+    assert region.invariants.fresh == new
 
 
 # ---- launches that rely on it -------------------------------------------------------------------------------------
