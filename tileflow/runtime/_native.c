@@ -1,9 +1,11 @@
 /* What a warm call does most of, for tens of nanoseconds of host time: reading tensors, and launching.
  *
  * tensor_reader() gives a function that describes tensors by one bytes object, which tileflow.runtime.keys makes the
- * key of a call. pairs_tester() gives a function that tells whether tensors lie apart in memory, stream_reader() the
- * reader of a device's current stream. They read through the table of functions
- * that DLPack calls the C exchange API and that torch.Tensor offers; its layout is that of dlpack.h 1.2 and 1.3.
+ * key of a call. metadata_reader() gives a function that reads their shapes and the like, pairs_tester() one that
+ * tells whether they lie apart in memory, stream_reader() the reader of a device's current stream. They read through
+ * the table of functions that DLPack calls the C exchange API and that torch.Tensor offers; its layout is that of
+ * dlpack.h 1.2 and 1.3. What is read so goes through no mode of torch.overrides, which each attribute does: while
+ * torch.set_default_device holds, that is a microsecond each.
  *
  * bind() takes the address of the driver's launch function and what is the same in every launch of a kernel. It gives
  * a function enqueue(stream, gx, gy, gz, *values) -> status, which packs the values on the stack and calls the driver
@@ -19,12 +21,14 @@
 #include <limits.h>
 #include <string.h>
 
-#define VERSION 4           /* of all signatures and of keys: tileflow.runtime.native refuses another */
+#define VERSION 5           /* of all signatures and of keys: tileflow.runtime.native refuses another */
 #define MAX_PARAMETERS 256  /* a launch keeps 16 bytes of stack for each */
 #define MAX_ATTRIBUTES 64
 #define LEADING 4           /* stream, gx, gy, gz stand before the values */
 #define DECLINED (-1)       /* a status that no driver has: nothing was launched, for a tensor is not as the format says */
 #define KEY_BYTES 8192      /* of stack, for what describes the tensors of a call */
+#define MAX_TYPES 4         /* that a tensor may be of */
+#define MAX_DTYPES 32       /* that DLPack's types tell apart */
 #define ATTRIBUTE_BYTES 72  /* CUlaunchAttribute: int id, 4 bytes of padding, a union of 64 bytes */
 
 _Static_assert(sizeof(void *) == 8 && sizeof(long) == 8 && sizeof(int) == 4, "a 64-bit Unix, as CUDA's and ROCm's are");
@@ -427,9 +431,15 @@ typedef struct { /* of one tensor in a key; the shape and the strides follow it 
 
 _Static_assert(sizeof(record) == 32, "without padding");
 
+typedef struct { /* of which a tensor is exactly one */
+    PyObject *types[MAX_TYPES];
+    int count;
+} tensor_types;
+
 typedef struct { /* what tensor_reader() was given, and the names that it looks up */
     const dl_exchange *exchange;
-    PyObject *types, *grad_enabled, *is_neg, *requires_grad, *dtype;
+    tensor_types types;
+    PyObject *grad_enabled, *is_neg, *requires_grad, *dtype;
 } reading;
 
 static const char READING[] = "tileflow.runtime._native.reading";
@@ -445,12 +455,32 @@ truth(PyObject *flag)
 }
 
 static int
-is_of(const reading *with, PyObject *object)
+is_of(const tensor_types *types, PyObject *object)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_Size(with->types); i++)
-        if ((PyObject *)Py_TYPE(object) == PyTuple_GetItem(with->types, i))
+    for (int i = 0; i < types->count; i++)
+        if ((PyObject *)Py_TYPE(object) == types->types[i])
             return 1;
     return 0;
+}
+
+/* Keeps references to the types of a tuple. */
+static int
+set_types(tensor_types *types, PyObject *given)
+{
+    if (PyTuple_Size(given) > MAX_TYPES) {
+        PyErr_Format(PyExc_ValueError, "a tensor is of one of at most %d types", MAX_TYPES);
+        return -1;
+    }
+    for (; types->count < PyTuple_Size(given); types->count++)
+        types->types[types->count] = Py_NewRef(PyTuple_GetItem(given, types->count));
+    return 0;
+}
+
+static void
+release_types(tensor_types *types)
+{
+    while (types->count > 0)
+        Py_DECREF(types->types[--types->count]);
 }
 
 /* torch.int1 to int7 look like int8 in DLPack, and the unsigned ones likewise. torch's dtypes live for good. */
@@ -476,15 +506,18 @@ read_tensors(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     char key[KEY_BYTES];
     size_t used = 0;
-    int learned = 0;
+    int learned = 0, records = truth(PyObject_CallNoArgs(with->grad_enabled));
+    if (records < 0)
+        return NULL;
     for (Py_ssize_t i = 0; i < count; i++) {
         dl_tensor tensor;
-        if (!is_of(with, args[i]))
+        if (!is_of(&with->types, args[i]))
             return PyErr_Format(PyExc_RuntimeError, "argument %zd is not a tensor", i);
         if (read_tensor(with->exchange, args[i], &tensor) < 0)
             return NULL;
         int negated = truth(PyObject_CallMethodObjArgs(args[i], with->is_neg, NULL));
-        int requires = learned || negated < 0 ? 0 : truth(PyObject_GetAttr(args[i], with->requires_grad));
+        int asks = records && !learned && negated >= 0;
+        int requires = asks ? truth(PyObject_GetAttr(args[i], with->requires_grad)) : 0;
         unsigned long dtype;
         if (negated < 0 || requires < 0 || read_dtype(with, args[i], &tensor, &dtype) < 0)
             return NULL;
@@ -503,11 +536,6 @@ read_tensors(PyObject *self, PyObject *const *args, Py_ssize_t count)
             used += 2 * axes;
         }
     }
-    if (learned) {
-        learned = truth(PyObject_CallNoArgs(with->grad_enabled));
-        if (learned < 0)
-            return NULL;
-    }
     key[used++] = (char)learned;
     return PyBytes_FromStringAndSize(key, (Py_ssize_t)used);
 }
@@ -523,7 +551,7 @@ static void
 release_reading(PyObject *capsule)
 {
     reading *with = PyCapsule_GetPointer(capsule, READING);
-    Py_XDECREF(with->types);
+    release_types(&with->types);
     Py_XDECREF(with->grad_enabled);
     Py_XDECREF(with->is_neg);
     Py_XDECREF(with->requires_grad);
@@ -549,14 +577,202 @@ tensor_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
         PyMem_Free(with);
         return NULL;
     }
-    with->types = Py_NewRef(args[1]);
     with->grad_enabled = Py_NewRef(args[2]);
     with->is_neg = PyUnicode_InternFromString("is_neg");
     with->requires_grad = PyUnicode_InternFromString("requires_grad");
     PyObject *made = NULL;
     with->dtype = PyUnicode_InternFromString("dtype");
-    if (with->is_neg != NULL && with->requires_grad != NULL && with->dtype != NULL)
+    int is_named = with->is_neg != NULL && with->requires_grad != NULL && with->dtype != NULL;
+    if (is_named && set_types(&with->types, args[1]) == 0)
         made = PyCFunction_NewEx(&read_tensors_method, capsule, NULL);
+    Py_DECREF(capsule);
+    return made;
+}
+
+/* ---- metadata of tensors ----------------------------------------------------------------------------------------- */
+
+typedef struct { /* DLDataType, and torch's object for it */
+    unsigned char code, bits;
+    unsigned short lanes;
+    PyObject *dtype;
+} known_dtype;
+
+typedef struct { /* what metadata_reader() was given */
+    const dl_exchange *exchange;
+    tensor_types types;
+    PyObject *otherwise;
+    known_dtype dtypes[MAX_DTYPES];
+    int count;
+} describing;
+
+enum { ADDRESS = 1, SHAPE = 2, STRIDES = 4, DTYPE = 8, ORDINAL = 16, LAST_FIELD = ORDINAL };
+enum { DL_CPU = 1, DL_CUDA_HOST = 3, DL_ROCM_HOST = 11 }; /* DLDeviceType: memory of the host, pinned or not */
+
+static const char DESCRIBING[] = "tileflow.runtime._native.describing";
+
+static PyObject *
+ints_of(const long *numbers, int count)
+{
+    PyObject *made = PyTuple_New(count);
+    for (int i = 0; made != NULL && i < count; i++) {
+        PyObject *number = PyLong_FromLong(numbers[i]);
+        if (number == NULL || PyTuple_SetItem(made, i, number) < 0)
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
+/* As Tensor.get_device says it. */
+static PyObject *
+ordinal_of(const dl_tensor *tensor)
+{
+    int type = tensor->device_type;
+    int is_of_host = type == DL_CPU || type == DL_CUDA_HOST || type == DL_ROCM_HOST;
+    return PyLong_FromLong(is_of_host ? -1 : tensor->device_index);
+}
+
+/* NULL without an error where DLPack's dtype does not tell torch's. */
+static PyObject *
+dtype_of(const describing *with, const dl_tensor *tensor)
+{
+    for (int i = 0; i < with->count; i++) {
+        const known_dtype *known = &with->dtypes[i];
+        if (known->code == tensor->code && known->bits == tensor->bits && known->lanes == tensor->lanes)
+            return Py_NewRef(known->dtype);
+    }
+    return NULL;
+}
+
+static PyObject *
+field_of(const describing *with, const dl_tensor *tensor, int field)
+{
+    switch (field) {
+    case ADDRESS:
+        return PyLong_FromUnsignedLong(address_of(tensor));
+    case SHAPE:
+        return ints_of(tensor->shape, tensor->rank);
+    case STRIDES:
+        return ints_of(tensor->strides, tensor->rank);
+    case DTYPE:
+        return dtype_of(with, tensor);
+    default:
+        return ordinal_of(tensor);
+    }
+}
+
+/* Fills a tuple from *place on with these fields of a tensor. -1, perhaps without an error: it is of another type, or
+   DLPack does not tell all of it. */
+static int
+add_fields(const describing *with, PyObject *object, unsigned char fields, PyObject *made, Py_ssize_t *place)
+{
+    dl_tensor tensor;
+    if (!is_of(&with->types, object))
+        return -1;
+    if (read_tensor(with->exchange, object, &tensor) < 0) {
+        PyErr_Clear(); /* the tensor's attributes say what is wrong with it */
+        return -1;
+    }
+    for (int field = ADDRESS; field <= LAST_FIELD; field <<= 1) {
+        PyObject *found = fields & field ? field_of(with, &tensor, field) : NULL;
+        if (found == NULL && fields & field)
+            return -1;
+        if (found != NULL && PyTuple_SetItem(made, (*place)++, found) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *
+metadata(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    const describing *with = PyCapsule_GetPointer(self, DESCRIBING);
+    char *fields;
+    Py_ssize_t length, size = 0, place = 0;
+    if (with == NULL)
+        return NULL;
+    if (count < 1 || count > MAX_PARAMETERS)
+        return PyErr_Format(PyExc_TypeError, "metadata takes bytes, and at most %d tensors", MAX_PARAMETERS - 1);
+    if (PyBytes_AsStringAndSize(args[0], &fields, &length) < 0)
+        return NULL;
+    if (length != count - 1)
+        return PyErr_Format(PyExc_TypeError, "metadata takes a byte for each tensor: %zd, not %zd", count - 1, length);
+    for (Py_ssize_t i = 0; i < length; i++)
+        size += __builtin_popcount((unsigned char)fields[i] & (2 * LAST_FIELD - 1));
+    PyObject *made = PyTuple_New(size);
+    for (Py_ssize_t i = 0; made != NULL && i < length; i++)
+        if (add_fields(with, args[1 + i], (unsigned char)fields[i], made, &place) < 0)
+            Py_CLEAR(made);
+    if (made != NULL || PyErr_Occurred())
+        return made;
+    PyObject *given = PyTuple_New(count);
+    for (Py_ssize_t i = 0; given != NULL && i < count; i++)
+        if (PyTuple_SetItem(given, i, Py_NewRef(args[i])) < 0)
+            Py_CLEAR(given);
+    made = given == NULL ? NULL : PyObject_CallObject(with->otherwise, given);
+    Py_XDECREF(given);
+    return made;
+}
+
+static PyMethodDef metadata_method = {
+    "metadata", (PyCFunction)(void (*)(void))metadata, METH_FASTCALL,
+    "metadata(fields, *tensors) -> tuple\n\n"
+    "One after the other what is asked of each tensor, by the bits of its byte in fields: 1 the address of its first\n"
+    "element, 2 its shape, 4 its strides, 8 its dtype, 16 the ordinal of its device, which is -1 for a CPU."};
+
+static void
+release_describing(PyObject *capsule)
+{
+    describing *with = PyCapsule_GetPointer(capsule, DESCRIBING);
+    release_types(&with->types);
+    Py_XDECREF(with->otherwise);
+    for (int i = 0; i < with->count; i++)
+        Py_DECREF(with->dtypes[i].dtype);
+    PyMem_Free(with);
+}
+
+/* Fills the dtypes out of a tuple of tuples (code, bits, dtype). */
+static int
+set_dtypes(describing *with, PyObject *given)
+{
+    if (PyTuple_Size(given) > MAX_DTYPES) {
+        PyErr_Format(PyExc_ValueError, "metadata_reader takes at most %d dtypes", MAX_DTYPES);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_Size(given); i++) {
+        known_dtype *known = &with->dtypes[i];
+        PyObject *dtype;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(given, i), "bbO", &known->code, &known->bits, &dtype))
+            return -1;
+        known->lanes = 1;
+        known->dtype = Py_NewRef(dtype);
+        with->count++;
+    }
+    return 0;
+}
+
+static PyObject *
+metadata_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    enum { EXCHANGE, TYPES, DTYPES, OTHERWISE, GIVEN };
+    if (count != GIVEN || !PyTuple_Check(args[TYPES]) || !PyTuple_Check(args[DTYPES]))
+        return PyErr_Format(PyExc_TypeError, "metadata_reader takes a capsule, two tuples and a function");
+    const dl_exchange *exchange = open_exchange(args[EXCHANGE]);
+    if (exchange == NULL)
+        return NULL;
+    describing *with = PyMem_Calloc(1, sizeof(describing));
+    if (with == NULL)
+        return PyErr_NoMemory();
+    PyObject *capsule = PyCapsule_New(with, DESCRIBING, release_describing);
+    if (capsule == NULL) {
+        PyMem_Free(with);
+        return NULL;
+    }
+    with->exchange = exchange;
+    with->otherwise = Py_NewRef(args[OTHERWISE]);
+    PyObject *made = NULL;
+    if (set_types(&with->types, args[TYPES]) == 0 && set_dtypes(with, args[DTYPES]) == 0)
+        made = PyCFunction_NewEx(&metadata_method, capsule, NULL);
     Py_DECREF(capsule);
     return made;
 }
@@ -710,6 +926,10 @@ static PyMethodDef methods[] = {
     {"pairs_tester", (PyCFunction)(void (*)(void))pairs_tester, METH_FASTCALL, "pairs_tester(exchange) -> test_pairs"},
     {"stream_reader", (PyCFunction)(void (*)(void))stream_reader, METH_FASTCALL,
      "stream_reader(exchange, device_type, device_index) -> current_stream"},
+    {"metadata_reader", (PyCFunction)(void (*)(void))metadata_reader, METH_FASTCALL,
+     "metadata_reader(exchange, types, dtypes, otherwise) -> metadata\n\n"
+     "types: as of tensor_reader. dtypes: (DLPack's code, bits, torch's dtype) of those that they tell. otherwise:\n"
+     "the same in Python, which is asked where something is of another type, or DLPack does not tell all of it."},
     {"tensor_reader", (PyCFunction)(void (*)(void))tensor_reader, METH_FASTCALL,
      "tensor_reader(exchange, types, grad_enabled) -> read_tensors\n\n"
      "exchange: torch.Tensor.__dlpack_c_exchange_api__. types: those that a tensor may be of, exactly.\n"

@@ -14,6 +14,10 @@ def bind(
     exchange: Any = ..., device_type: int = ..., device_index: int = ..., /,
 ) -> Enqueue: ...  # fmt: skip
 def stream_reader(exchange: Any, device_type: int, device_index: int, /) -> Callable[[], int]: ...
+def metadata_reader(
+    exchange: Any, types: tuple[type, ...], dtypes: tuple[tuple[int, int, Any], ...],
+    otherwise: Callable[..., tuple[Any, ...]], /,
+) -> Callable[..., tuple[Any, ...]]: ...  # fmt: skip
 def tensor_reader(
     exchange: Any, types: tuple[type, ...], grad_enabled: Callable[[], bool], /
 ) -> Callable[..., bytes]: ...

@@ -24,7 +24,7 @@ from .key_invariants import KeyInvariants
 from .launch_errors import argument_error, missing_error, tensor_error
 from .launcher_text import LauncherWriter
 from .loop_bounds import bounds
-from .native import DECLINED, pairs_test
+from .native import DECLINED, metadata_reader, pairs_test
 from .overlap import RELATIONS, surely_fit
 from .paths import READERS, Path, Symbol, digest_of, read_path, read_symbol
 
@@ -144,7 +144,8 @@ def _generate(
     KeyedContext, the values of these variables and then the arguments of ``tile``, and hands a call that it declines
     back to the context.
     """
-    writer = LauncherWriter(binary, scope, invariants, names, region)
+    metadata = metadata_reader()
+    writer = LauncherWriter(binary, scope, invariants, names, region, metadata is not None)
     formats = writer.tensor_formats() if isinstance(loaded, Loaded) else None
     of_tensors = loaded.tensor_enqueue(formats) if isinstance(loaded, Loaded) and formats is not None else None
     text = writer.source() if formats is None or of_tensors is None else writer.tensor_source()
@@ -153,6 +154,7 @@ def _generate(
         "digest_of": digest_of,
         **RELATIONS,
         "surely_fit": pairs_test() or surely_fit,
+        "metadata": metadata,
         "device_index": index,
         "current_stream": stream,
         "missing": missing_error(binary),

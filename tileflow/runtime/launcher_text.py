@@ -14,6 +14,7 @@ from .guards import aligned_path, conjuncts, fixed_axis, pair_of
 from .key_invariants import KeyInvariants
 from .packing import parameter_formats
 from .paths import Path, Symbol, is_name, read_step, root_reader
+from .tensor_fields import ADDRESS, DTYPE, ORDINAL, READS, SHAPE, STRIDES, TensorReads
 
 # torch's names of a pointer's elements, for binaries whose ABI does not say them
 _DTYPES = {
@@ -40,6 +41,7 @@ class LauncherWriter:
         invariants: KeyInvariants,
         names: tuple[str, ...] | None,
         region: int,
+        is_native: bool = False,
     ) -> None:
         self.binary = binary
         self.scope = scope
@@ -51,6 +53,9 @@ class LauncherWriter:
         self._copies: dict[str, str] = {}  # what makes a copy, and its name: of one tensor one, whatever its boxes
         self._combines: list[str] = []  # what follows the launch: copies go into their tensors
         self._reads: list[str] = []
+        self._is_native = is_native
+        self._tensors = {Path.parse(a.path) for a in binary.abi.args if a.kind in ("tensor", "descriptor")}
+        self._fields, self._fields_of_copies, self._fields_of_scratch = TensorReads(), TensorReads(), TensorReads()
         self._locals: dict[Any, str] = {}
         self._bounds: set[tuple[str, int]] = set()  # (begin or end, axis): what a keyed launcher reads of its loop
         target = find(binary.target)
@@ -60,15 +65,17 @@ class LauncherWriter:
         """The launcher's whole source: what it reads and checks, what declines the launch, and the enqueue."""
         abi = self.binary.abi
         captured = [(Path.parse(a.path), a) for a in abi.args if a.kind in ("tensor", "descriptor")]
-        loose = {self._value(path): arg for path, arg in captured if not self.invariants.holds(path)}
-        kinds = [check for value, arg in loose.items() for check in self._kind_checks(value, arg)]
+        loose = {path: arg for path, arg in captured if not self.invariants.holds(path)}
+        kinds = [check for path, arg in loose.items() for check in self._kind_checks(path, arg)]
         guards = self._guards(self.binary.guards)
         values, maps = self._values(abi)
         stored = self._stored(abi)
         extents = self._extents(abi)
         # what a binary assumes of a tensor comes first, so that no guard asks for a dimension that is not there
         accepts = " and ".join([*kinds, *guards])
-        unfit = " or ".join(f"{v}.get_device() != device_index or {v}.is_neg()" for v in loose)
+        unfit = " or ".join(
+            f"{self._field(path, ORDINAL)} != device_index or {self._value(path)}.is_neg()" for path in loose
+        )
         sizes, launched = self._sizes(abi)
         tensors = [self._value(path) for path, _ in captured]
         scratch = [f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size]
@@ -83,17 +90,18 @@ class LauncherWriter:
         lines = [
             f"def launch({parameters}):",
             "    try:",
-            *(f"        {line}" for line in [*self._reads, *self._bounds_lines()] or ["pass"]),
+            *(f"        {line}" for line in [*self._read_lines(), *self._bounds_lines()] or ["pass"]),
             "    except MISSING as error:",
             "        raise missing(error) from error",
             *self._accept_lines(accepts, declined),
             *self._grid_lines(extents),
-            *([f"    if {unfit}:", f"        raise unfit([{', '.join(loose)}])"] if loose else []),
+            *([f"    if {unfit}:", f"        raise unfit([{', '.join(map(self._value, loose))}])"] if loose else []),
             "    stream = current_stream()",
             "    if stream is None:",
             f"        return on_device(device_index, launch, {passed})",
             *(f"    {line}" for line in self._scratch_lines(abi, sizes, tensors)),
             *(f"    {name} = {text}" for text, name in self._copies.items()),
+            *(f"    {line}" for line in self._fields_of_copies.lines(self._is_native)),
             *self._map_lines(maps),
             "    try:",
             f"        status = {enqueue}",
@@ -153,8 +161,7 @@ class LauncherWriter:
         lines = [
             f"def launch({self._keyed_parameters(own)}):",
             "    try:",
-            *(f"        {line}" for line in self._reads),
-            *(f"        {line}" for line in self._bounds_lines()),
+            *(f"        {line}" for line in [*self._read_lines(), *self._bounds_lines()]),
             *(f"        {name} = {extent}" for name, extent in extents),
             *(
                 [f"        if {' or '.join(f'{name} <= 0' for name, _ in extents)}:", "            return True"]
@@ -264,8 +271,8 @@ class LauncherWriter:
                 if not tensors:
                     raise TableError("a kernel with scratch memory must take a tensor", got=abi.symbol)
                 lines.append(f"s{i} = scratch({' * '.join([str(int(size) * blocks), *grid])}, {tensors[0]}.device)")
-                lines.append(f"s{i}_ptr = s{i}.data_ptr()")
-        return lines
+                self._fields_of_scratch.local(f"s{i}", ADDRESS, f"s{i}_ptr")
+        return [*lines, *self._fields_of_scratch.lines(self._is_native)]
 
     def _values(self, abi: LaunchAbi) -> tuple[list[str], dict[int, str]]:
         """The texts of the packed parameters, and of the tensor maps by their numbers."""
@@ -284,7 +291,9 @@ class LauncherWriter:
                 order = tuple(map(int, arg.tensor_map.copied))
                 made = f"aligned_copy({self._value(path)}, {order})"
                 copy = self._copies.setdefault(made, f"c{len(self._copies)}")
-                pointer, strides = f"{copy}.data_ptr()", [f"{copy}.stride({n})" for n in range(len(order))]
+                pointer = self._fields_of_copies.local(copy, ADDRESS, f"{copy}_at")
+                by = self._fields_of_copies.local(copy, STRIDES, f"{copy}_by")
+                strides = [f"{by}[{n}]" for n in range(len(order))]
             else:
                 pointer, strides = self._pointer(path), [self._expr(e) for e in arg.tensor_map.strides]
             self.maps[number] = arg
@@ -308,7 +317,7 @@ class LauncherWriter:
         path = Path.parse(arg.path)
         return self._pointer(path) if arg.kind == "tensor" else self._value(path)
 
-    def _kind_checks(self, value: str, arg: LaunchArg) -> list[str]:
+    def _kind_checks(self, path: Path, arg: LaunchArg) -> list[str]:
         """What the binary assumes of a tensor that no key tells of: host code may make it by a setting of torch's, and
         a cell or a global may hold another one than when the kernel was built."""
         import torch
@@ -318,8 +327,8 @@ class LauncherWriter:
         if dtype:
             name = f"dtype_{_name(dtype)}"
             self.namespace[name] = getattr(torch, dtype, None)  # an older torch has no tensor of it to accept
-            checks.append(f"{value}.dtype is {name}")
-        return [*checks, f"{value}.dim() == {int(arg.rank)}"] if arg.rank >= 0 else checks
+            checks.append(f"{self._field(path, DTYPE)} is {name}")
+        return [*checks, f"len({self._field(path, SHAPE)}) == {int(arg.rank)}"] if arg.rank >= 0 else checks
 
     def _guards(self, guards: Expr) -> list[str]:
         """The conditions that the key does not decide; a tensor's known sizes as one comparison, and all alignments."""
@@ -342,7 +351,7 @@ class LauncherWriter:
                 assert symbol.path is not None
                 known.setdefault((symbol.field, symbol.path), {})[symbol.axis] = number
         for (field, path), numbers in known.items():
-            whole = self._local((field, path), self._value(path) + (".shape" if field == "shape" else ".stride()"))
+            whole = self._whole(field, path)
             # a static variant knows every size, so that their number is the rank; none knows the stride of a size of 1
             rank = len(known.get(("shape", path), ())) if self.binary.mode == "static" else -1
             if sorted(numbers) == list(range(rank)):
@@ -384,11 +393,9 @@ class LauncherWriter:
             case "align":
                 return f"({self._pointer(symbol.path)} % 16 == 0)"
             case "shape":
-                local = self._local(("shape", symbol.path), self._value(symbol.path) + ".shape")
-                return f"{local}[{int(symbol.axis)}]"
+                return f"{self._whole('shape', symbol.path)}[{int(symbol.axis)}]"
             case "stride":
-                local = self._local(("stride", symbol.path), self._value(symbol.path) + ".stride()")
-                return f"{local}[{int(symbol.axis)}]"
+                return f"{self._whole('stride', symbol.path)}[{int(symbol.axis)}]"
             case "digest":
                 return f"digest_of({self._value(symbol.path)})"
             case "apart" | "in_step":
@@ -396,7 +403,25 @@ class LauncherWriter:
         return self._value(symbol.path)
 
     def _pointer(self, path: Path) -> str:
-        return self._local(("pointer", path), self._value(path) + ".data_ptr()")
+        return self._field(path, ADDRESS)
+
+    def _whole(self, field: str, path: Path) -> str:
+        """A tensor's shape, or its strides."""
+        return self._field(path, SHAPE if field == "shape" else STRIDES)
+
+    def _field(self, path: Path, field: int) -> str:
+        """The local that holds a field of the tensor at ``path``. What is no argument of the kernel's may be something
+        else that has such an attribute, and is asked for that alone."""
+        tensor = self._value(path)
+        if path not in self._tensors:
+            return self._local((tensor, field), READS[field].format(tensor))
+        found = self._fields.local(tensor, field, f"v{len(self._locals)}")
+        self._locals[tensor, field] = found
+        return found
+
+    def _read_lines(self) -> list[str]:
+        """What reads all that is captured: the values first, then the tensors' fields."""
+        return [*self._reads, *self._fields.lines(self._is_native)]
 
     def _value(self, path: Path) -> str:
         if path.steps:

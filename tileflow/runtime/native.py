@@ -16,9 +16,10 @@ from ..errors import LaunchError
 from ..lazy_dataclass import dataclass
 from .environment import NATIVE, switch
 from .packing import Enqueue
+from .tensor_fields import read_fields
 
 _log = logging.getLogger(__name__)
-_VERSION = 4  # of the extension's signatures; a stale build has another
+_VERSION = 5  # of the extension's signatures; a stale build has another
 DECLINED = -1  # an enqueue's status where a tensor is not as its format says: nothing was launched
 _BUILD = "python -P tileflow/runtime/build_native.py builds it, TILEFLOW_NATIVE=0 does without"
 
@@ -94,6 +95,32 @@ def tensors_key() -> Callable[..., bytes] | None:
     return made
 
 
+# DLPack's code and bits of torch's dtypes. Not those of a byte that it does not tell from torch's integers of fewer
+# bits, nor those of several numbers in an element.
+_DTYPES = (
+    (4, 16, "bfloat16"), (2, 16, "float16"), (2, 32, "float32"), (0, 32, "int32"), (0, 64, "int64"), (6, 8, "bool"),
+    (2, 64, "float64"), (0, 16, "int16"), (1, 16, "uint16"), (1, 32, "uint32"), (1, 64, "uint64"),
+    (10, 8, "float8_e4m3fn"), (11, 8, "float8_e4m3fnuz"), (12, 8, "float8_e5m2"), (13, 8, "float8_e5m2fnuz"),
+    (14, 8, "float8_e8m0fnu"), (5, 64, "complex64"), (5, 128, "complex128"),
+)  # fmt: skip
+
+
+@cache
+def metadata_reader() -> Callable[..., tuple[Any, ...]] | None:
+    """A function that is :func:`.tensor_fields.read_fields`, and makes no call of torch's that a mode of torch.overrides
+    would see; None as with :func:`tensors_key`."""
+    import torch
+
+    module, exchange = _module(switch(NATIVE)), _exchange()
+    if module is None or exchange is None:
+        return None
+    # an older torch has fewer dtypes
+    known = tuple((code, bits, getattr(torch, name)) for code, bits, name in _DTYPES if hasattr(torch, name))
+    types = (torch.Tensor, torch.nn.Parameter)
+    made: Callable[..., tuple[Any, ...]] = module.metadata_reader(exchange, types, known, read_fields)
+    return made
+
+
 @cache
 def pairs_test() -> Callable[..., bool] | None:
     """A function that tells whether :func:`tileflow.runtime.overlap.surely_fit` holds; None as with
@@ -158,5 +185,5 @@ def is_used() -> bool:
 
 def forget() -> None:
     """Look for the extension again."""
-    for remembered in (_module, _exchange, tensors_key, pairs_test):
+    for remembered in (_module, _exchange, tensors_key, metadata_reader, pairs_test):
         remembered.cache_clear()
