@@ -15,10 +15,12 @@ from .forwards import are_local, is_plain, original, patch_of
 def normed(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> torch.Tensor:
     """The forward of a norm."""
     norm: Any = self
-    if not _fits(norm, form, hidden_states, hidden_states.dtype):
+    dtype = hidden_states.dtype
+    if not _fits(norm, form, hidden_states, dtype):
         found: torch.Tensor = original(self).own(self, hidden_states)
         return found
-    x = hidden_states.to(_result_dtype(norm, form, hidden_states.device, hidden_states.dtype))
+    result = _result_dtype(norm, form, hidden_states.device, dtype)
+    x = hidden_states if result == dtype else hidden_states.to(result)
     if form.centres:
         return layer_norm(x, norm.weight, norm.bias, _epsilon(norm))
     return rms_norm(x, norm.weight, _epsilon(norm), offset=form.offset)

@@ -6,7 +6,7 @@ import torch
 
 from ..autograd import Differentiable, differentiable
 from . import gated
-from .rows import as_rows, require_rows, require_shape, widened
+from .rows import as_before, as_rows, require_rows, require_shape, widened
 
 _SWIGLU = differentiable(
     gated.swiglu, lambda ctx, grad: gated.swiglu_bwd(grad.contiguous(), *ctx.saved), save=("a", "b")
@@ -18,8 +18,8 @@ def _gated(name: str, function: Differentiable, a: torch.Tensor, b: torch.Tensor
     require_rows(name, a=a, b=b)
     require_shape(name, "b", b, a.shape, "both tensors have one shape")
     a, b = widened(name, a, b)
-    out: torch.Tensor = function(as_rows(a), as_rows(b))
-    return out.view(a.shape)
+    rows = as_rows(a)
+    return as_before(function(rows, as_rows(b)), rows, a)
 
 
 def swiglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

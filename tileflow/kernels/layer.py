@@ -13,7 +13,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
-from .rows import as_rows, require_numbers, require_rows, require_shape, size_of_rows, wider_first
+from .rows import as_before, as_rows, require_numbers, require_rows, require_shape, size_of_rows, wider_first
 
 EPS = 1e-5
 
@@ -178,10 +178,9 @@ _added = differentiable(
 def _require(function: str, weight: torch.Tensor, bias: torch.Tensor, eps: float, **rows: torch.Tensor) -> None:
     require_rows(function, **rows)
     require_numbers(function, eps=eps)
+    width = rows["x"].shape[-1:]
     for name, vector in (("weight", weight), ("bias", bias)):
-        require_shape(
-            function, name, vector, rows["x"].shape[-1:], "weight and bias have an element each for each of a row"
-        )
+        require_shape(function, name, vector, width, "weight and bias have an element each for each of a row")
     require_rows(function, weight=weight, bias=bias)
 
 
@@ -189,8 +188,8 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
     """Layer normalisation of ``x``, (..., n), over its last dimension, with a weight and a bias (n,), computed in
     float32, in the dtype of ``x``. Raises CallError for a weight or a bias of another width."""
     _require("layer_norm", weight, bias, eps, x=x)
-    out: torch.Tensor = _plain(as_rows(x), weight, bias, eps)
-    return out.view(x.shape)
+    rows = as_rows(x)
+    return as_before(_plain(rows, weight, bias, eps), rows, x)
 
 
 def add_layer_norm(
@@ -202,8 +201,9 @@ def add_layer_norm(
     _require("add_layer_norm", weight, bias, eps, x=x, residual=residual)
     require_shape("add_layer_norm", "residual", residual, x.shape, "a residual has the shape of what it is added to")
     x, residual = wider_first("add_layer_norm", x, residual)
-    out, summed = _added(as_rows(x), as_rows(residual), weight, bias, eps)
-    return out.view(x.shape), summed.view(x.shape)
+    rows = as_rows(x)
+    out, summed = _added(rows, as_rows(residual), weight, bias, eps)
+    return as_before(out, rows, x), as_before(summed, rows, x)
 
 
 class LayerNorm(torch.nn.Module):

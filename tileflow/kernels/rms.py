@@ -12,7 +12,7 @@ import tileflow
 import tileflow.language as tfl
 
 from ..autograd import BackwardContext, differentiable
-from .rows import as_rows, require_numbers, require_rows, require_shape, size_of_rows, wider_first
+from .rows import as_before, as_rows, require_numbers, require_rows, require_shape, size_of_rows, wider_first
 
 EPS = 1e-6
 
@@ -174,8 +174,8 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset:
     require_numbers("rms_norm", eps=eps, offset=offset)
     require_shape("rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
     require_rows("rms_norm", weight=weight)
-    out: torch.Tensor = _plain(as_rows(x), weight, eps, offset)
-    return out.view(x.shape)
+    rows = as_rows(x)
+    return as_before(_plain(rows, weight, eps, offset), rows, x)
 
 
 def add_rms_norm(
@@ -190,8 +190,9 @@ def add_rms_norm(
     require_shape("add_rms_norm", "weight", weight, x.shape[-1:], "a weight has an element for each of a row")
     require_rows("add_rms_norm", weight=weight)
     x, residual = wider_first("add_rms_norm", x, residual)
-    out, summed = _added(as_rows(x), as_rows(residual), weight, eps, offset)
-    return out.view(x.shape), summed.view(x.shape)
+    rows = as_rows(x)
+    out, summed = _added(rows, as_rows(residual), weight, eps, offset)
+    return as_before(out, rows, x), as_before(summed, rows, x)
 
 
 class RMSNorm(torch.nn.Module):

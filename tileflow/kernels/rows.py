@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 
@@ -13,11 +13,34 @@ from ..errors import CallError
 from ..runtime.ambient import autocast_dtype
 from ..runtime.argtree import is_traced
 from ..runtime.describe import LAZY, refuse_transforms, unlike_strided
+from ..runtime.native import strided_reader
+from ..runtime.tensor_fields import DTYPE, SHAPE, STRIDES
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
-    """``x`` as (rows, last dimension), contiguous: no copy where it already is."""
+    """``x`` as (rows, last dimension), contiguous: no copy where it already is, and ``x`` itself where that is all that
+    it is."""
+    known = _strided(x, _LAYOUT)
+    if known is not None and len(known[0]) == 2 and known[1] == (known[0][1], 1):
+        return x
     return x.reshape(math.prod(x.shape[:-1]), x.size(-1)).contiguous()
+
+
+def as_before(made: torch.Tensor, rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """What was made of ``rows``, which :func:`as_rows` gave of ``x``, with the dimensions of ``x``."""
+    return made if rows is x else made.view(x.shape)
+
+
+_LAYOUT, _KIND, _SHAPE = bytes([SHAPE | STRIDES]), bytes([SHAPE | DTYPE]), bytes([SHAPE])
+
+
+def _strided(x: object, fields: bytes) -> tuple[Any, ...] | None:
+    """Fields of a tensor that is a strided one; None where its attributes have to be asked, each of which is a call of
+    the Python function of any mode of torch.overrides, as while ``torch.set_default_device`` holds."""
+    if torch.compiler.is_dynamo_compiling():
+        return None
+    read = strided_reader()
+    return None if read is None else read(fields, x)
 
 
 def as_cast(x: torch.Tensor) -> torch.Tensor:
@@ -29,6 +52,8 @@ def as_cast(x: torch.Tensor) -> torch.Tensor:
 def require_tensors(function: str, **given: object) -> None:
     """Raises CallError for what is no tensor with strides."""
     for name, x in given.items():
+        if _strided(x, _SHAPE) is not None:
+            continue
         odd = unlike_strided(x) if isinstance(x, torch.Tensor) else (shown(x), "pass a tensor")
         if odd is not None:
             raise CallError(
@@ -56,6 +81,9 @@ def require_alike(function: str, **tensors: torch.Tensor) -> None:
 def require_rows(function: str, **tensors: torch.Tensor) -> None:
     """Raises CallError for tensors that are not floating, or have no last dimension."""
     for name, x in tensors.items():
+        known = _strided(x, _KIND)
+        if known is not None and known[0] and known[1].is_floating_point:
+            continue
         require_tensors(function, **{name: x})
         if not x.ndim or not x.is_floating_point():
             raise CallError(
@@ -117,6 +145,9 @@ def size_of_rows(module: str, size: object) -> int:
 
 def require_shape(function: str, name: str, x: torch.Tensor | None, shape: Sequence[int], why: str) -> None:
     """Raises CallError for a tensor of another shape, with the rule that asks for this one."""
+    known = _strided(x, _SHAPE)
+    if known is not None and known[0] == tuple(shape):
+        return
     if isinstance(x, torch.Tensor):
         require_tensors(function, **{name: x})
     if not isinstance(x, torch.Tensor) or tuple(x.shape) != tuple(shape):

@@ -145,7 +145,7 @@ class CallCache:
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no form served: by what is remembered for its key, else planned."""
         if self.refresh():
-            result = self._by_form(args, kwargs)
+            result = self.by_form(args, kwargs)
             if result is not MISS:
                 return result
         key = self.key(args, kwargs)
@@ -158,7 +158,7 @@ class CallCache:
         except VariantError as error:
             return self.declined(error, args, kwargs)
 
-    def _by_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def by_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call by what is remembered for its form; MISS where nothing is."""
         try:
             for form in self.named if kwargs else self.plain:
@@ -238,7 +238,7 @@ class CallCache:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Any call: as a kernel makes it, which spells out the first step."""
-        result = self._by_form(args, kwargs)
+        result = self.by_form(args, kwargs)
         return self.run(args, kwargs) if result is MISS else result
 
     def declined(self, error: VariantError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -107,8 +107,18 @@ _DTYPES = (
 
 @cache
 def metadata_reader() -> Callable[..., tuple[Any, ...]] | None:
-    """A function that is :func:`.tensor_fields.read_fields`, and makes no call of torch's that a mode of torch.overrides
-    would see; None as with :func:`tensors_key`."""
+    """A function that is :func:`.tensor_fields.read_fields`, and makes no call of torch's that a mode of
+    torch.overrides would see; None as with :func:`tensors_key`."""
+    return _metadata_reader(read_fields)
+
+
+@cache
+def strided_reader() -> Callable[..., tuple[Any, ...] | None] | None:
+    """The same, which gives None where a tensor is of a class of its own, or not beyond doubt a strided one."""
+    return _metadata_reader(lambda *_: None)
+
+
+def _metadata_reader(otherwise: Callable[..., Any]) -> Callable[..., Any] | None:
     import torch
 
     module, exchange = _module(switch(NATIVE)), _exchange()
@@ -116,8 +126,7 @@ def metadata_reader() -> Callable[..., tuple[Any, ...]] | None:
         return None
     # an older torch has fewer dtypes
     known = tuple((code, bits, getattr(torch, name)) for code, bits, name in _DTYPES if hasattr(torch, name))
-    types = (torch.Tensor, torch.nn.Parameter)
-    made: Callable[..., tuple[Any, ...]] = module.metadata_reader(exchange, types, known, read_fields)
+    made: Callable[..., Any] = module.metadata_reader(exchange, (torch.Tensor, torch.nn.Parameter), known, otherwise)
     return made
 
 
@@ -185,5 +194,5 @@ def is_used() -> bool:
 
 def forget() -> None:
     """Look for the extension again."""
-    for remembered in (_module, _exchange, tensors_key, metadata_reader, pairs_test):
+    for remembered in (_module, _exchange, tensors_key, metadata_reader, strided_reader, pairs_test):
         remembered.cache_clear()

@@ -144,7 +144,7 @@ _NODES = (
     ast.cmpop,
 )  # fmt: skip
 _NAMES = re.compile(
-    r"(v|s|m|map|home|own_)\d+|s\d+_ptr|dtype_\w+|own_\w+|g[xyz]|frame|begins?|ends?|begin_or_end|block_size|step|buffer|"
+    r"(v|s|m|c|map|home|own_)\d+|s\d+_ptr|c\d+_(at|by)|metadata|len|aligned_copy|dtype_\w+|own_\w+|g[xyz]|frame|begins?|ends?|begin_or_end|block_size|step|buffer|"
     r"status|stream|values|error|declines|missing|unfit|unpackable|in_inference_mode|count_write|otherwise|launch|bounds|cell_of|default_of|device_index|"
     r"current_stream|enqueue|function|success|recover|refused|on_device|scratch|min|max|"
     r"MISSING|UNPACKABLE|UNDEFINED|IndexError"
@@ -166,7 +166,7 @@ def check_source(text: str) -> None:
             called = node.func
             assert isinstance(called, ast.Name) or (isinstance(called, ast.Attribute) and called.attr in _METHODS)
         elif isinstance(node, ast.Constant):
-            assert node.value is None or type(node.value) in (int, str, bool), node.value
+            assert node.value is None or type(node.value) in (int, str, bool, bytes), node.value
 
 
 @pytest.fixture
