@@ -25,21 +25,47 @@ Blocks = tuple[tuple[str, Choice], ...]
 
 
 def together(regions: Sequence[KernelIR], each: Sequence[Mapping[str, Choice]]) -> dict[str, Choice]:
-    """The knobs of all launches, of which ``each`` wants some by itself. What several want is as the last one wants it
-    by whose blocks all programs together have few lanes; a launch takes that one's warps along, which go with its
-    blocks. Launches with products have the last one's knobs."""
+    """The knobs of all launches, of which ``each`` wants some by itself. What several want is as the longest wants
+    it of those by whose blocks all their programs together have few lanes, the last one of several as long; a launch
+    takes that one's warps along, which go with its blocks. Where a product is among those that share, all have the
+    last one's knobs."""
     wanted = {name: choice for own in each for name, choice in own.items()}
     own_blocks = [tuple((name, size) for name, size in own.items() if is_block(name)) for own in each]
-    if len({*own_blocks}) == 1 or any(op.kind in PRODUCTS for ir in regions for op in ir.walk()):
-        return wanted
+    for group in _sharing(own_blocks):
+        if len({own_blocks[n] for n in group}) > 1 and not any(_has_product(regions[n]) for n in group):
+            wanted |= _of_group([regions[n] for n in group], [each[n] for n in group], [own_blocks[n] for n in group])
+    return wanted
+
+
+def _sharing(own_blocks: Sequence[Blocks]) -> list[list[int]]:
+    """The launches by their numbers, those together that share a block, in their order."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for n, blocks in enumerate(own_blocks):
+        names, numbers = {name for name, _ in blocks}, [n]
+        apart = [group for group in groups if group[0].isdisjoint(names)]
+        for others, before in (group for group in groups if group not in apart):
+            names, numbers = names | others, before + numbers
+        groups = [*apart, (names, sorted(numbers))]
+    return [numbers for _, numbers in groups]
+
+
+def _has_product(ir: KernelIR) -> bool:
+    return any(op.kind in PRODUCTS for op in ir.walk())
+
+
+def _of_group(
+    regions: Sequence[KernelIR], each: Sequence[Mapping[str, Choice]], own_blocks: Sequence[Blocks]
+) -> dict[str, Choice]:
+    """What the best of the launches wants, and its warps for those whose blocks become others by it."""
     lanes = {blocks: sum(map(_lanes, regions, each, repeat(blocks))) for blocks in {*own_blocks}}
     few = AS_FEW * min(lanes.values())
-    best = max(n for n, blocks in enumerate(own_blocks) if lanes[blocks] <= few)
-    wanted |= each[best]
+    able = [n for n, blocks in enumerate(own_blocks) if lanes[blocks] <= few]
+    best = max(able, key=lambda n: (_lanes(regions[n], each[n], own_blocks[n]), n))
+    shared = {name: choice for own in each for name, choice in own.items()} | each[best]
     for ir, own in zip(regions, each, strict=True):
-        if any(is_block(name) and wanted[name] != choice for name, choice in own.items()):
-            wanted[NUM_WARPS.name(ir)] = each[best].get(NUM_WARPS.name(regions[best]), NUM_WARPS.default)
-    return wanted
+        if any(is_block(name) and shared[name] != choice for name, choice in own.items()):
+            shared[NUM_WARPS.name(ir)] = each[best].get(NUM_WARPS.name(regions[best]), NUM_WARPS.default)
+    return shared
 
 
 def _lanes(ir: KernelIR, own: Mapping[str, Choice], blocks: Blocks) -> int:

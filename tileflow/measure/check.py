@@ -299,19 +299,27 @@ def compare(got: Any, expected: Any, *, path: str = "result") -> Verdict:
 
 def compare_with(reference: Reference, got: Any, expected: Any, path: str = "result", scale: float = 1.0) -> Verdict:
     """Compare nested results leaf by leaf with ``expected``, which is the result or the arguments of ``reference``, or
-    a part of them. ``scale`` multiplies every tolerance."""
-    ours, theirs = (list(leaves(as_reals(value), path)) for value in (got, expected))
-    if [p for p, _ in ours] != [p for p, _ in theirs]:
+    a part of them, in whatever order dictionaries hold their items. ``scale`` multiplies every tolerance."""
+    ours, theirs = (dict(leaves(as_reals(value), path)) for value in (got, expected))
+    if ours.keys() != theirs.keys():
+        more, missing = ([p for p in a if p not in b] for a, b in ((ours, theirs), (theirs, ours)))
         return _wrong(
-            f"{path} must have the structure of the reference's, but has {len(ours)} leaves, not {len(theirs)}"
+            f"{path} must have the structure of the reference's, but has {_few(more)}, which the reference has not, "
+            f"and lacks {_few(missing)}"
         )
     worst = 0.0
-    for (where, left), (_, right) in zip(ours, theirs, strict=True):
-        verdict = _compare_leaf(left, right, where, reference, scale)
+    for where, left in ours.items():
+        verdict = _compare_leaf(left, theirs[where], where, reference, scale)
         if not verdict.ok:
             return verdict
         worst = max(worst, verdict.max_err)
     return Verdict(Status.OK, worst)
+
+
+def _few(paths: Sequence[str], most: int = 3) -> str:
+    """Some of the paths, and how many more there are."""
+    more = [f"{len(paths) - most} more"] if len(paths) > most else []
+    return ", ".join([*paths[:most], *more]) or "nothing"
 
 
 def _compare_leaf(got: Any, expected: Any, where: str, reference: Reference, scale: float) -> Verdict:

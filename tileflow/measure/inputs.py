@@ -21,17 +21,30 @@ _ALIGNED = 16  # bytes, of a tensor that the guards take as aligned
 
 
 def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """(path, leaf) of everything in nested containers and functions, in order; ``None`` is a leaf."""
-    from ..runtime.argtree import walk
+    """(path, leaf) of everything in nested containers and functions, in order; ``None`` is a leaf. Raises CallError
+    where containers nest without end."""
+    return _leaves(value, path, 0)
 
-    for steps, leaf in walk(value, ()):
-        yield path + "".join(map(_spelled, steps)), leaf
+
+def _leaves(value: Any, path: str, level: int) -> Iterator[tuple[str, Any]]:
+    from ..runtime.argtree import MappingShell, check_levels, open_shell
+
+    opened = open_shell(value)
+    if opened is None:
+        yield path, value
+        return
+    check_levels(level)
+    shell, parts = opened
+    keys = shell.keys if isinstance(shell, MappingShell) else None
+    words = map(_spelled, shell.steps) if keys is None else (f"[{key!r}]" for key in keys)
+    for word, part in zip(words, parts, strict=True):
+        yield from _leaves(part, path + word, level + 1)
 
 
 def _spelled(step: Step) -> str:
     """A step as Python spells it, where it does."""
     kind, word = step
-    return {"item": f"[{word}]", "key": f"[{word!r}]", "attr": f".{word}"}.get(kind, f".{kind}:{word}")
+    return {"item": f"[{word}]", "attr": f".{word}"}.get(kind, f".{kind}:{word}")
 
 
 def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:

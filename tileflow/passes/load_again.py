@@ -9,6 +9,7 @@ of the rows on the way to the product is computed again where something else rea
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 from ..expr import is_knob
 from ..ir.attributes import LoadAttrs
@@ -108,9 +109,10 @@ class _Again:
 
     def _next_site(self, site: str) -> str:
         """The first site of the load's tensor that no other load has."""
-        name, _, number = site.rpartition("#")
-        numbers = (f"{name}#{n}" for n in range(int(number) + 1, int(number) + 2 + len(self._sites)))
-        found = next(other for other in numbers if other not in self._sites)
+        name, _, numbered = site.rpartition("#")
+        number, *region = numbered.split("@")  # none of a kernel's first launch
+        sites = ("@".join((f"{name}#{n}", *region)) for n in count(int(number) + 1))
+        found = next(other for other in sites if other not in self._sites)
         self._sites.add(found)
         return found
 

@@ -126,6 +126,16 @@ def test_structure_shape_and_type_must_agree() -> None:
     assert not compare({"a": [x, None, 2]}, {"a": [x, None, 3]}).ok
 
 
+def test_dictionaries_are_equal_in_any_order_and_what_one_lacks_is_named() -> None:
+    x, y = torch.zeros(3), torch.ones(3)
+    assert compare({"a": x, "b": y}, {"b": y, "a": x}).ok
+    assert not compare({"a": x, "b": y}, {"b": x, "a": y}).ok
+    assert compare({2: x, "a b": y}, {"a b": y, 2: x}).ok and not compare({1: x}, {2: x}).ok
+    named = compare({"sums": x, "b": y}, {"total": x, "b": y}).reason
+    assert "result['sums']" in named and "lacks result['total']" in named and "result['b']" not in named
+    assert "lacks nothing" in compare([x] * 9, [x] * 2).reason and "4 more" in compare([x] * 9, [x] * 2).reason
+
+
 def test_cancellation_is_judged_by_the_whole_tensors_scale() -> None:
     reference = torch.tensor([1000.0, 0.0], dtype=torch.float64)
     assert compare(torch.tensor([1000.0, 0.01]), reference).ok

@@ -57,6 +57,25 @@ def test_it_is_as_one_that_its_author_loads_twice() -> None:
     assert mine == other
 
 
+def test_a_later_launch_has_its_own_names() -> None:
+    """Names of loads end with the number of their launch, of all but the first."""
+
+    def twice(x, w):
+        half = torch.empty_like(x)
+        for t in tfl.tile(x.size(0)):
+            half[t, :] = x[t, :] * 0.5
+        out = torch.empty_like(x)
+        for t in tfl.tile(x.size(0)):
+            rows = half[t, :]
+            out[t, :] = rows + torch.nn.functional.gelu(rows @ w[:, :])
+        return out
+
+    it = lowered(tileflow.kernel(twice), 1024)
+    assert loads(it.regions[1]) == ["load:half#0@1", "load:half#1@1", "load:w#0@1"]
+    assert {"load:half#0@1.cache", "load:half#1@1.cache"} <= {knob.name for knob in it.space.knobs}
+    assert len(it.emit(it.default)) == 2
+
+
 @pytest.mark.parametrize(
     ("kernel", "d"),
     [
