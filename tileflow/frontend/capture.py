@@ -46,7 +46,7 @@ class Capturer:
     ``call``: what device code calls functions by.
     ``local``: the variables that host code binds; what else is captured, the kernel's hash sees. ``passed``: those
     that hold what the call passed, whose key tells constants apart. ``varying``: paths of ints that were seen to change
-    between calls of one key. ``outside``: cells and globals, whose changes are watched. ``memory``: of the tensors that
+    between calls of one key, or have many values in this one. ``outside``: cells and globals, whose changes are watched. ``memory``: of the tensors that
     the call passed; ``given``, the paths of captured ones that may lie in memory with each other: those that lie there,
     and those from outside. What host code allocates lies in none but its own. ``kernel``: the user's function.
     """
@@ -69,6 +69,7 @@ class Capturer:
         self._passed_memory = memory
         self._views: dict[str, Any] = {}  # that device code took, by their paths
         self.given: set[str] = set()
+        self.constants: dict[str, int] = {}  # ints that host code computed, by their paths
         self.outer = OuterTensors(self.capture, kernel, local)
 
     def capture(self, value: Any, path: str) -> Any:  # noqa: C901
@@ -291,6 +292,7 @@ class Capturer:
         """Computed by host code from sizes: a constant in static mode, until it was seen to vary."""
         if self.t.shape_mode.is_static and path not in self._varying:
             self.t.assume(path, value)
+            self.constants[path] = value
             return value
         return self._parameter(value, path)
 

@@ -47,6 +47,7 @@ from .taken import Found
 from .trace import Tracer
 from .trace_mode import TraceMode
 from .values import UNDEFINED, TileProxy
+from .varying_ints import Variation, VaryingInts
 
 _FAMILIES = operations.FAMILIES  # imported, they have filled the registries that tracing reads
 
@@ -96,15 +97,21 @@ def lower_call(
     bound = bound_call(host.signature, host.fn.__qualname__, args, {})
     bound.arguments.update(plain_numbers(bound.arguments))
     given = tuple(bound.arguments.values())
-    context = _Lowering(host, mode, choices or {}, watch, memory_of(given))
     for name, value in bound.arguments.items():
         if name in host.constants:
             bound.arguments[name] = constant(value)
         elif type(value) is int:
             bound.arguments[name] = SymbolicInt(value, Expr.sym(name))
+    variation = Variation(host.varying)
+    context = _Lowering(host, mode, choices or {}, watch, memory_of(given), variation)
     try:
         with host_code_on(target, given):
-            result = host.run(context, *bound.args, **bound.kwargs)
+            while True:
+                try:
+                    result = host.run(context, *bound.args, **bound.kwargs)
+                    break
+                except VaryingInts:
+                    context = _Lowering(host, mode, choices or {}, watch, memory_of(given), variation)
     except TileflowError as error:
         if error.where is not None:
             raise
@@ -138,7 +145,8 @@ def lower_launch(
     Host code has run up to it and answered its own knobs, which are plain numbers here.
     """
     parameters = host.signature.parameters
-    context = _Lowering(host, mode, {}, None, memory_of(v for name, v in frame.items() if name in parameters))
+    memory = memory_of(v for name, v in frame.items() if name in parameters)
+    context = _Lowering(host, mode, {}, None, memory, Variation(host.varying))
     held = {
         name: constant(value)
         if name in host.constants
@@ -157,9 +165,16 @@ class _Lowering:
     """The host context that traces. ``memory``: of the tensors that the call passed."""
 
     def __init__(
-        self, host: HostFunction, mode: str, choices: Mapping[str, Choice], watch: Watch | None, memory: Memory
+        self,
+        host: HostFunction,
+        mode: str,
+        choices: Mapping[str, Choice],
+        watch: Watch | None,
+        memory: Memory,
+        variation: Variation,
     ) -> None:
         self.host = host
+        self.variation = variation
         self.memory = memory
         self.mode = mode
         self.choices = choices
@@ -191,6 +206,8 @@ class _Lowering:
                 raise
         else:
             if region.found_out == Found():
+                if self.watch is None:  # which is shown each launch once
+                    self.variation.note(source.index, region.constants)
                 return ir
         return self._traced(source, frame, args, kwargs, known.and_also(region.found_out))
 
@@ -298,7 +315,9 @@ class _RegionTrace:
         t, fn = self.tracer, self.lowering.host.fn
         host = self.lowering.host
         reads, memory = host.reads.names, self.lowering.memory
-        capturer = Capturer(t, self.control.call, self.frame, host.passed, host.varying, reads, memory, fn)
+        varying = self.lowering.variation.of(self.source.index)
+        capturer = Capturer(t, self.control.call, self.frame, host.passed, varying, reads, memory, fn)
+        self.constants = capturer.constants
         self.given, self.control.outer = capturer.given, capturer.outer
         t.at(
             Location(

@@ -57,7 +57,7 @@ def bitonic_ref(keys: Any, payload: Any) -> Any:
 @stranger(
     lambda rows, n: (torch.rand(rows, n).argsort(1).to(torch.int32), torch.randn(rows, n).half()),
     bitonic_ref,
-    {"rows": 3, "n": 64},
+    {"rows": 3, "n": 1024},
     {"rows": 8, "n": 1 << 18},
 )
 @tileflow.kernel
