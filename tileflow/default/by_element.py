@@ -7,7 +7,7 @@ from ..ir.graph import KernelIR, Op
 from ..ir.types import itemsize
 from ..space.knobs import GROUP, MAXNREG, NUM_STAGES, NUM_WARPS, STORE_ACCESS, definition
 from ..target import Target
-from .operands import boxes_config, contiguous_along, operands_of
+from .operands import boxes_config, contiguous_along, one_matrix, operands_of
 from .output_blocks import MOST_WARPS, Shapes, in_registers
 from .sizes import pow2, symbol, times
 
@@ -68,7 +68,7 @@ def by_element_config(
         alone = warps > MOST_WARPS and tiles((m, n, warps)) <= target.sm_count
         paired = warps == MOST_WARPS and target.sm_count < tiles((m, n, warps)) <= 2 * target.sm_count
         k *= 2 if alone or paired or (both and at_run_time) else 1
-    wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
+    wanted = one_matrix(op)
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, (m, n, k), strict=True)}
     boxes = {name: choice for name, choice in boxes_config(ir, target).items() if definition(name) is STORE_ACCESS}

@@ -13,7 +13,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import itemsize
 from ..space.knobs import NUM_STAGES, NUM_WARPS, TRANSPOSED
 from ..target import Target
-from .operands import boxes_config, operands_of
+from .operands import boxes_config, one_matrix, operands_of
 from .sizes import chosen_sizes, pow2, programs, symbol, times
 
 FEWEST_ROWS = 64  # of a block that a warp group multiplies
@@ -39,7 +39,7 @@ def few_rows_config(
 
     def sizes(columns: int, inner: int) -> dict[str, Choice]:
         own = zip(dims, (pow2(lengths[0]), columns, inner), strict=True)
-        return {symbol(d): max(size // times(d), 1) for d, size in own}
+        return one_matrix(op) | {symbol(d): max(size // times(d), 1) for d, size in own}
 
     columns = 64 if direct else 128 if turned else 32
     if direct and 2 * programs(ir, sizes(2 * columns, k)) >= MANY_PROGRAMS * target.sm_count:

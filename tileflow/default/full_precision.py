@@ -13,7 +13,7 @@ from ..space.knobs import GROUP, MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION
 from ..space.precisions import parts_of_product
 from ..target import Target
 from .by_element import FEW_TURNS, deep_by_element
-from .operands import boxes_config, comes_by_element, contiguous_along, needs_box, operands_of
+from .operands import boxes_config, comes_by_element, contiguous_along, needs_box, one_matrix, operands_of
 from .output_blocks import (
     HALF_OF_REGISTERS,
     MOST_SUMS,
@@ -66,7 +66,7 @@ def precise_config(
         m, n, warps = wide[0]
     else:
         m, n, warps = output_block(sides_of(ir, (a.dims[-2], b.dims[-1]), lengths), batch, fitting, target)
-    wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
+    wanted = one_matrix(op)
     if by_element and fitting and not unaligned and lengths[2] >= FEW_TURNS * inner:
         tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
         (m, n, warps), inner, limit = deep_by_element(ir, op, (m, n, warps), inner, tiles <= 2 * target.sm_count)

@@ -23,6 +23,7 @@ from ..ir.types import Value, itemsize
 from ..space.access import access_knobs
 from ..space.knobs import LOAD_ACCESS, STORE_ACCESS, definition
 from ..target import Target
+from .sizes import symbol
 
 LEAST_COPIED = 4  # bytes that an asynchronous copy moves
 _LONGEST = 16  # bytes of a vector
@@ -33,6 +34,12 @@ def operands_of(op: Op) -> tuple[Value, Value]:
     a, b = op.inputs[:2]
     assert isinstance(a, Value) and isinstance(b, Value)
     return a, b
+
+
+def one_matrix(op: Op) -> dict[str, Choice]:
+    """Blocks of 1 for the batches of a product, whichever operand has them: a tile of several is a product of three
+    dimensions, which has no warp group's instructions, and sums for each."""
+    return {symbol(d): 1 for d in op.output.dims[:-2] if symbol(d)}
 
 
 def comes_by_element(ir: KernelIR, operand: Value, target: Target, unaligned: bool = False) -> bool:

@@ -20,7 +20,7 @@ from ..target import Target
 from .by_element import by_element_config
 from .few_rows import FEWEST_ROWS, LONG, few_rows_config
 from .full_precision import precise_config
-from .operands import boxes_config, comes_by_element, gathers, loaded_operands, operands_of
+from .operands import boxes_config, comes_by_element, gathers, loaded_operands, one_matrix, operands_of
 from .output_blocks import HALF_OF_REGISTERS, MOST_WARPS, Shapes, in_registers, output_block, sides_of
 from .sizes import chosen_sizes, extent_length, pow2, programs, register_elements, symbol, times
 
@@ -48,7 +48,7 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     lengths = [extent_length(ir, d.tile, d.extent) for d in dims]
     batch = 1
-    for d in a.dims[:-2]:
+    for d in op.output.dims[:-2]:
         batch *= extent_length(ir, d.tile, d.extent)
     for name in ir.grid:
         if ir.tiles[name].block.constant == 1:
@@ -72,7 +72,7 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     is_lone = tiles <= target.sm_count and has_blocks and lengths[2] >= LONG * k
     if direct and target.has_wgmma and m == FEWEST_ROWS and is_lone:
         k *= 2
-    wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
+    wanted = one_matrix(op)
     sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in zip(dims, sizes, strict=True)}
     wanted[TRANSPOSED.name(site_of(op))] = turned

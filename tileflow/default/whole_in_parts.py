@@ -14,7 +14,7 @@ from ..ir.kinds import OpKind
 from ..space.knobs import GROUP, NUM_STAGES, NUM_WARPS, PRECISION
 from ..space.precisions import OF_ANY_LENGTH, parts_of_product
 from ..target import Target
-from .operands import operands_of
+from .operands import one_matrix, operands_of
 from .output_blocks import MOST_SUMS_IN_PARTS, Shapes, in_registers, output_block, sides_of
 from .sizes import pow2, symbol, times
 
@@ -45,7 +45,7 @@ def whole_in_parts_config(ir: KernelIR, op: Op, lengths: list[int], batch: int, 
         n = pow2(lengths[1])
         m = min(max(SUMS_OF_WHOLE // n, LEAST_ROWS), MOST_ROWS)
         warps = _WARPS[not in_registers(ir, op, ((m, n, _WARPS[0]),), target, _MOST_HELD)]
-    wanted: dict[str, Choice] = {symbol(d): 1 for d in a.dims[:-2]}
+    wanted = one_matrix(op)
     wanted |= {symbol(d): max(size // times(d), 1) for d, size in ((rows, m), (columns, n))}
     return wanted | chosen | {NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 1, GROUP.name(ir): 8}
 

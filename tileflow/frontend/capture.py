@@ -46,9 +46,10 @@ class Capturer:
     ``call``: what device code calls functions by.
     ``local``: the variables that host code binds; what else is captured, the kernel's hash sees. ``passed``: those
     that hold what the call passed, whose key tells constants apart. ``varying``: paths of ints that were seen to change
-    between calls of one key, or have many values in this one. ``outside``: cells and globals, whose changes are watched. ``memory``: of the tensors that
-    the call passed; ``given``, the paths of captured ones that may lie in memory with each other: those that lie there,
-    and those from outside. What host code allocates lies in none but its own. ``kernel``: the user's function.
+    between calls of one key, or have many values in this one. ``outside``: cells and globals, whose changes are
+    watched. ``memory``: of the tensors that the call passed; ``given``, the paths of captured ones that may lie in
+    memory with each other: those that lie there, and those from outside. What host code allocates lies in none but its
+    own. ``kernel``: the user's function.
     """
 
     def __init__(

@@ -435,3 +435,82 @@ def embedding_step(y, starts, columns, p, momentum, rate: float, decay: float):
         new_momentum[i, :] = moved
         new_y[i, :] = y[i, :] + moved
     return new_y, new_momentum, total[0]
+
+
+@dataclass
+class HeadWeights:
+    """How rows become heads' queries, keys and values, and heads rows again."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    out: torch.Tensor
+
+
+def make_heads(batch: int, n: int, d: int, heads: int, groups: int, width: int) -> Any:
+    def of(*shape: int) -> torch.Tensor:
+        return randn(*shape, dtype=torch.bfloat16) / 8
+
+    weights = HeadWeights(of(heads, d, width), of(groups, d, width), of(groups, d, width), of(heads, width, d))
+    return randn(batch, n, d, dtype=torch.bfloat16), weights
+
+
+def heads_ref(x: Any, weights: HeadWeights) -> Any:
+    x64, heads, groups = x.double(), weights.query.size(0), weights.key.size(0)
+    q = torch.einsum("bsd,hdk->bhsk", x64, weights.query.double()).bfloat16().double()
+    k, v = (
+        torch.einsum("bsd,gdk->bsgk", x64, w.double()).bfloat16().double().repeat_interleave(heads // groups, 2)
+        for w in (weights.key, weights.value)
+    )
+    scores = torch.einsum("bhsk,bthk->bhst", q, k) / q.size(-1) ** 0.5
+    mixed = torch.einsum("bhst,bthk->bshk", scores.softmax(-1), v).bfloat16().double()
+    return torch.einsum("bshk,hkd->bsd", mixed, weights.out.double()).bfloat16()
+
+
+@stranger(
+    make_heads,
+    heads_ref,
+    {"batch": 3, "n": 21, "d": 40, "heads": 6, "groups": 3, "width": 16},
+    {"batch": 4, "n": 2048, "d": 2048, "heads": 32, "groups": 8, "width": 128},
+)
+@tileflow.kernel
+def notated_heads(x, weights: HeadWeights):
+    """Shazeer, 2019: heads that share keys, each step as its letters are written down."""
+    batch, n, d = x.shape
+    heads, _, width = weights.query.shape
+    groups = weights.key.size(0)
+    share = heads // groups
+    q = x.new_empty(batch, heads, n, width)
+    for b, h, s in tfl.tile([batch, heads, n]):
+        acc = tfl.zeros([b, h, s, width])
+        for c in tfl.tile(d):
+            acc += torch.einsum("bsd,hdk->bhsk", x[b, s, c], weights.query[h, c, :])
+        q[b, h, s, :] = acc.to(q.dtype)
+    shared = {name: x.new_empty(batch, n, groups, width) for name in ("key", "value")}
+    for name, target in shared.items():
+        w = getattr(weights, name)
+        for b, s, g in tfl.tile([batch, n, groups]):
+            acc = tfl.zeros([b, s, g, width])
+            for c in tfl.tile(d):
+                acc += torch.einsum("bsd,gdk->bsgk", x[b, s, c], w[g, c, :])
+            target[b, s, g, :] = acc.to(target.dtype)
+    mixed = x.new_empty(batch, n, heads, width)
+    for b, h in tfl.grid([batch, heads]):
+        k, v = shared["key"][b, :, h // share], shared["value"][b, :, h // share]
+        for s in tfl.tile(n):
+            best, total = torch.full([s], -float("inf")), torch.zeros([s])
+            acc = tfl.zeros([s, width])
+            for t in tfl.tile(n):
+                scores = torch.einsum("sk,tk->st", q[b, h, s, :], k[t, :]).float() * width**-0.5
+                top = torch.maximum(best, scores.amax(-1))
+                p, old = torch.exp(scores - top[:, None]), torch.exp(best - top)
+                total, best = total * old + p.sum(-1), top
+                acc = acc * old[:, None] + torch.einsum("st,tk->sk", p.to(x.dtype), v[t, :])
+            mixed[b, s, h, :] = (acc / total[:, None]).to(x.dtype)
+    out = torch.empty_like(x)
+    for b, s, c in tfl.tile([batch, n, d]):
+        acc = tfl.zeros([b, s, c])
+        for h in tfl.tile(heads):
+            acc += torch.einsum("bshk,hkd->bsd", mixed[b, s, h, :], weights.out[h, :, c])
+        out[b, s, c] = acc
+    return out

@@ -81,4 +81,3 @@ def test_each_loop_decides_for_itself() -> None:
     first, *others = launches(two_loops, torch.empty(1000, device="meta"), 30)
     assert "    i,\n" in first and len(others) == 2
     assert all("    i,\n" not in text for text in others)
-

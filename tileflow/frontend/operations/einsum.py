@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ShapeError, TraceError
+from ...ir.types import Dim, Value
 from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
@@ -16,6 +17,8 @@ from .reshape import value_of
 from .views import permute, unsqueeze
 
 _ELLIPSIS = "..."
+_LEAST = 16  # of what the matrix units multiply: shorter matrices are multiplied and summed
+_LONG = 1 << 30
 _UNNAMED = 0x100  # the first of the letters, none of torch's, for what an ellipsis stands for
 
 
@@ -99,10 +102,9 @@ def _product(t: Tracer, left: TileValue, a: str, right: TileValue, b: str, wante
     batch = [c for c in a if c in b and c in wanted]
     inner = [c for c in a if c in b and c not in wanted]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
-    if len(rows) == len(columns) == len(inner) == 1:
-        first = permute(t, left, [a.index(c) for c in (*batch, *rows, *inner)])
-        second = permute(t, right, [b.index(c) for c in (*batch, *inner, *columns)])
-        return dot(t, first, second), "".join((*batch, *rows, *columns))
+    found = _by_matrices(t, left, a, right, b, batch, inner)
+    if found is not None:
+        return found
     kept = "".join((*batch, *rows, *columns))
     term = "".join((kept, *inner))
     both = [_spread(t, x, own, term) for x, own in ((left, a), (right, b))]
@@ -121,6 +123,65 @@ def _summed(t: Tracer, x: TileValue, term: str, wanted: set[str]) -> tuple[TileV
     if not axes:
         return x, term
     return sum_(t, x, axes), "".join(c for c in term if c in wanted)
+
+
+def _by_matrices(
+    t: Tracer, left: TileValue, a: str, right: TileValue, b: str, batch: Sequence[str], inner: Sequence[str]
+) -> tuple[TileValue, str] | None:
+    """The product as those of matrices; None where it is none of such. Further inner letters are a product for each, of
+    which the sum is taken."""
+    of_left, of_right = dict(zip(a, left.value.dims, strict=True)), dict(zip(b, right.value.dims, strict=True))
+    rows, columns = ({c: d for c, d in own.items() if c not in term} for own, term in ((of_left, b), (of_right, a)))
+    chosen = _matrices(t, rows, columns, {c: of_left[c] for c in inner})
+    if chosen is None:
+        return None
+    row, column, along = chosen
+    summed = [c for c in inner if c != along]
+    kept = [*batch, *(c for c in (*rows, *columns) if c not in chosen)]
+    first = _spread(t, left, a, _from_first("".join((*summed, *kept, row, along)), a))
+    second = _spread(t, right, b, _from_first("".join((*summed, *kept, along, column)), b))
+    term = "".join((*kept, row, column))
+    if not summed:
+        return dot(t, first, second), term
+    dtype, other = first.value.type.dtype, second.value.type.dtype
+    product = dot(t, first, second, out_dtype=accumulator(dtype, other))
+    return t.cast(reduce(t, "sum", product, list(range(len(summed))), keepdim=False), dtype), term
+
+
+def _matrices(t: Tracer, *sides: Mapping[str, Dim]) -> tuple[str, ...] | None:
+    """The letters of a product's rows, columns and inner dimension, of which each has its dimension. Of several it is
+    one that is held whole, else the longest, and the others, which are batches, must be loops' tiles, so that a program
+    may have one of each: ``bsd,od->bso`` over tiles of b, s and o. None where that leaves short matrices, of three rows
+    say."""
+    if not all(sides):
+        return None
+    chosen = tuple(max(reversed(side), key=lambda c: _suits(t, side[c])) for side in sides)
+    others = [dim for side, own in zip(sides, chosen, strict=True) for c, dim in side.items() if c != own]
+    if others:
+        multiplied = [side[own] for side, own in zip(sides, chosen, strict=True)]
+        if any(dim.tile is None for dim in others) or min(_length(t, dim) for dim in multiplied) < _LEAST:
+            return None
+    return chosen
+
+
+def _suits(t: Tracer, dim: Dim) -> tuple[bool, int]:
+    return dim.tile is None, _length(t, dim)
+
+
+def _length(t: Tracer, dim: Dim) -> int:
+    """How long a dimension is, as a loop's tile as long as the loop; long where the kernel computes it."""
+    extent = dim.extent
+    if dim.tile is not None:
+        begin, end = t.tiles[dim.tile].begin, t.tiles[dim.tile].end
+        if isinstance(begin, Value) or isinstance(end, Value):
+            return _LONG
+        extent = end - begin
+    return extent.evaluate(t.hints) if extent.symbols() <= t.hints.keys() else _LONG
+
+
+def _from_first(term: str, own: str) -> str:
+    """What is left of a term from the first letter on that a tile has: a product broadcasts what is before it."""
+    return term[min(term.index(c) for c in own) :]
 
 
 def _spread(t: Tracer, x: TileValue, own: str, term: str) -> TileValue:
