@@ -145,3 +145,37 @@ def test_distances_to_a_table_of_any_length_have_a_space(rows: int) -> None:
 
     like = torch.empty(100, 64, device="meta"), torch.empty(rows, 64, device="meta")
     assert to_table.lower(like, H100).default
+
+
+@tileflow.kernel
+def bands(x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), dtype=torch.int64)
+    for t in tfl.tile(x.size(0)):
+        out[t] = torch.bucketize(x[t], edges[:])
+    return out
+
+
+@tileflow.kernel
+def weighted(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for t in tfl.tile(x.size(0)):
+        out[t] = (x[t][:, None] * weights[:]).sum(1)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [bands, weighted], ids=lambda k: k.name.split(":")[1])
+@pytest.mark.parametrize("length", [2, 3, 16, 60])
+def test_pairs_with_a_short_table_are_rows(kernel: tileflow.Kernel, length: int) -> None:
+    """Four rows a program were kept of them, as beside long others: of three edges 12 pairs for 128 lanes."""
+    x, table = torch.empty(1 << 20, device="meta"), torch.empty(length, device="meta")
+    found = dict(kernel.lower((x, table), H100).default.items)
+    rows, warps = found["block:t"], found["num_warps"]
+    assert isinstance(rows, int) and isinstance(warps, int)
+    assert 4 * 32 * warps <= rows * length <= 64 * 32 * warps
+
+
+@pytest.mark.parametrize("length", [1000, 5000])
+def test_pairs_with_a_long_table_stay_pairs(length: int) -> None:
+    x, table = torch.empty(1 << 20, device="meta"), torch.empty(length, device="meta")
+    found = weighted.lower((x, table), H100).default
+    assert blocks(found, "block:t", "reduce:sum#0") == (4, 128, 4, 1)
