@@ -16,7 +16,8 @@ from tileflow.target import target
 Interpreter = Callable[..., Any]
 
 QUICK = (  # the rest is slow
-    "adam_step", "bitonic_sort", "block_sparse", "compact_rows", "hadamard_transform", "outlier_linear", "segment_softmax",
+    "adam_step", "bitonic_sort", "block_sparse", "compact_rows", "hadamard_transform", "outlier_linear",
+    "segment_softmax",
 )  # fmt: skip
 
 

@@ -202,9 +202,9 @@ def _square(ir: KernelIR, target: Target, pair: tuple[str, str], own: str, is_ac
 def _kept(ir: KernelIR, target: Target, kept: str, own: str, is_written: bool) -> dict[str, Choice]:
     """Few rows and long blocks of the others, in as few warps as there are schedulers for; where no turn reduces, a
     block of few pairs a lane, without stages: five kernels of such sums (rays, bodies, densities, periodograms, waves)
-    are at 1.00 to 1.17 of the best of 75 sizes then (H100, by hand, 2026-11-26). Others that are held whole and fill half
-    a block at most are rows of a matrix: of three, a program of four rows had 12 pairs for 128 lanes. ``is_written``: as a
-    loop, by the author."""
+    are at 1.00 to 1.17 of the best of 75 sizes then (H100, by hand, 2026-11-26). Others that are held whole and fill
+    half a block at most are rows of a matrix: of three, a program of four rows had 12 pairs for 128 lanes.
+    ``is_written``: as a loop, by the author."""
     rows, pairs, warps = min(KEPT, pow2(_length(ir, kept))), _kept_elements(ir), 1
     if not _turns_reduce(ir):
         least, pairs, warps = LANE_SUMS

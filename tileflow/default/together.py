@@ -61,7 +61,7 @@ def _of_group(
     few = AS_FEW * min(lanes.values())
     able = [n for n, blocks in enumerate(own_blocks) if lanes[blocks] <= few]
     best = max(able, key=lambda n: (_lanes(regions[n], each[n], own_blocks[n]), n))
-    shared = {name: choice for own in each for name, choice in own.items()} | each[best]
+    shared = {name: choice for own in (*each, each[best]) for name, choice in own.items()}
     for ir, own in zip(regions, each, strict=True):
         if any(is_block(name) and shared[name] != choice for name, choice in own.items()):
             shared[NUM_WARPS.name(ir)] = each[best].get(NUM_WARPS.name(regions[best]), NUM_WARPS.default)

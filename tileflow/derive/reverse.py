@@ -313,9 +313,10 @@ class RegionReverse:
             return
         name = self.scope.env.names[to]
         base = f"d_{name}"
-        if dims is not None and (axes := broadcast_axes(dims, to.dims)):
-            which = str(axes[0]) if len(axes) == 1 else str(list(axes))
-            text = f"{self.name(base, text)}.sum({which}{', keepdim=True' if to.dims else ''})"
+        if dims is not None:
+            inserted, repeated = broadcast_axes(dims, to.dims)
+            text = f"{self.name(base, text)}.sum({_spelled(inserted)})" if inserted else text
+            text = f"{self.name(base, text)}.sum({_spelled(repeated)}, keepdim=True)" if repeated else text
         if dtype and dtype != to.type.dtype and not self._is_load(to):
             text = f"{text if text.isidentifier() else self.name(base, text)}.to(torch.{to.type.dtype})"
         scope = self.scope
@@ -385,11 +386,16 @@ def sum_dtype(value: Value) -> str:
     return "float64" if value.type.dtype == "float64" else "float32"
 
 
-def broadcast_axes(wide: tuple[Dim, ...], narrow: tuple[Dim, ...]) -> tuple[int, ...]:
-    """The axes of ``wide`` along which a value of ``narrow`` was repeated."""
-    if not narrow:
-        return tuple(range(len(wide)))
-    return tuple(a for a, (w, n) in enumerate(zip(wide, narrow, strict=True)) if n == ONE and w != ONE)
+def broadcast_axes(wide: tuple[Dim, ...], narrow: tuple[Dim, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of ``wide`` that a value of ``narrow`` does not have, as a matrix does not have those of batches that it
+    multiplies, and the axes of ``narrow`` along which the value was repeated."""
+    count = len(wide) - len(narrow)
+    pairs = enumerate(zip(wide[count:], narrow, strict=True))
+    return tuple(range(count)), tuple(a for a, (w, n) in pairs if n == ONE and w != ONE)
+
+
+def _spelled(axes: tuple[int, ...]) -> str:
+    return str(axes[0]) if len(axes) == 1 else str(list(axes))
 
 
 def active(ir: KernelIR, wanted: Callable[[str], bool], constant: frozenset[Value]) -> set[Value]:

@@ -369,6 +369,36 @@ def test_a_product_s_gradients_are_products_that_own_their_tiles(kernel: Any, sh
         assert not any("atomic" in source.text for source in lowered.emit(lowered.default))
 
 
+@tileflow.kernel
+def rows_by_a_matrix(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A layer on tokens of sequences: the matrix has no dimension for these."""
+    out = x.new_empty(x.size(0), x.size(1), w.size(0))
+    for b, s, o in tfl.tile(out.shape):
+        acc = tfl.zeros([b, s, o], dtype=x.dtype)
+        for d in tfl.tile(x.size(2)):
+            acc += x[b, s, d] @ w[o, d].T
+        out[b, s, o] = acc
+    return out
+
+
+@tileflow.kernel
+def rows_into_heads(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    out = x.new_empty(x.size(0), x.size(1), w.size(0), w.size(2))
+    for b, s, h in tfl.tile(out.shape[:3]):
+        out[b, s, h, :] = torch.einsum("bsd,hdk->bshk", x[b, s, :], w[h, :, :])
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shapes"),
+    [(rows_by_a_matrix, ((2, 18, 17), (19, 17))), (rows_into_heads, ((2, 17, 20), (3, 20, 16)))],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_product_with_batches_of_one_operand_alone(kernel: Any, shapes: Any) -> None:
+    """It was a ValueError: the other operand's gradient was summed along dimensions that it does not have."""
+    gradcheck(kernel, *made(shapes))
+
+
 def test_a_product_s_gradient_with_factors_of_zero() -> None:
     """Issue 14: with none of a row's factors 0, with one, and with two."""
     rows = [[2.0, -3.0, 0.5], [0.0, 3.0, 4.0], [0.0, 5.0, 0.0]]

@@ -155,7 +155,7 @@ def _matrices(t: Tracer, *sides: Mapping[str, Dim]) -> tuple[str, ...] | None:
     say."""
     if not all(sides):
         return None
-    chosen = tuple(max(reversed(side), key=lambda c: _suits(t, side[c])) for side in sides)
+    chosen = tuple(_most_suitable(t, side) for side in sides)
     others = [dim for side, own in zip(sides, chosen, strict=True) for c, dim in side.items() if c != own]
     if others:
         multiplied = [side[own] for side, own in zip(sides, chosen, strict=True)]
@@ -164,8 +164,9 @@ def _matrices(t: Tracer, *sides: Mapping[str, Dim]) -> tuple[str, ...] | None:
     return chosen
 
 
-def _suits(t: Tracer, dim: Dim) -> tuple[bool, int]:
-    return dim.tile is None, _length(t, dim)
+def _most_suitable(t: Tracer, side: Mapping[str, Dim]) -> str:
+    """The letter of a dimension that is held whole, else of the longest; the last of such."""
+    return max(reversed([*side]), key=lambda c: (side[c].tile is None, _length(t, side[c])))
 
 
 def _length(t: Tracer, dim: Dim) -> int:
