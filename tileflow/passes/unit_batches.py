@@ -17,6 +17,7 @@ from ..ir.attributes import (
     Attrs,
     AxisAttrs,
     PermuteAttrs,
+    ReduceAttrs,
     ReshapeAttrs,
     TileAttrs,
     WhereMaskAttrs,
@@ -31,6 +32,7 @@ from .rewrite import Fresh, with_body
 
 Axes = frozenset[int]
 _NONE: Axes = frozenset()
+_OF_ONE = frozenset({"sum", "max", "min", "prod"})  # reductions that of one element give that
 _BROADCAST = having(Trait.BROADCASTS)
 
 
@@ -139,6 +141,9 @@ class _Scope:
 
     def add(self, op: Op) -> None:
         """``op`` without batches where it can be computed so, else with all of them."""
+        if (one := self._of_one(op)) is not None:
+            self.known[op.output] = one
+            return
         converted = self._converted(op)
         if converted is not None and op.kind is OpKind.EXPAND and converted.values[0].dims == converted.output.dims:
             self.known[op.output] = converted.values[0]
@@ -147,6 +152,20 @@ class _Scope:
             regions = tuple(self._region(r, [_NONE] * len(r.results)) for r in op.regions)
             converted = op.with_(inputs=tuple(self.get(v, _NONE) for v in op.inputs), regions=regions)
         self.ops.append(converted)
+
+    def _of_one(self, op: Op) -> Value | None:
+        """What is reduced along a batch of one matrix: that matrix, which a loop's sum is then added to inside the
+        matrix unit."""
+        if op.kind is not OpKind.REDUCE or ReduceAttrs.of(op).fn not in _OF_ONE or len(op.values) != 1:
+            return None
+        (value,) = op.values
+        axes, along = self.dropper.axes(value), value.dims[ReduceAttrs.of(op).axis]
+        tile = self.dropper.ir.tiles.get(along.tile or "")
+        if ReduceAttrs.of(op).axis not in axes or tile is None or tile.lengths is not None:
+            return None
+        wanted = _without(op.output.type, self.dropper.axes(op.output))
+        found = self.get(value, axes)
+        return found if isinstance(found, Value) and found.type == wanted else None
 
     def _converted(self, op: Op) -> Op | None:
         if op.kind in (OpKind.FOR, OpKind.WHILE, OpKind.IF):

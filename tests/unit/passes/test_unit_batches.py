@@ -98,3 +98,23 @@ def test_chained_products_need_no_loop() -> None:
         return out
 
     assert once.lower([half(1024, 64)] * 3, H200).default["block:tm"] >= 64
+
+
+@tileflow.kernel
+def over_heads(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    out = x.new_empty(x.size(0), w.size(2))
+    for s, d in tfl.tile(out.shape):
+        acc = tfl.zeros([s, d])
+        for h in tfl.tile(x.size(1)):
+            acc += (x[s, h, :].transpose(0, 1) @ w[h, :, d]).sum(0)
+        out[s, d] = acc
+    return out
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_a_sum_over_one_matrix_is_that_matrix(block: int) -> None:
+    """It stood between the product and the loop's sums, which the matrix unit then did not add to."""
+    lowered = over_heads.lower([half(256, 8, 64), half(8, 64, 128)], H200)
+    config = lowered.space.repair(lowered.default.with_({"block:h": block}))
+    (source,) = lowered.emit(config)
+    assert config["block:h"] == block and ("tl.sum" in source.text) == (block > 1)

@@ -137,15 +137,15 @@ def _by_matrices(
         return None
     row, column, along = chosen
     summed = [c for c in inner if c != along]
-    kept = [*batch, *(c for c in (*rows, *columns) if c not in chosen)]
-    first = _spread(t, left, a, _from_first("".join((*summed, *kept, row, along)), a))
-    second = _spread(t, right, b, _from_first("".join((*summed, *kept, along, column)), b))
-    term = "".join((*kept, row, column))
-    if not summed:
-        return dot(t, first, second), term
-    dtype, other = first.value.type.dtype, second.value.type.dtype
-    product = dot(t, first, second, out_dtype=accumulator(dtype, other))
-    return t.cast(reduce(t, "sum", product, list(range(len(summed))), keepdim=False), dtype), term
+    # what one operand alone has comes first, where the other one needs no dimension for it
+    front = [*(c for c in (*rows, *columns) if c not in chosen), *batch, *summed]
+    first = _spread(t, left, a, _from_first("".join((*front, row, along)), a))
+    second = _spread(t, right, b, _from_first("".join((*front, along, column)), b))
+    product = dot(t, first, second)
+    if summed:
+        axes = [front.index(c) for c in summed]
+        product = t.cast(reduce(t, "sum", product, axes, keepdim=False), product.value.type.dtype)
+    return product, "".join((*(c for c in front if c not in summed), row, column))
 
 
 def _matrices(t: Tracer, *sides: Mapping[str, Dim]) -> tuple[str, ...] | None:
