@@ -18,8 +18,9 @@ from ..ir.types import TileType, Value
 from .carried import is_one_number
 from .carried_pytrees import common_spec, flatten_all, unflatten_all
 from .changed_containers import ChangedContainers
+from .dimensions import show
 from .joined import joined_type
-from .trace import Tracer, show
+from .trace import Tracer
 from .values import UNDEFINED, SymInt, TileValue, Undefined, is_number
 
 Side = Callable[[], Sequence[Any]]

@@ -16,8 +16,9 @@ from ..ir.attributes import NO_ATTRS, LoopAttrs, WhereMaskAttrs
 from ..ir.graph import Block, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType
+from .dimensions import show
 from .joined import joined_type
-from .trace import Tracer, show
+from .trace import Tracer
 from .values import UNDEFINED, SymInt, TileValue, is_number
 
 Run = Callable[[tuple[Any, ...]], tuple[Any, ...]]

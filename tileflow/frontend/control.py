@@ -24,11 +24,12 @@ from .carried import Carried, trace_to_fixpoint
 from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .changed_containers import ChangedContainers
 from .counted_turns import UNROLLED, counted_turns, exhaust
+from .dimensions import show
 from .few_turns import few_turns, loop_or_turns
 from .in_place import FILLING, changed
 from .outer_tensors import OuterTensors
 from .refusals import of_a_part
-from .trace import Tracer, show
+from .trace import Tracer
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue, is_number
 

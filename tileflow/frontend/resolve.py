@@ -40,9 +40,10 @@ from ..language.rules import (
     once_hint,
 )
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
+from .dimensions import show
 from .intervals import are_longer, fits, interval, is_of_ranges, is_of_tiles, reach, without_lanes
 from .open_lengths import way_out
-from .trace import Tracer, show
+from .trace import Tracer
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
 

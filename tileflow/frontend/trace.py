@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import combinations
 from types import CodeType
 from typing import Any
 
 import torch
 
-from ..errors import KernelError, Location, ShapeError, TileflowError, TraceError
-from ..expr import Expr, ExprLike, is_knob
+from ..errors import KernelError, ShapeError, TileflowError, TraceError
+from ..expr import Expr, ExprLike
 from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, TileAttrs
-from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
+from ..ir.graph import Operand, ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
@@ -26,43 +24,33 @@ from ..language.captured_views import name_of_view
 from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
-from ..language.rules import ALIGNED, ASSIGNED_HINT, CHANGED, CHANGED_HINT, MEET, NO_OUT, ORDER, TURNED
+from ..language.rules import ASSIGNED_HINT, NO_OUT
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.views import NAMES
-from .alignment import are_turned, gaps
-from .assumptions import Assumptions
+from .alignment import gaps
 from .call_arguments import is_in_place, with_numbers, with_sizes
-from .held_numbers import CHOOSING, check_number
-from .intervals import check_widened, result_fits
+from .dimensions import show
+from .intervals import check_widened
 from .loaded_tiles import Cut, Part, Shaped
 from .operands import operand_of
-from .promotion import Kind, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype, weakened
+from .pointwise_dtypes import as_operands, bits_of_ints, pointwise_dtypes
+from .promotion import kind_of, number_as, promote, weakened
 from .refusals import not_implemented
+from .scopes import Scopes
 from .structural_names import StructuralNames
 from .taken import Found, Taken
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
-from .whole_quotients import WHOLE_QUOTIENTS, check_divisor
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """What a trace had when it was made: see :meth:`Tracer.checkpoint`."""
-
-    mark: tuple[tuple[int, int], dict[str, int]]
-    depth: int
-    forced: Location | None
-    tables: tuple[dict[Any, Any], ...]
-
-
-class Tracer(Assumptions):
+class Tracer(Scopes):
     """The state of one region's trace.
 
-    ``mode`` and ``hints``: see :class:`Assumptions`. ``files``: the code that is the user's, for locations. ``found``:
-    what the traces before found out.
+    ``mode`` and ``hints``: see :class:`Assumptions`; ``names``: see :class:`Scopes`. ``files``: the code that is the
+    user's, for locations. ``found``: what the traces before found out.
     """
 
     def __init__(
@@ -74,16 +62,11 @@ class Tracer(Assumptions):
         device: torch.device,
         found: Found | None = None,
     ) -> None:
-        super().__init__(mode, hints, files)
-        self.names = names
+        super().__init__(mode, hints, files, names)
         self.device = device
-        self.builder = Builder()
-        self.tiles: dict[str, Tile] = {}
-        self.ranges: set[str] = set()  # of them, the loops whose variable is one of Python's ints to the author
+        self.ranges: set[str] = set()  # loops whose variable is one of Python's ints to the author
         self.tensors: dict[str, TensorParam] = {}
         self.scalars: dict[str, ScalarParam] = {}
-        self.blocks: dict[str, tuple[int, int]] = {}
-        self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.side_by_side: dict[Value, tuple[int, tuple[Value, ...]]] = {}  # the axis and the parts of torch.cat
         self.loaded: dict[Value, Part] = {}  # of loads, what they name
         self.cuts: dict[Value, Cut] = {}  # of parts of tiles, of which ones
@@ -91,12 +74,6 @@ class Tracer(Assumptions):
         self.read_again: set[str] = set()  # paths of tensors that parts of such tiles are read from
         self.found = found or Found()
         self.through: set[Taken] = set()  # where parts are taken that tiles hold, and that are stored through
-        self.scopes: list[int] = [0]
-        self.overwritten: dict[int, tuple[TileValue, int]] = {}  # by identity: tiles changed in place, and the scope
-        self.held: list[set[int]] = []  # of the loops around, the identities of what containers hold before them
-        self.stands_for: dict[Value, TileValue] = {}  # of what a loop carries, the tile that its first turn has
-        self.loops: set[int] = set()  # of the scopes, those of loops' bodies
-        self._scope_count = 0
         self.is_plain = False
         self.kernel: CodeType | None = None  # of the user's function, to which a region belongs
 
@@ -124,82 +101,7 @@ class Tracer(Assumptions):
             part.taken = tile.taken
         return result
 
-    # ---- names ----------------------------------------------------------------------------------
-
-    def name_value(self, value: Value, name: str) -> None:
-        """Note what the author calls a value first."""
-        self.value_names.setdefault(value.id, name.partition(".")[0].partition("[")[0])
-
-    # ---- scopes ---------------------------------------------------------------------------------
-
-    def open_scope(self) -> None:
-        """Begin a block, of a loop's body or of a branch: ops go there until :meth:`close_scope`."""
-        self._scope_count += 1
-        self.scopes.append(self._scope_count)
-        self.builder.push()
-
-    def close_scope(self) -> tuple[Any, ...]:
-        """End the innermost block and return its ops; its values are out of reach from then on."""
-        self.scopes.pop()
-        return self.builder.pop()
-
-    def overwrite(self, tile: TileValue) -> None:
-        """Note that Python's meaning changes ``tile`` here, which no name has from now on. Raises TraceError where each
-        turn of a loop would change the same one again."""
-        inside = self.scopes[self.scopes.index(tile.scope) + 1 :]
-        if self.loops & {*inside} and not any(id(tile) in held for held in self.held):
-            raise self.was_overwritten(tile)
-        changed: TileValue | None = tile
-        while changed is not None:
-            self.overwritten[id(changed)] = changed, self.scopes[-1]
-            changed = self.stands_for.get(changed.value)
-
-    def was_overwritten(self, tile: TileValue) -> TraceError:
-        """What is said where ``tile`` is used after it was changed in place."""
-        return TraceError(CHANGED, got=repr(tile), where=self.location(), hint=CHANGED_HINT)
-
-    def is_overwritten(self, tile: TileValue) -> bool:
-        """Whether Python's meaning of ``tile`` is another one by now."""
-        return self.overwritten.get(id(tile), (tile, -1))[1] in self.scopes
-
-    def hand_on(self, since: int) -> None:
-        """What was changed in place in scopes that were opened after the first ``since``, and are closed, is so in the
-        one around them."""
-        for key, (tile, scope) in list(self.overwritten.items()):
-            if scope > since and scope not in self.scopes:
-                self.overwritten[key] = tile, self.scopes[-1]
-
-    @property
-    def opened(self) -> int:
-        """How many scopes were opened."""
-        return self._scope_count
-
-    def mark(self) -> tuple[tuple[int, int], dict[str, int]]:
-        """The place that the trace is at, to come back to by :meth:`rewind`."""
-        return self.builder.mark(), self.names.snapshot()
-
-    def rewind(self, mark: tuple[tuple[int, int], dict[str, int]]) -> None:
-        """Go back to a place of the same scope: what was recorded since is dropped, its names are given again."""
-        self.builder.rewind(mark[0])
-        self.names.restore(mark[1])
-
-    def checkpoint(self) -> Checkpoint:
-        """All that the trace has, to come back to by :meth:`restore` out of whatever it was in the middle of."""
-        own = (self.tiles, self.blocks, self.guards, self.value_names, self.overwritten)
-        return Checkpoint(self.mark(), len(self.scopes), self.forced, tuple(dict(d) for d in own))
-
-    def restore(self, to: Checkpoint) -> None:
-        """Be where the trace was, as if nothing had been recorded since."""
-        depth = len(self.scopes) - to.depth
-        del self.scopes[to.depth :]
-        for _ in range(depth):
-            self.builder.pop()
-        self.rewind(to.mark)
-        self.at(to.forced)
-        own: tuple[dict[Any, Any], ...] = (self.tiles, self.blocks, self.guards, self.value_names, self.overwritten)
-        for now, before in zip(own, to.tables, strict=True):
-            now.clear()
-            now.update(before)
+    # ---- recording ------------------------------------------------------------------------------
 
     def wrap(self, value: Value) -> TileValue:
         """``value`` as device code sees it, of the scope that is open now."""
@@ -213,8 +115,6 @@ class Tracer(Assumptions):
         """The IR operand that a traced or Python value stands for. Raises TraceError for anything else."""
         return operand_of(self, x)
 
-    # ---- recording ------------------------------------------------------------------------------
-
     def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, attrs: Attrs = NO_ATTRS) -> TileValue:
         """The result of an op appended now, with the place of the user's line."""
         return self.wrap(self.builder.add(kind, inputs, type_, attrs, self.location()))
@@ -222,64 +122,22 @@ class Tracer(Assumptions):
     def pointwise(self, fn: str, *args: Any) -> TileValue:
         """Record one row of POINTWISE over broadcast operands, with torch's promotion."""
         given = [self.operand(a) for a in args]
-        dtype, operand = self._pointwise_dtypes(fn, weakened(tuple(map(kind_of, given)), [*map(is_number, args)]))
+        dtype, operand = pointwise_dtypes(self, fn, weakened(tuple(map(kind_of, given)), [*map(is_number, args)]))
         are_numbers = all(map(is_number, args)) and not any(isinstance(o, Value) and o.dims for o in given)
         of_ints = are_numbers and operand in ("int32", "int64")
-        operands = self.opposite(self._as_operands(fn, args, given, "int64" if of_ints else operand))
+        operands = self.opposite(as_operands(self, fn, args, given, "int64" if of_ints else operand))
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
         for value in operands[fn == "where" :]:
             check_widened(self, value, operand)
         if of_ints:
-            dtype, operand = self._bits_of_ints(fn, dtype, operand, operands)
+            dtype, operand = bits_of_ints(self, fn, dtype, operand, operands)
         # what a loop carries has a dtype: a float is held in 32 bits, and is no more exact in doubles
         held = [o.type.dtype for o in operands if isinstance(o, Value) and not o.type.weak]
         is_as_held = any(is_float(d) or not is_float(dtype) for d in held)
         weak = are_numbers and not POINTWISE[fn].boolean and not is_as_held
         made = self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
         return self.number(made) if are_numbers and not POINTWISE[fn].boolean else made
-
-    def _bits_of_ints(self, fn: str, dtype: str, operand: str, operands: Sequence[Operand]) -> tuple[str, str]:
-        """The dtypes of a result of Python's ints, which have no end, and of its operands: 64 bits, of which 32 suffice
-        where nothing can be more."""
-        are_short = all(map(_is_short, operands))
-        if POINTWISE[fn].boolean:
-            return dtype, operand if are_short else "int64"
-        bits = "int32" if are_short and result_fits(self, fn, operands) else "int64"
-        return (dtype if is_float(dtype) else bits), bits
-
-    def _pointwise_dtypes(self, fn: str, kinds: tuple[Kind, ...]) -> tuple[str, str]:
-        """The dtypes of the result and of its operands. Raises TraceError where torch takes no such operands."""
-        try:
-            with self.plain_torch():
-                dtype, operand = result_dtype(fn, kinds), operand_dtype(fn, kinds)
-        except (RuntimeError, TypeError) as error:
-            raise TraceError(
-                f"torch.{fn} takes these operands",
-                got=", ".join(k[0] for k in kinds),
-                where=self.location(),
-                hint=str(error).splitlines()[0],
-            ) from error
-        if POINTWISE[fn].int_only and torch_dtype(operand).is_floating_point:
-            raise TraceError(
-                f"torch.{fn} takes ints and bools",
-                got=", ".join(k[0] for k in kinds),
-                where=self.location(),
-                hint="convert with .int(), or .view(torch.int32)",
-            )
-        return dtype, operand
-
-    def _as_operands(self, fn: str, args: Sequence[Any], given: list[Operand], dtype: str) -> list[Operand]:
-        """The operands, numbers among them as ``dtype`` holds them. Raises TraceError for those that it does not hold,
-        and for divisors that do not divide."""
-        has_dtype = any(isinstance(o, Value) and not o.type.weak for o in given)
-        for arg, number in zip(args, given, strict=True) if fn in CHOOSING else ():
-            check_number(self, arg if isinstance(arg, SymInt) and has_dtype else number, dtype)
-        with self.plain_torch():
-            operands = [number_as(fn, place, o, dtype) for place, o in enumerate(given)]
-        if fn in WHOLE_QUOTIENTS:
-            check_divisor(self, fn, operands[1], args[1], dtype)
-        return operands
 
     def cast(self, x: Any, dtype: str) -> TileValue:
         """``x`` converted to ``dtype``, rounded there."""
@@ -344,64 +202,6 @@ class Tracer(Assumptions):
         if aligned.dims == dims:
             return self.wrap(aligned)
         return self.emit(OpKind.EXPAND, (aligned,), TileType(value.type.dtype, dims))
-
-    # ---- shapes ---------------------------------------------------------------------------------
-
-    def broadcast(self, shapes: Iterable[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-        """The broadcast of several shapes, aligned at the right. Raises ShapeError."""
-        shapes = list(shapes)
-        try:
-            return self._broadcast(shapes)
-        except ShapeError as error:
-            turned = next(((a, b) for a, b in combinations(shapes, 2) if are_turned(a, b)), None)
-            if turned is None:
-                raise
-            raise ShapeError(ORDER, got=" and ".join(map(show, turned)), where=error.where, hint=TURNED) from error
-
-    def _broadcast(self, shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-        rank = max((len(s) for s in shapes), default=0)
-        result = []
-        for axis in range(rank):
-            merged: Dim | None = None
-            for shape in shapes:
-                position = axis - (rank - len(shape))
-                if position >= 0:
-                    merged = shape[position] if merged is None else self.merge(merged, shape[position])
-            assert merged is not None
-            result.append(merged)
-        return tuple(result)
-
-    def merge(self, a: Dim, b: Dim) -> Dim:
-        """One dimension out of two that meet elementwise."""
-        if a == b:
-            return a
-        if a.extent.constant == 1 and a.tile is None:
-            return b
-        if b.extent.constant == 1 and b.tile is None:
-            return a
-        if not self.same_size(a.extent, b.extent):
-            both = all(any(map(is_knob, e.symbols())) for e in (a.extent, b.extent))
-            raise ShapeError(
-                MEET,
-                got=f"{a} and {b}",
-                where=self.location(),
-                hint="give both loops the same block size with tfl.register_block_size" if both else ALIGNED,
-            )
-        if a.tile and b.tile and a.tile != b.tile:
-            raise ShapeError(
-                "tiles of two different loops never meet elementwise",
-                got=f"{a} and {b}",
-                where=self.location(),
-                hint="combine them as an outer product, x[:, None] and y[None, :], or index both by one tile",
-            )
-        if a.tile and b.tile and a.step != b.step:
-            raise ShapeError(
-                "a tile's lanes meet elementwise in one order",
-                got=f"{a} and {b}",
-                where=self.location(),
-                hint="join or repeat both tiles alike",
-            )
-        return a if a.tile else b
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -609,13 +409,3 @@ def _operands(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[Given]
     """The operands of a call that have a dtype."""
     types = (x.value.type for x in (*args, *kwargs.values()) if isinstance(x, TileValue))
     return (Given(of.dtype, bool(of.dims)) for of in types if not of.weak)
-
-
-def _is_short(operand: Operand) -> bool:
-    """Whether a weak int is held in 32 bits."""
-    return operand.type.dtype != "int64" if isinstance(operand, Value) else abs(operand) <= INT32_MAX
-
-
-def show(dims: tuple[Dim, ...]) -> str:
-    """``[tile_m, 128]``."""
-    return "[" + ", ".join(map(str, dims)) + "]"

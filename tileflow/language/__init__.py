@@ -17,7 +17,7 @@ from .atomics import (
     atomic_xor,
 )
 from .counted import positions, rand4x, rand_at, randint_at
-from .eager import EagerTile as Tile
+from .eager_tiles import EagerTile as Tile
 from .escapes import device_print, inline_asm_elementwise, inline_triton, triton_kernel
 from .knobs import register_block_size, register_tunable, specialize
 from .loops import barrier, grid, jagged_tile, static_range, tile

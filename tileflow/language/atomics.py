@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..errors import Location, TraceError
-from . import eager
+from . import eager_calls, eager_memory, eager_session
 from .alignment import stood
 from .dim_identity import lanes_of, tag
 from .eager_indexing import IndexedElements, listed
@@ -143,11 +143,11 @@ def _update(
     fn: str, tensor: torch.Tensor, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Mask
 ) -> torch.Tensor:
     """The eager meaning: one lane after another; lanes that name different elements go together."""
-    eager.current(f"atomic_{fn}")
+    eager_session.current(f"atomic_{fn}")
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
-    tensor = eager.memory_of(tensor, f"atomic_{fn} updates")
+    tensor = eager_memory.memory_of(tensor, f"atomic_{fn} updates")
     place = IndexedElements(tensor, listed(index), masked=extra_mask is not None)
-    values = eager.widened(values)
+    values = eager_calls.widened(values)
     place.check_once(values)
     given = [place.fit(_as_index(place, v)) for v in values]
     indices, inside = place.everywhere(extra_mask)

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from . import eager
+from . import eager, eager_session
 from .dim_identity import Lanes, lanes_of, tag
-from .eager import EagerTile as Tile
+from .eager_tiles import EagerTile as Tile
 from .random import UNIT, positions_of, words_at
 from .streams import TORCH, Stream, stream_at
 
@@ -22,9 +22,9 @@ _SECOND = 1 << 30  # the stream of a normal number's second half is its call's w
 
 
 def _drawn(name: str, shape: Sequence[Any], dtype: torch.dtype, is_normal: bool) -> torch.Tensor:
-    place = eager.caller()
-    stream = stream_at(place.file, place.line, place.column, eager.current(name).kernel, TORCH)
-    at, seed = positions_of(name, shape, None), eager.torch_seed()
+    place = eager_session.caller()
+    stream = stream_at(place.file, place.line, place.column, eager_session.current(name).kernel, TORCH)
+    at, seed = positions_of(name, shape, None), eager_session.torch_seed()
     first = UNIT * (words_at(at, stream, seed) >> 8).float()
     if is_normal:
         second = UNIT * (words_at(at, Stream(stream.function, stream.call | _SECOND), seed) >> 8).float()
@@ -34,7 +34,7 @@ def _drawn(name: str, shape: Sequence[Any], dtype: torch.dtype, is_normal: bool)
 
 def _size(lanes: Lanes | None, size: int) -> Any:
     """The tile of a loop that a dimension has the lanes of, else its size."""
-    running = (tile for tiles in eager.current("tile").loops for tile in tiles)
+    running = (tile for tiles in eager_session.current("tile").loops for tile in tiles)
     return next((tile for tile in running if tile.lanes is lanes and len(tile) == size), size)
 
 

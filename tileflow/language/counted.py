@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import eager
+from . import eager_session
 from .dim_identity import lanes_of, tag
 from .marks import device, inline
 from .random import LOW, Words, of_shape, philox, positions_of
@@ -29,7 +29,7 @@ def positions(shape: Sequence[Any], *, whole: Sequence[Any] | None = None, by_le
 @device
 def random_words(seed: Any, offsets: Any) -> Words:
     """The four words of each offset as int32 tiles; the key is ``seed``, an int of 64 bits."""
-    here = eager.current("random_words")
+    here = eager_session.current("random_words")
     offsets = torch.as_tensor(offsets, device=here.device)
     upper = offsets.long() >> 32 & LOW if offsets.dtype == torch.int64 else 0
     words = philox((offsets.long() & LOW, upper, 0, 0), int(seed))

@@ -19,7 +19,7 @@ import torch
 
 from ..locks import Lock
 from ..python_functions import python_own
-from . import eager
+from . import eager_calls, eager_session
 from .code_objects import assigns_globals
 
 
@@ -35,7 +35,7 @@ def with_builtins(fn: FunctionType) -> FunctionType:
 
 
 def _are_of_device(*values: Any) -> bool:
-    return eager.is_in_a_loop() and any(isinstance(value, torch.Tensor) for value in values)
+    return eager_session.is_in_a_loop() and any(isinstance(value, torch.Tensor) for value in values)
 
 
 def _chosen(plain: Callable[..., Any], func: Any) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ def _chosen(plain: Callable[..., Any], func: Any) -> Callable[..., Any]:
         dtype = torch.result_type(a, b)
         device = next(x.device for x in (a, b) if isinstance(x, torch.Tensor))
         alike = [x if isinstance(x, torch.Tensor) else torch.tensor(x, dtype=dtype, device=device) for x in (a, b)]
-        return eager.elementwise(func, func, *alike)
+        return eager_calls.elementwise(func, func, *alike)
 
     def call(*args: Any, **named: Any) -> Any:
         items = args[0] if len(args) == 1 else args
@@ -63,8 +63,8 @@ def _divmod(a: Any, b: Any, /) -> Any:
     """The quotient, rounded down, and the remainder."""
     if not _are_of_device(a, b):
         return _PYTHONS["divmod"](a, b)
-    quotient = eager.elementwise(torch.floor_divide, operator.floordiv, a, b)
-    return quotient, eager.elementwise(torch.remainder, operator.mod, a, b)
+    quotient = eager_calls.elementwise(torch.floor_divide, operator.floordiv, a, b)
+    return quotient, eager_calls.elementwise(torch.remainder, operator.mod, a, b)
 
 
 def _round(number: Any, ndigits: int | None = None) -> Any:
@@ -72,8 +72,8 @@ def _round(number: Any, ndigits: int | None = None) -> Any:
     if not _are_of_device(number):
         return _PYTHONS["round"](number, ndigits)
     if ndigits is None:
-        return eager.elementwise(torch.round, torch.round, number)
-    return eager.elementwise(torch.round, lambda x: torch.round(x, decimals=ndigits), number)
+        return eager_calls.elementwise(torch.round, torch.round, number)
+    return eager_calls.elementwise(torch.round, lambda x: torch.round(x, decimals=ndigits), number)
 
 
 _OWN: dict[str, Any] = {

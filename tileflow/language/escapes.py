@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import CallError
-from . import eager
+from . import eager_session
 from .marks import device
 
 Reference = Callable[..., Any]
@@ -68,12 +68,12 @@ def triton_kernel(
 @device
 def device_print(prefix: str, *values: Any) -> None:
     """Print tiles and scalars from the GPU, one line an element, each behind ``prefix``."""
-    eager.current("device_print")
+    eager_session.current("device_print")
     print(prefix, *values)
 
 
 def _by_reference(what: str, reference: Reference | None, args: Sequence[Any] | Mapping[str, Any]) -> Any:
-    here = eager.current(what)
+    here = eager_session.current(what)
     if reference is None:
         raise CallError(
             f"tfl.{what} has no meaning as Python of its own",

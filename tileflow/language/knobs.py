@@ -7,7 +7,7 @@ from typing import Any
 
 from ..config import Choice
 from ..errors import CallError
-from . import eager
+from . import eager_session
 from .marks import device, host
 
 
@@ -16,7 +16,7 @@ def register_block_size(low: int, high: int | None = None) -> int:
     """A block size chosen by the config, known before the loop: between ``low`` (1 when only one number is given) and
     ``high``, a size it need not exceed. In host code only; the knob is named ``block:<variable>``."""
     _, limit = limits(low, high)
-    return eager.block_size("register_block_size", limit)
+    return eager_session.block_size("register_block_size", limit)
 
 
 def limits(low: int, high: int | None = None) -> tuple[int, int]:
@@ -39,7 +39,7 @@ def register_tunable(name: str, choices: Iterable[Choice]) -> Any:
     or others. An int may be used in device code wherever a size may, also as the end of a ``tfl.static_range``.
     """
     choices = check_choices(name, choices)
-    return eager.current("register_tunable").knobs.tunable(name, choices[0])
+    return eager_session.current("register_tunable").knobs.tunable(name, choices[0])
 
 
 def check_choices(name: str, choices: Iterable[Choice]) -> tuple[Choice, ...]:

@@ -8,10 +8,10 @@ from typing import Any, overload
 import torch
 
 from ..errors import TraceError
-from . import eager
+from . import eager_session
 from .bounds import axes
-from .eager import EagerTile as Tile
 from .eager_indexing import DeviceInt
+from .eager_tiles import EagerTile as Tile
 from .marks import device, loop
 
 Size = Any  # an int, a 0-d tensor, or a size of the kernel
@@ -31,7 +31,9 @@ def tile(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Iterator
     within the GPU kernel. ``block_size`` fixes the size of a tile; without it the size is a knob ``block:<variable>``.
     """
     box = axes(begin_or_end, end, block_size)
-    found = eager.tiles([int(b) for b in box.begins], [*map(_end, box.ends)], [b and int(b) for b in box.blocks])
+    found = eager_session.tiles(
+        [int(b) for b in box.begins], [*map(_end, box.ends)], [b and int(b) for b in box.blocks]
+    )
     yield from found if box.several else (only for (only,) in found)
 
 
@@ -54,7 +56,7 @@ def jagged_tile(lengths: torch.Tensor, *, block_size: Any = None) -> Iterator[Ti
     the parent's and the jagged tile's, a lane counts only if its index is less than its parent lane's length: others
     are not loaded or stored, and reductions and products pass over them.
     """
-    yield from eager.jagged_tiles(lengths, block_size and int(block_size))
+    yield from eager_session.jagged_tiles(lengths, block_size and int(block_size))
 
 
 @loop
@@ -62,7 +64,7 @@ def grid(begin_or_end: Any, end: Any = None, step: Any = 1) -> Iterator[Any]:
     """Iterate over every ``step``-th int of ``[begin, end)``, or tuples of them; outermost, one program of the grid for
     each. ``step``: positive, a constant or a block size; a sequence of them for several axes."""
     box = axes(begin_or_end, end, step)
-    found = eager.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [int(b) for b in box.blocks])
+    found = eager_session.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [int(b) for b in box.blocks])
     for tiles in found:
         yield tuple(t.begin for t in tiles) if box.several else tiles[0].begin
 

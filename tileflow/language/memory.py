@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import eager
+from . import eager_calls, eager_memory, eager_session
 from .eager_indexing import IndexedElements, listed
 from .marks import device
 from .stacks import StackTensor
@@ -26,13 +26,13 @@ def load(
     ``eviction_policy``: ``evict_first`` or ``evict_last``. ``other``: a number of the tensor's dtype, or with
     ``extra_mask`` a tile.
     """
-    eager.current("load")
+    eager_session.current("load")
     index = listed(index)
     if isinstance(tensor, StackTensor):
         return tensor.read(index, _tensor_of(extra_mask), other)
-    tensor = eager.memory_of(tensor, "tfl.load reads")
+    tensor = eager_memory.memory_of(tensor, "tfl.load reads")
     found = IndexedElements(tensor, index, reads=True, masked=extra_mask is not None)
-    return eager.tile_of(found.read(_tensor_of(extra_mask), other), found.kept)
+    return eager_calls.tile_of(found.read(_tensor_of(extra_mask), other), found.kept)
 
 
 @device
@@ -44,14 +44,14 @@ def store(
     extra_mask: torch.Tensor | bool | None = None,
 ) -> None:
     """``tensor[index] = value`` where ``extra_mask`` is true."""
-    eager.current("store")
+    eager_session.current("store")
     index = listed(index)
     if isinstance(tensor, StackTensor):
-        tensor.write(eager.widened(index), eager.widened(value), _tensor_of(extra_mask))
+        tensor.write(eager_calls.widened(index), eager_calls.widened(value), _tensor_of(extra_mask))
         return
-    tensor = eager.memory_of(tensor, "tfl.store writes to")
-    place = IndexedElements(tensor, eager.widened(index), masked=extra_mask is not None)
-    place.write(eager.widened(value), _tensor_of(extra_mask))
+    tensor = eager_memory.memory_of(tensor, "tfl.store writes to")
+    place = IndexedElements(tensor, eager_calls.widened(index), masked=extra_mask is not None)
+    place.write(eager_calls.widened(value), _tensor_of(extra_mask))
 
 
 def _tensor_of(mask: torch.Tensor | bool | None) -> torch.Tensor | None:

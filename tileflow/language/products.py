@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import eager
+from . import eager_calls
 from .marks import device
 from .scaled import widened
 
@@ -21,8 +21,8 @@ def dot(
         wide = torch.int32
     multiply = _ints_product if wide == torch.int32 else lambda a, b: a.to(wide) @ b.to(wide)
     if acc is not None:
-        return eager.product(lambda acc, a, b: (acc + multiply(a, b)).to(acc.dtype), acc, a, b)
-    return eager.product(lambda a, b: multiply(a, b).to(out_dtype or wide), a, b)
+        return eager_calls.product(lambda acc, a, b: (acc + multiply(a, b)).to(acc.dtype), acc, a, b)
+    return eager_calls.product(lambda a, b: multiply(a, b).to(out_dtype or wide), a, b)
 
 
 def _ints_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from . import eager
+from . import eager_session
 from .dim_identity import tag
-from .eager import EagerTile as Tile
 from .eager_indexing import lanes_by
+from .eager_tiles import EagerTile as Tile
 from .marks import device
 from .streams import Stream, stream_at
 
@@ -61,14 +61,14 @@ def of_shape(tile: torch.Tensor, shape: Sequence[Any]) -> torch.Tensor:
 
 def _draw(what: str, shape: Sequence[Any], seed: Any, whole: Sequence[Any] | None) -> torch.Tensor:
     """A word of 32 bits for each element, as int64."""
-    place = eager.caller()
-    stream = stream_at(place.file, place.line, place.column, eager.current(what).kernel)
+    place = eager_session.caller()
+    stream = stream_at(place.file, place.line, place.column, eager_session.current(what).kernel)
     return words_at(positions_of(what, shape, whole), stream, int(seed))
 
 
 def positions_of(what: str, shape: Sequence[Any], whole: Sequence[Any] | None, by_length: bool = False) -> torch.Tensor:
     """Each element's position in the whole, row by row, as int64."""
-    here = eager.current(what)
+    here = eager_session.current(what)
     sizes = [_size(s, by_length) for s in shape] if whole is None else [int(s) for s in whole]
     position = torch.zeros((), dtype=torch.int64, device=here.device)
     for item, size in zip(shape, sizes, strict=True):

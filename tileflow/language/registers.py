@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from . import eager
+from . import eager_calls, eager_session, eager_sizes
 from .dim_identity import tag
-from .eager import EagerTile as Tile
 from .eager_indexing import lanes_by
+from .eager_tiles import EagerTile as Tile
 from .marks import device
 
 Shape = Sequence[Any]  # of tiles, block sizes, sizes
@@ -29,9 +29,9 @@ def zeros(shape: Shape, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 @device
 def full(shape: Shape, value: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """A register tile of ``value``."""
-    given = torch.as_tensor(value, dtype=dtype, device=eager.current("full").device)
+    given = torch.as_tensor(value, dtype=dtype, device=eager_session.current("full").device)
     made = given.expand([_length(s) for s in shape]).clone(memory_format=torch.contiguous_format)
-    return eager.tile_of(tag(made, tuple(lanes_by(s) for s in shape)))
+    return eager_calls.tile_of(tag(made, tuple(lanes_by(s) for s in shape)))
 
 
 @device
@@ -42,4 +42,4 @@ def arange(start_or_end: Any, end: Any = None, step: Any = 1, *, dtype: torch.dt
     tile.begin + n)``.
     """
     start, stop = (0, start_or_end) if end is None else (start_or_end, end)
-    return eager.tile_of(eager.counting(start, stop, step, dtype))
+    return eager_calls.tile_of(eager_sizes.counting(start, stop, step, dtype))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..errors import Location, TraceError
-from . import eager
+from . import eager_calls
 from .alignment import facing
 from .dim_identity import Identity, counted, lanes_of, tag
 from .marks import device
@@ -114,7 +114,7 @@ def _parameters(fn: Callable[..., Any]) -> int | None:
 def _operands(tile: Tiles, other: Any = None) -> tuple[Items, int, Identity]:
     """The tiles in one shape, with a flag for each lane after them where not all lanes of a jagged tile count and no
     ``other`` stands in for those; how many tiles there are, and what their dimensions are."""
-    given = eager.widened(tuple(tile) if isinstance(tile, (tuple, list)) else (tile,))
+    given = eager_calls.widened(tuple(tile) if isinstance(tile, (tuple, list)) else (tile,))
     parts: Items = tuple(torch.broadcast_tensors(*facing(given)))  # type: ignore[no-untyped-call]
     lanes: Identity = tuple(
         next((own for own in column if own is not None), None)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import CallError
-from . import eager
+from . import eager_session
 from .dim_identity import lanes_of, tag
 from .eager_indexing import IndexedElements
 from .marks import device
@@ -107,7 +107,7 @@ def stacktensor_like(example: torch.Tensor, dev_ptrs: torch.Tensor) -> StackTens
     ``pointers[:]``, of what ``data_ptr()`` gave. Whoever calls the kernel keeps those tensors alive, on the device of
     ``example``. What is stored through a stack is not to be read by another name in the same launch.
     """
-    eager.current("stacktensor_like")
+    eager_session.current("stacktensor_like")
     if dev_ptrs.dtype not in ADDRESSES:
         raise CallError("a stack's addresses are int64 or uint64", got=str(dev_ptrs.dtype))
     return StackTensor(example, dev_ptrs)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ...errors import ShapeError
 from ...expr import Expr, is_knob
 from ...ir.types import Dim
-from ..trace import Tracer, show
+from ..dimensions import show
+from ..trace import Tracer
 
 
 def count(dims: Sequence[Dim]) -> Expr:

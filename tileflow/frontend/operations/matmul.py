@@ -14,11 +14,12 @@ from ...ir.graph import Operand
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, is_float
 from ...runtime import ambient
+from ..dimensions import show
 from ..language_registry import register_language
 from ..promotion import dtype_name, promote
 from ..side_by_side import summed_apart
 from ..torch_registry import register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TileValue
 from .pointwise import check_factor, is_number
 from .reductions import reduce

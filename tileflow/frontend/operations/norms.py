@@ -10,8 +10,9 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...ir.types import Dim
+from ..dimensions import show
 from ..torch_registry import register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TileValue
 from .along import taken
 from .reductions import count, reduce

@@ -15,12 +15,13 @@ from ...ir.attributes import NO_ATTRS
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, Value, fills_registers
+from ..dimensions import show
 from ..language_registry import register_language
 from ..loaded_parts import cut_of_loaded, remember_cut
 from ..promotion import promote
 from ..side_by_side import columns_apart, remember
 from ..torch_registry import register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TileValue
 from .along import first, narrow, run, taken
 from .extents import known

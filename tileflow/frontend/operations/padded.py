@@ -14,7 +14,8 @@ from ...expr import Expr
 from ...ir.attributes import NO_ATTRS, ReshapeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value
-from ..trace import Tracer, show
+from ..dimensions import show
+from ..trace import Tracer
 from ..values import TileValue
 from .along import run, taken
 from .extents import known, runs

@@ -15,9 +15,10 @@ import torch
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
 from ...ir.types import Dim, is_float
+from ..dimensions import show
 from ..promotion import torch_dtype
 from ..torch_registry import register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .packing import cat
 from .slices import part, size_of

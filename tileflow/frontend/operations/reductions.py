@@ -15,10 +15,11 @@ from ...expr import Expr
 from ...ir.attributes import ArangeAttrs, ReduceAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, TileType, Value, is_float
+from ..dimensions import show
 from ..promotion import dtype_name
 from ..side_by_side import parts_of
 from ..torch_registry import TABLE, register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .views import squeeze, unsqueeze
 

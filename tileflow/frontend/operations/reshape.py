@@ -17,9 +17,10 @@ from ...expr import Expr, is_knob
 from ...ir.attributes import ReshapeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, Value, fills_registers
+from ..dimensions import show
 from ..loaded_parts import remember_shape
 from ..torch_registry import register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TileValue
 from .extents import count, known, runs
 from .padded import reshaped

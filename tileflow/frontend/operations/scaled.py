@@ -10,9 +10,10 @@ from ...ir.graph import Operand
 from ...ir.kinds import OpKind
 from ...ir.types import TileType, Value
 from ...language.scaled import DTYPES, GROUP, PACKED
+from ..dimensions import show
 from ..language_registry import register_language
 from ..promotion import dtype_name
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TileValue
 from .reshape import value_of
 

@@ -17,10 +17,11 @@ from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, fills_registers
 from ...language.rules import BACKWARDS_IN_A_TILE, FORWARDS_IN_A_TILE
+from ..dimensions import show
 from ..loaded_parts import cut_of_loaded, remember_cut
 from ..side_by_side import some_columns
 from ..torch_registry import TABLE, register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .along import first, run, taken
 from .extents import check_diagonal, known

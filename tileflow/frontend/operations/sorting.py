@@ -18,9 +18,10 @@ from ...ir.kinds import OpKind
 from ...ir.signs import is_nonnegative
 from ...ir.types import INT32_MAX, ONE, TileType, is_float, itemsize
 from ...language.rules import along_a_row, takes_a_dim
+from ..dimensions import show
 from ..intervals import interval
 from ..torch_registry import named, register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TileValue
 from .extents import known
 from .reductions import any_, reduce

@@ -14,9 +14,10 @@ from ...ir.attributes import ArangeAttrs, WhereMaskAttrs
 from ...ir.graph import ExprIndex, IndexItem, SliceIndex, TileIndex, ValueIndex, may_lie_outside
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value
+from ..dimensions import show
 from ..language_registry import register_language
 from ..resolve import Resolved, resolve
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TensorRef, TileProxy, TileValue
 from .escapes import foreign
 from .triton_text import ARGUMENT

@@ -6,8 +6,9 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...ir.types import is_float
+from ..dimensions import show
 from ..torch_registry import register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TensorRef, TileValue
 from .reductions import reduce
 from .reshape import reshape, value_of

@@ -11,10 +11,11 @@ from ...ir.kinds import OpKind
 from ...ir.signs import is_nonnegative
 from ...ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float, itemsize
 from ..affine import between
+from ..dimensions import show
 from ..intervals import are_longer, interval, is_of_tiles, without_lanes
 from ..resolve import from_the_end
 from ..torch_registry import register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .along import spread
 from .reductions import reduce

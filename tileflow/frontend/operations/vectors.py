@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from ...errors import ShapeError, TraceError
+from ..dimensions import show
 from ..torch_registry import TABLE, register_torch
-from ..trace import Tracer, show
+from ..trace import Tracer
 from ..values import TensorRef, TileValue
 from .along import named
 from .einsum import einsum
