@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -13,45 +14,50 @@ from .forwards import are_local
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
-def turned(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1) -> Pair:
+def turned(*given: Any, **named: Any) -> Pair:
     """All of a head's elements, as Llama's."""
-    if _turns(q, k, cos, sin, unsqueeze_dim):
-        return rope(q, k, cos, sin, head_dim=unsqueeze_dim)
-    found: Pair = rotary_of("llama")(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    return found
+    return _turned("llama", False, *given, **named)
 
 
-def turned_as_given(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
-) -> Pair:
+def turned_as_given(*given: Any, **named: Any) -> Pair:
     """All of them, in their own dtypes whatever that of the angles is, as OLMo's and as the kernel."""
-    if _turns(q, k, cos, sin, unsqueeze_dim):
-        return rope(q, k, cos, sin, head_dim=unsqueeze_dim)
-    found: Pair = rotary_of("olmo2")(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    return found
+    return _turned("olmo2", False, *given, **named)
 
 
-def turned_in_part(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
-) -> Pair:
+def turned_in_part(*given: Any, **named: Any) -> Pair:
     """The first of a head's elements, as many as there are angles, as those of GLM and Phi."""
-    width = cos.size(-1)
-    first_q, first_k = q[..., :width], k[..., :width]
-    if not _turns(first_q, first_k, cos, sin, unsqueeze_dim):
-        found: Pair = rotary_of("glm4_moe")(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-        return found
-    first_q, first_k = rope(first_q, first_k, cos, sin, head_dim=unsqueeze_dim)
-    if width == q.size(-1):
-        return first_q, first_k
-    return torch.cat((first_q, q[..., width:]), dim=-1), torch.cat((first_k, k[..., width:]), dim=-1)
+    return _turned("glm4_moe", True, *given, **named)
 
 
+# Plain functions of a module: a pickled model names them, and a graph that torch exports holds nothing of an object's.
 TURNED: dict[str, Callable[..., Pair]] = {
     "llama": turned,
     "olmo2": turned_as_given,
     "glm4_moe": turned_in_part,
     "phi3": turned_in_part,
 }
+
+
+def _turned(
+    family: str,
+    in_part: bool,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    unsqueeze_dim: int = 1,
+) -> Pair:
+    """Queries and keys, turned by the kernel where that serves them, else by the family's own function. ``in_part``:
+    those of a head's elements that have an angle."""
+    width = cos.size(-1) if in_part else q.size(-1)
+    first_q, first_k = (q[..., :width], k[..., :width]) if in_part else (q, k)
+    if not _turns(first_q, first_k, cos, sin, unsqueeze_dim):
+        found: Pair = rotary_of(family)(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
+        return found
+    first_q, first_k = rope(first_q, first_k, cos, sin, head_dim=unsqueeze_dim)
+    if width == q.size(-1):
+        return first_q, first_k
+    return torch.cat((first_q, q[..., width:]), dim=-1), torch.cat((first_k, k[..., width:]), dim=-1)
 
 
 def _turns(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int) -> bool:
