@@ -194,7 +194,7 @@ def _variant(data: Any) -> Any:
         (lambda d: d["devices"]["nvidia-h200"].update(siblings=["amd-mi300x"]), r"sibling must be of the same vendor"),
         (lambda d: _variant(d).update(sha256="../../etc/passwd"), r"sha256 must be 64 hex digits"),
         (lambda d: _variant(d).update(guards=["exec", "rm"]), r"an expression must be(.|\n)*variants\[0\]\.guards"),
-        (lambda d: _variant(d)["launch_abi"].update(version=9), r"launch_abi.version must be 1 to 4, but got 9"),
+        (lambda d: _variant(d)["launch_abi"].update(version=9), r"launch_abi.version must be 1 to 5, but got 9"),
         (lambda d: _variant(d)["launch_abi"].pop("args"), r"variants\[0\]\.launch_abi\.args must be there"),
         (lambda d: _variant(d)["launch_abi"]["args"][0].update(path="x.attr:__class__"), r"a path must be"),
         (lambda d: d["domain"]["nvidia-h200"].update({"x.shape.0": [9, 1]}), r"domain must run from low to high"),
