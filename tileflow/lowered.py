@@ -220,14 +220,19 @@ class Lowered:
         where the example's are, one with those of the inner dimensions alone, one for which rows begin at multiples of
         16 bytes where a box reads them, and one without; fewer where some are equal. ``variants``: these alone.
 
-        Raises ConfigError where the config is not one of the space, breaks a constraint, or host code asserts.
+        Knobs that the other choices make idle are read as their defaults, whoever chose them: what is emitted is a
+        function of the normalised config. Raises ConfigError where the config is not one of the space, where it or its
+        normal form breaks a constraint, or host code asserts.
         """
         self.space.check(config)
-        broken = self.space.violations(config)
+        given, config = config, self.space.normalise(config)
+        broken = self.space.violations(given)
+        if not broken and config != given:
+            broken = self.space.violations(config)
         if broken:
             raise ConfigError(
                 "; ".join(c.reason for c in broken),
-                got=self.space.asked_about(config, broken),
+                got=self.space.asked_about(given, broken),
                 where=next((c.where for c in broken if c.where is not None), None),
                 hint=next((c.hint for c in broken if not c.repair and c.hint), "space.repair(config) mends it"),
             )
@@ -244,7 +249,8 @@ class Lowered:
         return tuple(sources.values())
 
     def specialised_regions(self, config: Config) -> tuple[KernelIR, ...]:
-        """The regions that a valid ``config`` chooses, each with its structure and its masks in place, as written."""
+        """The regions that a valid, normalised ``config`` chooses, each with its structure and its masks in place, as
+        written."""
         return tuple(self._variant(ir, config) for ir in self._regions_under(config))
 
     def _origin(self, region: int) -> Origin:
