@@ -16,7 +16,15 @@ from ..expr import Expr
 from ..ir.graph import Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
-from ..language.rules import KEPT, instead_of_growing, instead_of_in_place
+from ..language.rules import (
+    KEEPS_ITS_TILES,
+    KEEPS_ITS_TILES_HINT,
+    KEPT,
+    OF_A_COPY,
+    OF_A_COPY_HINT,
+    instead_of_growing,
+    instead_of_in_place,
+)
 from .branches import both, branch, is_open, opposite
 from .calls import call
 from .captured_objects import is_one
@@ -26,8 +34,9 @@ from .changed_containers import ChangedContainers
 from .counted_turns import UNROLLED, counted_turns, exhaust
 from .dimensions import show
 from .few_turns import few_turns, loop_or_turns
-from .in_place import FILLING, changed
+from .in_place import changed
 from .outer_tensors import OuterTensors
+from .part_views import is_view_index
 from .refusals import of_a_part
 from .trace import Tracer
 from .turns import device_while
@@ -404,10 +413,11 @@ class Control:
 
     # ---- assignment and calls -------------------------------------------------------------------
 
-    def iadd(self, op: str, a: Any, b: Any, loc: int) -> Any:
+    def iadd(self, op: str, a: Any, b: Any, loc: int, place: Any) -> Any:
         """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew. The tile before is no more what it
-        was to Python: no other name has it from then on, a caller's neither."""
-        if isinstance(a, TensorRef) and a.is_part:
+        was to Python: no other name has it from then on, a caller's neither. ``place``: what has the brackets, where
+        ``a`` is what they name."""
+        if not isinstance(place, (TensorRef, TileValue)) and self._names_a_part(a):
             raise self.tracer.placed(of_a_part(f"{op}="))
         result = _AUGMENTED[op](a, b)
         return self._instead(result, a, f"{op}=", instead_of_growing(op)) if isinstance(a, TileValue) else result
@@ -416,10 +426,38 @@ class Control:
         """A method of ``a`` that changes it in place; of a tile, what makes another as ``a op= b`` does."""
         if not isinstance(a, TileValue):
             return getattr(a, name)  # type: ignore[no-any-return]
-        if a.taken is not None and name in FILLING:
-            raise self.tracer.placed(of_a_part(f".{name}"))
+        if (taken := self.tracer.part_taken(a)) is not None:  # a loop carries the name, which the method binds anew
+            self.tracer.through.add(taken)
+            raise self.tracer.is_stored_through(a)
         hint = instead_of_in_place(name[:-1])
         return lambda *args, **kwargs: self._instead(changed(self.tracer, name, a, args, kwargs), a, f".{name}", hint)
+
+    def item_to_change(self, owner: Any, index: Any, item: Any) -> Any:
+        """``item``, ``owner[index]``, which a method is to change in place. Raises TraceError where torch has a copy of
+        the elements there, which alone would be changed."""
+        if not isinstance(owner, (TensorRef, TileValue)) or not isinstance(item, TileValue):
+            return item
+        if not is_view_index(index):
+            raise TraceError(OF_A_COPY, got=f"{owner!r}[...]"[:200], where=self.tracer.location(), hint=OF_A_COPY_HINT)
+        item.taken = None  # what the method gives is stored by the same index
+        return item
+
+    def put_item(self, owner: Any, index: Any, item: Any, result: Any) -> None:
+        """Put what a method made of ``item`` back where it stands. What is no tile was changed itself."""
+        if not isinstance(item, TileValue):
+            return
+        try:
+            owner[index] = result
+        except TypeError as error:
+            raise TraceError(
+                KEEPS_ITS_TILES, got=type(owner).__name__, where=self.tracer.location(), hint=KEEPS_ITS_TILES_HINT
+            ) from error
+
+    def _names_a_part(self, a: Any) -> bool:
+        """Whether a name is of a part of a tensor, which has dimensions, or which the kernel stores through."""
+        if isinstance(a, TensorRef):
+            return a.is_part
+        return isinstance(a, TileValue) and bool(a.value.dims) and self.tracer.part_taken(a) is not None
 
     def in_place(self, a: Any, result: Any) -> Any:
         """What a variable is whose value ``a`` a method changed, which gives ``result``."""

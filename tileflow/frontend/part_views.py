@@ -24,17 +24,17 @@ from ..expr import Expr
 from ..ir.graph import IndexItem, SliceIndex, ValueIndex
 from ..language.captured_views import BY_ITEM, by_item, spelled_view
 from ..language.in_place import is_in_place
-from ..language.rules import and_the_index, outside
+from ..language.rules import and_the_index, flatten, outside
 from ..runtime import views
+from .in_place import changed
 from .loaded_tiles import Part, Run, is_number
 from .part_shapes import shaped, sizes_of, torch_has
 from .parts import Access, joined
-from .refusals import of_a_part
-from .resolve import Resolved, items_of, resolve
+from .resolve import Resolved, is_size, is_traced, items_of, resolve
 from .syntax_registry import SYNTAX, register_syntax
 from .taken import Taken
 from .trace import Tracer
-from .values import FACTORIES, TensorRef, TileValue
+from .values import FACTORIES, TensorRef, TileProxy, TileValue
 
 _BY_INDEX = frozenset({"select", "narrow", "squeeze", "chunk", "split", "unbind"})
 INSIDE = "what is stored through a part of a tensor is known to lie inside it"
@@ -90,6 +90,13 @@ class PartRef(TensorRef):
         found = shaped(self.tracer, self.part, name, self._words(name, args, kwargs))
         return None if found is None else PartRef(self.tracer, found)
 
+    def _change(self, name: str, /, *args: Any, **kwargs: Any) -> PartRef:
+        """What a method that changes a tensor in place makes of the part, stored there."""
+        everywhere = (slice(None),) * len(self.dims)
+        made = changed(self.tracer, name, self.all(), args, kwargs)
+        SYNTAX["store"](self.tracer, self, everywhere, made)
+        return self
+
     def _words(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """A view as a path says it. Raises TraceError."""
         named = {key: self._plain(arg) for key, arg in kwargs.items()}
@@ -124,7 +131,7 @@ class PartRef(TensorRef):
 
     def __getattr__(self, name: str) -> Any:
         if is_in_place(name):
-            raise self.tracer.placed(of_a_part(f".{name}"))
+            return partial(self._change, name)
         if name in views.PROPERTIES:
             return self.viewed(name)
         if name in views.METHODS:
@@ -176,6 +183,18 @@ def part_of(t: Tracer, ref: TensorRef, index: Any) -> PartRef | None:
     for axis in resolved.new_axes:
         found = found.viewed("unsqueeze", axis)
     return found
+
+
+def is_view_index(index: Any) -> bool:
+    """Whether torch has a view of what an index names: it is of numbers, slices and loops' tiles."""
+    return all(
+        item is None
+        or item is Ellipsis
+        or isinstance(item, (slice, TileProxy))
+        or is_number(item)
+        or (isinstance(item, TensorRef) and not item.dims)
+        for item in flatten(index, is_traced, is_size)
+    )
 
 
 def view_items(ref: TensorRef, resolved: Resolved) -> list[Any] | None:

@@ -39,7 +39,7 @@ def of_captured(name: str, path: str) -> MissingAttribute:
 
 
 def of_a_part(what: str) -> TraceError:
-    """Of a method, or an operator that assigns, which in torch would change the tensor that a name is a part of."""
+    """Of an operator that assigns, which in torch would change the tensor that a name is a part of."""
     return TraceError(PART_CHANGED, got=what, hint=instead_of_changing_a_part(what))
 
 

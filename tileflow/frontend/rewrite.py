@@ -12,8 +12,11 @@ scalar is recorded with explicit carried values instead of being followed. What 
     a if test else b         ->  __tf__.ifexp(test, lambda: a, lambda: b, loc)
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
     f(x)                     ->  __tf__.call(f, x), unless f is an attribute of a module of torch
-    a += b                   ->  a = __tf__.iadd("+", a, b, loc)
+    a += b                   ->  a = __tf__.iadd("+", a, b, loc, None)
+    a[i] += b                ->  a[i] = __tf__.iadd("+", a[i], b, loc, a); a and i are evaluated once
     a.add_(b)                ->  a = __tf__.in_place(a, __tf__.changing(a, "add_")(b))
+    a[i].add_(b)             ->  c = __tf__.item_to_change(a, i, a[i])
+                                 __tf__.put_item(a, i, c, __tf__.changing(c, "add_")(b))
     a = e; a, b = e          ->  a = __tf__.named(("a",), e); a, b = __tf__.named(("a", "b"), e)
 
 A name without a value is passed as ``__tf__.UNDEFINED``, and one that comes back as that is unbound again, so that
@@ -239,6 +242,7 @@ class _Statements:
         visit, target = self.expressions, s.target
         load: ast.expr
         store: ast.expr
+        place: ast.expr = ast.Constant(None)
         if isinstance(target, ast.Name):
             load, store = read_name(target.id), target
         elif isinstance(target, ast.Attribute):
@@ -246,9 +250,15 @@ class _Statements:
             load, store = ast.Attribute(owner, target.attr, ast.Load()), ast.Attribute(owner, target.attr, ast.Store())
         else:
             owner, key = once("owner", visit(target.value)), once("index", visit(_as_value(target.slice)))
+            place = owner
             load, store = ast.Subscript(owner, key, ast.Load()), ast.Subscript(owner, key, ast.Store())
         load = ast.copy_location(load, target)
-        value: ast.expr = call_tracer("iadd", ast.Constant(SYMBOLS[type(s.op)]), load, visit(s.value), visit.loc(s))
+        if isinstance(s.op, in_place.Method):
+            item = once("item", call_tracer("item_to_change", owner, key, load))
+            made = call_tracer("put_item", owner, key, item, in_place.with_place(visit(s.value), item))
+            return [*before, placed(ast.Expr(ast.copy_location(made, s)), s)]
+        symbol = ast.Constant(SYMBOLS[type(s.op)])
+        value: ast.expr = call_tracer("iadd", symbol, load, visit(s.value), visit.loc(s), place)
         if isinstance(target, ast.Name):
             value = named((target.id,), ast.copy_location(value, s))
         return [*before, placed(ast.Assign([ast.copy_location(store, target)], ast.copy_location(value, s)), s)]

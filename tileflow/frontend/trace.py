@@ -24,7 +24,7 @@ from ..language.captured_views import name_of_view
 from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
-from ..language.rules import ASSIGNED_HINT, NO_OUT
+from ..language.rules import ASSIGNED_HINT, NO_OUT, PART_IN_TURNS, TAKEN_ANEW
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.views import NAMES
 from .alignment import gaps
@@ -88,6 +88,17 @@ class Tracer(Scopes):
         the next trace has that part in its place."""
         if tile.taken is not None:
             self.through.add(tile.taken)
+
+    def part_taken(self, tile: TileValue) -> Taken | None:
+        """Where the part of a tensor is taken that a name is of, in a loop's first turn at least; None of others."""
+        before = self.stands_for.get(tile.value)
+        return tile.taken if tile.taken is not None or before is None else self.part_taken(before)
+
+    def is_stored_through(self, tile: TileValue) -> TraceError:
+        """What is said where a name of a part is stored through, and is of another in a later turn of a loop; else the
+        next trace has the part in its place."""
+        self.store_through(tile)
+        return TraceError(PART_IN_TURNS, got=repr(tile), where=self.location(), hint=TAKEN_ANEW)
 
     def of_part(self, tile: TileValue, view: Callable[[], Any]) -> Any:
         """What ``view`` makes of a tile that holds a part of a tensor, which is of that part. What registers refuse

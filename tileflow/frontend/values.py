@@ -17,7 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from ..language.captured_views import BY_ITEM, by_item, spelled_view
-from ..language.rules import PART_IN_TURNS, TAKEN_ANEW
+from ..language.in_place import is_in_place
 from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
@@ -91,6 +91,8 @@ class TileValue(Described):
     def __getattr__(self, name: str) -> Any:
         handler = METHODS.get(name)
         if handler is None:
+            if is_in_place(name):
+                self.tracer.store_through(self)
             raise self.tracer.placed(of_a_tile(name))
         return lambda *args, **kwargs: self.tracer.run_torch(handler, name, (self, *args), kwargs)
 
@@ -99,11 +101,9 @@ class TileValue(Described):
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.tracer.store_through(self)
+        if self.tracer.part_taken(self) is not None:
+            raise self.tracer.is_stored_through(self)
         where = self.tracer.location()
-        before = self.tracer.stands_for.get(self.value)
-        if before is not None and before.taken is not None:
-            raise TraceError(PART_IN_TURNS, got=repr(self), where=where, hint=TAKEN_ANEW)
         view = instead_of_a_view(where.text if where else "", self._kept())
         general = instead_of_assignment(index, self.ndim, value.ndim if isinstance(value, TileValue) else 0)
         raise TraceError(ASSIGNED, got=repr(self), where=where, hint=view or general)

@@ -24,7 +24,7 @@ from .dim_identity import tensors_of
 from .eager_calls import call, followed_call, is_captured, tile_of, widened
 from .eager_changes import AUGMENTED, augmented, changed, check_part
 from .eager_gathers import gathered, is_gather
-from .eager_memory import read, view_of, write
+from .eager_memory import put_back, read, view_of, write
 from .eager_parts import follow, note_read
 from .eager_session import Session, current, running
 from .eager_sizes import (
@@ -42,7 +42,7 @@ from .eager_sizes import (
 from .global_tensors import check_reached
 from .host_cuda import is_torchs
 from .host_device import ASKING, MOVING, asked_by_own_mode, behind, host_device, speaks_to
-from .in_place import check_unchanged, is_in_place, is_operator, note_changed, put
+from .in_place import check_unchanged, is_in_place, is_operator, note_changed
 from .knob_names import KernelText, KnobNames
 from .operand_dtypes import Operand, check_dtypes
 from .places import place_of
@@ -97,7 +97,7 @@ class _EagerMode(TorchFunctionMode):
         if not any(True for _ in tensors_of((*args, *kwargs.values()))):
             its.rules.check_made(func, found, frame)
         if is_in_place(name):
-            found = put(args[0], found) if name not in AUGMENTED or not is_operator(frame) else found
+            found = put_back(args[0], found) if name not in AUGMENTED or not is_operator(frame) else found
         if name in AUGMENTED and found is not args[0]:
             note_changed(args[0])
         return _as_tiles(found, args)

@@ -13,7 +13,7 @@ import torch
 from ..errors import ShapeError
 from .eager_calls import followed_call
 from .eager_parts import check_kept
-from .in_place import is_in_place, is_operator
+from .in_place import is_operator
 from .rules import KEPT, instead_of_growing, instead_of_in_place
 from .unsigned import computed
 
@@ -49,11 +49,9 @@ _FILLING: dict[str, Callable[..., torch.Tensor]] = {
 
 
 def check_part(name: str, tile: Any, frame: FrameType) -> None:
-    """Raises TraceError for what would change a part of a tensor other than by an index."""
-    if not is_in_place(name) and name not in AUGMENTED:
-        return
-    what = f"{AUGMENTED[name][1]}=" if name in AUGMENTED and is_operator(frame) else f".{name}"
-    check_kept(what, tile, name in _FILLING, frame)
+    """Raises TraceError for an operator that assigns to the name of a part of a tensor."""
+    if name in AUGMENTED and is_operator(frame):
+        check_kept(f"{AUGMENTED[name][1]}=", tile)
 
 
 def augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:

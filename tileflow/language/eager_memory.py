@@ -16,15 +16,34 @@ from .eager_calls import is_captured, tile_of
 from .eager_indexing import DeviceInt, IndexedElements, is_size, is_traced
 from .eager_parts import Part, is_outside, part_of, place_of_store, take
 from .eager_session import author, caller
-from .rules import INDEX_OF_A_TILE, and_the_index, flatten, instead_of_item_of_a_tile, outside
-from .stored_names import stored_through
+from .in_place import put
+from .rules import (
+    INDEX_OF_A_TILE,
+    OF_A_COPY,
+    OF_A_COPY_HINT,
+    and_the_index,
+    flatten,
+    instead_of_item_of_a_tile,
+    outside,
+)
+from .stored_names import changed_places, stored_through
 
 
 def read(tensor: torch.Tensor, index: Any) -> torch.Tensor:
     """``tensor[index]``. Raises TraceError for what a tile in registers is not indexed by."""
+    code, at = author().f_code, author().f_lasti // 2
+    line, last, column, end = next(islice(code.co_positions(), at, None))
+    tile = _read(tensor, index, (line, column, last, end) in stored_through(code.co_filename))
+    if (line, column, last, end) in changed_places(code.co_filename):
+        tile.tileflow_place = tensor, index  # type: ignore[attr-defined]
+    return tile
+
+
+def _read(tensor: torch.Tensor, index: Any, is_stored: bool) -> torch.Tensor:
+    """``tensor[index]``. ``is_stored``: whether the text stores through the name that it gives that."""
     if not hasattr(tensor, "tileflow_kept"):
         found = IndexedElements(tensor, index, reads=True)
-        return _taken(tile_of(found.read(), found.kept), None, found)
+        return _taken(tile_of(found.read(), found.kept), None, found, is_stored)
     for item in flatten(index, is_traced, is_size):
         is_mask = isinstance(item, torch.Tensor) and item.dtype is torch.bool
         if is_mask or isinstance(item, (list, tuple)):
@@ -33,18 +52,39 @@ def read(tensor: torch.Tensor, index: Any) -> torch.Tensor:
             raise TraceError(INDEX_OF_A_TILE, got=got[:100], hint=hint)
     tile = tile_of(IndexedElements(tensor, index, reads=True).read())
     whole, place = part_of(tensor) or (None, None)
-    return tile if place is None else _taken(tile, whole, IndexedElements(place, index, reads=True))
+    return tile if place is None else _taken(tile, whole, IndexedElements(place, index, reads=True), is_stored)
 
 
-def _taken(tile: torch.Tensor, whole: Part | None, found: IndexedElements) -> torch.Tensor:
+def put_back(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    """What a method in place made of ``tile``, where that stands: in the place that its brackets name, or in the part
+    that its name is of; else it is the tile's own from now on. Raises TraceError where brackets name a copy."""
+    named: tuple[torch.Tensor, Any] | None = getattr(tile, "tileflow_place", None)
+    if named is not None:
+        if not _is_view(named[1]):
+            raise TraceError(OF_A_COPY, got=f"a tile of shape {tuple(tile.shape)}", hint=OF_A_COPY_HINT)
+        write(*named, made)
+        return put(tile, made)
+    place = place_of_store(tile)
+    if place is None:
+        return put(tile, made)
+    if not is_outside(tile):
+        place.copy_(made)
+    return tile
+
+
+def _is_view(index: Any) -> bool:
+    """Whether torch has a view of what an index names: it is of numbers, slices and loops' tiles."""
+    items = flatten(index, is_traced, is_size)
+    return not any(isinstance(i, (list, tuple)) or (isinstance(i, torch.Tensor) and i.ndim) for i in items)
+
+
+def _taken(tile: torch.Tensor, whole: Part | None, found: IndexedElements, is_stored: bool) -> torch.Tensor:
     """``tile``, which brackets give of a tensor, or of its part ``whole``, with its place in memory noted."""
     place = found.view()
     if place is None:
         return tile
     part = take(tile, place, whole, found.is_outside)
-    code, at = author().f_code, author().f_lasti // 2
-    line, last, column, end = next(islice(code.co_positions(), at, None))
-    if (line, column, last, end) in stored_through(code.co_filename):
+    if is_stored:
         part.store()
     return tile
 

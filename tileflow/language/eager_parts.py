@@ -12,7 +12,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import torch
@@ -130,11 +129,11 @@ def _equal(tile: torch.Tensor, place: torch.Tensor) -> bool:
     return bool(((tile == place) | ((tile != tile) & (place != place))).all())
 
 
-def check_kept(name: str, tile: Any, fills: bool, frame: FrameType) -> None:
-    """Raises TraceError where a method, or an operator that assigns, would give a new tile the name of a part that is
-    stored through, or, of one that ``fills``, of any part: torch would change the tensor. ``frame``: the author's."""
+def check_kept(name: str, tile: Any) -> None:
+    """Raises TraceError where an operator that assigns would give a new tile the name of a part that has dimensions, or
+    is stored through: torch would change the tensor."""
     known = part_of(tile)
-    if known is None or not any(held is tile for held in frame.f_locals.values()):
+    if known is None or hasattr(tile, "tileflow_place"):
         return
-    if known[0].is_stored or fills:
+    if known[0].is_stored or tile.ndim:
         raise TraceError(PART_CHANGED, got=name, hint=instead_of_changing_a_part(name))

@@ -4,6 +4,7 @@ what it was."""
 
 from __future__ import annotations
 
+import ast
 import dis
 from collections.abc import Iterable
 from functools import lru_cache
@@ -24,6 +25,14 @@ def is_in_place(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
+def root_of(call: ast.expr) -> ast.expr | None:
+    """What a chain of such methods changes, ``acc`` of ``acc.add_(1).neg_()``; None of all else."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if is_in_place(method):
+            return root_of(inner) or inner
+    return None
+
+
 def authors(frame: FrameType) -> FrameType:
     """The author's frame, around those of torch's own text."""
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch":
@@ -38,10 +47,13 @@ def is_operator(frame: FrameType) -> bool:
 
 
 def is_statement(frame: FrameType, tile: torch.Tensor, name: str) -> bool:
-    """Whether the author's code calls the method ``name`` of a variable's tile, and uses its result no further but for
-    another such method: ``acc.clamp_(min=0).add_(1)``."""
+    """Whether the author's code calls the method ``name`` of a variable's tile, or of what brackets or a name of a part
+    of a tensor name in memory, and uses its result no further but for another such method:
+    ``acc.clamp_(min=0).add_(1)``."""
     frame = authors(frame)
-    return any(held is tile for held in frame.f_locals.values()) and _is_dropped(frame.f_code, frame.f_lasti, name)
+    is_named = hasattr(tile, "tileflow_place") or hasattr(tile, "tileflow_part")
+    is_named = is_named or any(held is tile for held in frame.f_locals.values())
+    return is_named and _is_dropped(frame.f_code, frame.f_lasti, name)
 
 
 @lru_cache(maxsize=1024)

@@ -73,13 +73,19 @@ def and_the_index(what: str) -> str:
     return f"pass it and the index: {calls.get(what.partition(' ')[0], 'tfl.atomic_add(out, [tile], 1)')}"
 
 
-PART_CHANGED = "a part of a tensor is changed by storing into it, by an index"
+PART_CHANGED = "an operator that assigns gives a name another tile, where torch changes the tensor that it is a part of"
 
 
 def instead_of_changing_a_part(what: str) -> str:
-    """What to write for ``part += value`` and ``part.copy_(value)``."""
-    sign = what if what.endswith("=") else "="
-    return f"part[...] {sign} value stores there; a tile of its own is another name, row = part + value, part.clone()"
+    """What to write for ``part += value``."""
+    plain = what.removesuffix("=")
+    return f"part[...] {what} value stores there; row = part {plain} value, or row = part.clone(), is a tile of its own"
+
+
+OF_A_COPY = "a method changes in place what brackets name in memory, where torch has a view: by ints, slices and tiles"
+OF_A_COPY_HINT = "out[index] += value stores, as do out[index] = value, and tfl.atomic_add where places meet"
+KEEPS_ITS_TILES = "a method in place gives a container another tile, and a tuple keeps its items"
+KEEPS_ITS_TILES_HINT = "hold the tiles in a list; or name one, tile = parts[0], and change that"
 
 
 PART_IN_TURNS = "a name that is stored through is of one part of a tensor in all turns of a loop"

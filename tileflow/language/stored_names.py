@@ -1,5 +1,6 @@
-"""Which parts of tensors a text stores through a name, ``ob = out[b]`` with ``ob[t] = value`` behind it: asked where
-the text runs as plain Python, which has no second run to know it before the store."""
+"""Which parts of tensors a text stores through a name, ``ob = out[b]`` with ``ob[t] = value`` or ``ob.zero_()`` behind
+it, and which brackets name what a statement changes: asked where the text runs as plain Python, which has no second run
+to know it before the store."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from ..parsing import module_tree
+from .in_place import root_of
 
 Span = tuple[int, int, int, int]  # the line and the column where an expression begins, and where it ends
 _STORES = ("store", "atomic_")
@@ -24,6 +26,20 @@ def stored_through(file: str) -> frozenset[Span]:
         for node in ast.walk(module_tree("".join(linecache.getlines(file)))):
             if isinstance(node, ast.FunctionDef):
                 found |= _of_function(node)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=64)
+def changed_places(file: str) -> frozenset[Span]:
+    """The brackets of a file that stand for a place, which is changed: ``out[t] += value``, ``out[t].add_(value)``."""
+    found: set[Span] = set()
+    with suppress(SyntaxError, ValueError):
+        for node in ast.walk(module_tree("".join(linecache.getlines(file)))):
+            match node:
+                case ast.AugAssign(target=ast.Subscript() as place):
+                    found.add(_span(place))
+                case ast.Expr(value=call) if isinstance(place := root_of(call), ast.Subscript):
+                    found.add(_span(place))
     return frozenset(found)
 
 
@@ -49,6 +65,8 @@ def _stored(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
         match node:
             case ast.Subscript(value=value, ctx=ast.Store()):
                 yield value
+            case ast.Call() if (root := root_of(node)) is not None:
+                yield root.value if isinstance(root, ast.Subscript) else root
             case ast.Call(func=ast.Attribute(attr=name), args=[first, *_]) if name.startswith(_STORES):
                 yield first
 
