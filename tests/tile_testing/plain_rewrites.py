@@ -95,7 +95,7 @@ class Plain:
         self.called.append(f)
         return f(*args, **kwargs)
 
-    def iadd(self, op: str, a: Any, b: Any, loc: int) -> Any:
+    def iadd(self, op: str, a: Any, b: Any, loc: int, place: Any) -> Any:
         return OPERATORS[op](a, b)
 
 

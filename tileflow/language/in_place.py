@@ -52,8 +52,13 @@ def is_statement(frame: FrameType, tile: torch.Tensor, name: str) -> bool:
     ``acc.clamp_(min=0).add_(1)``."""
     frame = authors(frame)
     is_named = hasattr(tile, "tileflow_place") or hasattr(tile, "tileflow_part")
-    is_named = is_named or any(held is tile for held in frame.f_locals.values())
+    is_named = is_named or any(item is tile for held in frame.f_locals.values() for item in _items(held))
     return is_named and _is_dropped(frame.f_code, frame.f_lasti, name)
+
+
+def _items(held: Any) -> Iterable[Any]:
+    """What a variable holds: itself, or what a list or a dictionary does, which may get another item."""
+    return held if isinstance(held, list) else held.values() if isinstance(held, dict) else (held,)
 
 
 @lru_cache(maxsize=1024)

@@ -411,3 +411,71 @@ def ones_behind(x: Tensor) -> Tensor:
         ob = out[b].unsqueeze(2).view(-1)
         ob[:] = (x[b] * 2).unsqueeze(2).reshape(-1)
     return out
+
+
+# ---- methods in place -----------------------------------------------------------------------------------------------
+
+
+@case(ROWS, wanted=lambda x: x * 2 + 1, t=64)
+@tileflow.kernel
+def methods_of_blocks(x: Tensor) -> Tensor:
+    """Of what brackets name: of a part, of the tensor, one behind the other, by an index that is computed once."""
+    out = torch.empty_like(x)
+    for b in tfl.grid(x.size(0)):
+        ob = out[b]
+        for t in tfl.tile(ob.size(0)):
+            ob[t].copy_(x[b, t])
+            ob[t].mul_(2)
+            out[b, t].sub_(3, alpha=2).add_(x[b, t] * 0).add_(6)
+            ob[t].clamp_(min=-100).add_(1)
+    return out
+
+
+@case(ROWS, wanted=lambda x: x * 0 + x.sum(1, keepdim=True) + 3, t=64)
+@tileflow.kernel
+def methods_of_parts(x: Tensor) -> Tensor:
+    """Of a name of a part, in loops and in a function; the name stays one of the part."""
+    out = torch.ones_like(x)
+    for b in tfl.grid(x.size(0)):
+        ob = out[b]
+        filled(ob, 3.0)
+        for t in tfl.tile(x.size(1)):
+            ob.add_(x[b, t].sum())
+        out[b, :].add_(1)
+        ob[...].sub_(0.5)
+        ob[:].sub_(0.5)
+    return out
+
+
+def filled(row: Tensor, value: float) -> None:
+    """Does not know whose row it is."""
+    row.zero_()
+    row.fill_(value)
+
+
+@case(BATCHES, wanted=lambda x: x.mT * 2)
+@tileflow.kernel
+def methods_of_views(x: Tensor) -> Tensor:
+    """Of views of parts, named and not."""
+    out = x.new_ones(x.size(0), x.size(2), x.size(1))
+    for b in tfl.grid(x.size(0)):
+        out[b].view(-1).zero_()
+        turned = out[b].T
+        turned.add_(x[b])
+        out[b].T.add_(x[b])
+    return out
+
+
+@case(ROWS, wanted=lambda x: torch.stack([x.sum(1), x.sum(1) * 2], 1))
+@tileflow.kernel
+def methods_of_elements(x: Tensor) -> Tensor:
+    """Of numbers in memory, and of tiles in a list, which gets others."""
+    out = x.new_zeros(x.size(0), 2)
+    for b in tfl.grid(x.size(0)):
+        sums = [tfl.zeros([]), tfl.zeros([])]
+        sums[0].add_(x[b].sum())
+        sums[1].add_(sums[0]).mul_(2)
+        out[b, 0].add_(sums[0])
+        second = out[b, 1]
+        second.add_(sums[1])
+    return out

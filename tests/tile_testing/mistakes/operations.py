@@ -100,13 +100,21 @@ def inplace(x):
 
 
 @mistake(
-    MissingAttribute,
-    ("a tile has torch's methods that tileflow implements", "but got .zero_", "tile = torch.zeros_like(tile)"),
-    "x[tile, :]",
+    TraceError,
+    ("a method changes in place what brackets name in memory", "but got tensor x", "out[index] += value stores"),
+    "x[tile.index, :]",
 )
-def inplace_captured(x):
+def inplace_of_a_copy(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, :].zero_()  # <-
+        x[tile.index, :].zero_()  # <-
+
+
+@mistake(TraceError, ("a tuple keeps its items", "but got tuple", "hold the tiles in a list"), "rows[0].zero_()")
+def inplace_in_a_tuple(x):
+    for tile in tfl.tile(x.size(0)):
+        rows = x[tile, :] * 2, x[tile, :]
+        rows[0].zero_()  # <-
+        x[tile, :] = rows[0]
 
 
 @mistake(

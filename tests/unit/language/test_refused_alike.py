@@ -130,18 +130,21 @@ def operator_of_a_part(x, out):
         row += x[i]  # <-
 
 
-def filled_part(x, out):
+def operator_of_a_part_that_is_read(x, out):
     for i in tfl.grid(x.size(0)):
-        row = out[i]
-        row.zero_()  # <-
-        out[i, 0] = x[i, 0]
+        row = x[i]
+        row += 1  # <-
+        out[i, :] = row
 
 
-def method_of_a_part(x, out):
+def method_of_a_copy(x, out):
+    for t in tfl.tile(x.size(0)):
+        out[t.index, :].add_(x[t, :])  # <-
+
+
+def filled_copy(x, out):
     for i in tfl.grid(x.size(0)):
-        row = out[i]
-        row[0] = x[i, 0]
-        row.add_(1)  # <-
+        out[i, torch.arange(4)].zero_()  # <-
 
 
 def computed_of_a_part(x, out):
@@ -262,7 +265,8 @@ NO_OUT = "a tile is a value: a torch function in a tile loop gives its result, a
 KEPT = "a tile keeps its shape under an operator that assigns, as in torch"
 ASSIGNED = "a tile in registers cannot be assigned to by index"
 REACHES = "a tensor that reaches the kernel from outside"
-OF_PARTS = "a part of a tensor is changed by storing into it, by an index"
+OF_PARTS = "an operator that assigns gives a name another tile, where torch changes the tensor that it is a part of"
+OF_COPIES = "a method changes in place what brackets name in memory, where torch has a view: by ints, slices and tiles"
 LISTED = "torch.tensor([3, 5, 4])"
 CASES: dict[Callable[..., Any], tuple[str, str]] = {
     list_in_an_index: (OF_ITEMS, LISTED),
@@ -280,8 +284,9 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     store_through_a_view: (ASSIGNED, "store by one index, out[t, k] = x[t, k]"),
     store_to_what_places_name: (ASSIGNED, "store by one index, out[i.index, 2:4] = x[i, 0:2]"),
     operator_of_a_part: (OF_PARTS, "part[...] += value stores there"),
-    filled_part: (OF_PARTS, "part[...] = value stores there"),
-    method_of_a_part: (OF_PARTS, "part[...] = value stores there"),
+    operator_of_a_part_that_is_read: (OF_PARTS, "row = part + value"),
+    method_of_a_copy: (OF_COPIES, "out[index] += value stores"),
+    filled_copy: (OF_COPIES, "out[index] += value stores"),
     computed_of_a_part: (ASSIGNED, "x = torch.where(mask, value, x)"),
     converted_part: (ASSIGNED, "x = torch.where(mask, value, x)"),
     explicit_store_to_a_tile: (f"tfl.store writes to {REACHES}", "tfl.store(out, [tile], value)"),
