@@ -38,8 +38,8 @@ def changed_places(file: str) -> frozenset[Span]:
             match node:
                 case ast.AugAssign(target=ast.Subscript() as place):
                     found.add(_span(place))
-                case ast.Expr(value=call) if isinstance(place := root_of(call), ast.Subscript):
-                    found.add(_span(place))
+                case ast.Expr(value=call) if isinstance(root := root_of(call), ast.Subscript):
+                    found.add(_span(root))
     return frozenset(found)
 
 
