@@ -74,20 +74,20 @@ def _aligned_copy(tensor, order):
     return turned.new_empty(*outer, -(-inner // unit) * unit)[..., :inner].copy_(turned)
 '''
 _COPIES = '''\
-def _copies(tensor, count, how):
+def _copies(tensor, count, how, dtype):
     """Rows that programs combine into in the tensor's place, each with its elements at its own strides."""
-    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    room = (32 + sum(size * stride for size, stride in zip(tensor.shape, tensor.stride()))) // 32 * 32
     none = {"add": 0, "min": float("inf"), "max": float("-inf")}[how]
     if how != "add" and not tensor.dtype.is_floating_point:
         none = torch.iinfo(tensor.dtype).max if how == "min" else torch.iinfo(tensor.dtype).min
-    return tensor.new_full((count, (span + 31) // 32 * 32), none)
+    return tensor.new_full((count, room), none, dtype=dtype)
 
 
 def _combine(tensor, copies, how):
     """The rows into the tensor."""
     each = copies.as_strided((len(copies), *tensor.shape), (copies.shape[1], *tensor.stride()))
     if how == "add":
-        tensor += each.sum(0, dtype=tensor.dtype)
+        tensor += each.sum(0, dtype=each.dtype)
     else:
         tensor.copy_(torch.minimum(tensor, each.amin(0)) if how == "min" else torch.maximum(tensor, each.amax(0)))
 '''
@@ -210,7 +210,10 @@ class _Recorder:
                 f"_launch({source.name}, {grid}, {{{text}}}, {dict(source.constexprs)!r}, {dict(source.options)!r})"
             )
             self._recording.parts += [
-                *(f'{passed[n]} = _copies({names[n]}, {c.count}, "{c.how}")\n' for n, c in copied.items()),
+                *(
+                    f'{passed[n]} = _copies({names[n]}, {c.count}, "{c.how}", torch.{c.dtype})\n'
+                    for n, c in copied.items()
+                ),
                 f"{launch}\n",
                 *(f'_combine({names[n]}, {passed[n]}, "{c.how}")\n' for n, c in copied.items()),
             ]

@@ -55,10 +55,10 @@ def copied(x: torch.Tensor) -> torch.Tensor:
 
 @tileflow.kernel
 def summed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    out, least = torch.ones((), device=x.device), torch.zeros(4, device=x.device)
+    out, least = torch.ones((), device=x.device), torch.zeros(32, device=x.device)
     for tile_m, tile_n in tfl.tile(x.shape):
         tfl.atomic_add(out, [], x[tile_m, tile_n].sum())
-        tfl.atomic_min(least, [(tile_m.index[:, None] + tile_n.index[None, :]) % 4], x[tile_m, tile_n].abs())
+        tfl.atomic_min(least, [(tile_m.index[:, None] + tile_n.index[None, :]) % 32], x[tile_m, tile_n].abs())
     return out, least
 
 

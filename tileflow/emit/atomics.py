@@ -24,6 +24,9 @@ def atomic(e: Context, op: Op) -> None:
         e.define(out, e.full(out.dims, "0", triton_dtype(tensor.dtype)), tensor.dtype)
         return
     values = [e.as_dtype(v, tensor.dtype) for v in op.inputs[: 2 if fn == "cas" else 1]]
+    held = e.parameters.held(tensor)
+    if held != tensor.dtype:  # the numbers are as the author's, their sum is not rounded each time
+        values = [f"tl.cast({value}, {triton_dtype(held)})" for value in values]
     # Triton's AMD backend has no exchange by 32-bit offsets from a buffer
     pointer = indexing.pointer(e, op, out.dims, wide=fn == "xchg")
     mask = indexing.mask(e, out.dims, op)
@@ -38,8 +41,8 @@ def atomic(e: Context, op: Op) -> None:
     else:
         text = f"tl.atomic_{fn}({pointer}, {', '.join(values)}{suffix}"
     if mask and (AccessAttrs.of(op).has_mask or any(map(may_lie_outside, AccessAttrs.of(op).index))):
-        text = f"tl.where({mask}, {text}, {literal(0, tensor.dtype)})"  # what lies outside reads 0
-    e.define(out, text, tensor.dtype)
+        text = f"tl.where({mask}, {text}, {literal(0, held)})"  # what lies outside reads 0
+    e.define(out, text, held)
 
 
 def _masked_swap(e: Context, tensor: TensorParam, pointer: str, values: list[str], mask: str) -> tuple[str, list[str]]:

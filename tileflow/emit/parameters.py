@@ -115,6 +115,10 @@ class Parameters:
             if count > 1:
                 yield found, count
 
+    def held(self, tensor: TensorParam) -> str:
+        """The dtype of the elements that a tensor's pointer leads to: its own, or that of its copies."""
+        return next((found.dtype for found, _ in self.copied() if found.tensor.path == tensor.path), tensor.dtype)
+
     def divisors(self) -> dict[str, int]:
         """What the run-time sizes and strides along which memory lies are multiples of, where that is less than 16:
         8, 4 or 2, by their names. Vectors of as many elements need it, up to 16 bytes."""
@@ -148,12 +152,12 @@ class Parameters:
     def args(self, float_dtype: str) -> tuple[LaunchArg, ...]:
         """Pointers, descriptors, run-time floats (passed as ``float_dtype``), ints."""
         ir = self._plan.ir
-        copies = {found.tensor.path: Copies(count, found.how) for found, count in self.copied()}
+        copies = {found.tensor.path: Copies(count, found.how, found.dtype) for found, count in self.copied()}
         args = [
             LaunchArg(
                 _pointer_name(t),
                 "tensor",
-                f"*{signature(t.dtype)}",
+                f"*{signature(self.held(t))}",
                 path=t.path,
                 divisible_by_16=t.aligned,
                 copies=copies.get(t.path),

@@ -20,7 +20,10 @@ from .op_table import effects_of
 
 HOW: dict[str, Combination] = {"add": "add", "min": "min", "max": "max"}
 _KINDS = frozenset({OpKind.ATOMIC, OpKind.HISTOGRAM})
-_DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "int32", "int64"})
+# of tensors, and of their copies: memory swaps halves until nobody came between, and each sum of theirs is rounded
+_HELD = {name: name for name in ("float32", "float64", "int32", "int64")} | dict.fromkeys(
+    ("float16", "bfloat16"), "float32"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class Combined:
         return site_of(self.ops[0])
 
     @property
+    def dtype(self) -> str:
+        """Of its copies."""
+        return _HELD[self.tensor.dtype]
+
+    @property
     def elements(self) -> Expr:
         """How many the tensor has."""
         return prod(self.tensor.shape, start=Expr.of(1))
@@ -44,7 +52,8 @@ class Combined:
     @property
     def room(self) -> Expr:
         """From one copy with the tensor's strides to the next, in elements."""
-        return Expr.of(1) * room(self.tensor.shape, self.tensor.strides)
+        found: Expr = Expr.of(1) * room(self.tensor.shape, self.tensor.strides)
+        return found
 
 
 @once
@@ -60,7 +69,7 @@ def combined(ir: KernelIR) -> Mapping[str, Combined]:
 
 def _combined(ir: KernelIR, path: str, ops: list[Op]) -> Combined | None:
     tensor = ir.tensor(path)
-    if tensor.dtype not in _DTYPES or any(op.kind not in _KINDS for op in ops):
+    if tensor.dtype not in _HELD or any(op.kind not in _KINDS for op in ops):
         return None
     ways = {(AtomicAttrs.of(op).fn, AtomicAttrs.of(op).sem) for op in ops}
     is_read = any(ir.uses.get(value, 0) for op in ops for value in op.outputs)

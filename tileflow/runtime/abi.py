@@ -103,10 +103,17 @@ Combination = Literal["add", "min", "max"]
 @dataclass(frozen=True, slots=True)
 class Copies:
     """Copies of a tensor in its place: programs change one each, and the launch combines them with the tensor
-    (:mod:`tileflow.runtime.copies`). ``how``: what the programs do to elements, as torch does to the copies."""
+    (:mod:`tileflow.runtime.copies`). ``how``: what the programs do to elements, as torch does to the copies. ``dtype``:
+    of the copies, as torch names it."""
 
     count: Annotated[int, Between(2, 1 << 12)]
     how: Combination
+    dtype: Annotated[str, Text(32)]
+
+    def validate(self) -> None:
+        """Raises TableError where torch has no such dtype."""
+        if self.dtype not in DTYPES:
+            raise TableError("the dtype of copies must be one of torch's", got=repr(self.dtype), where="dtype")
 
     def to_json(self) -> dict[str, Any]:
         """The copies as they stand in a table."""

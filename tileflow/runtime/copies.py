@@ -23,7 +23,8 @@ def copies_of(tensor: torch.Tensor, copies: Copies) -> torch.Tensor:
     """New memory of ``copies.count`` rows, each of which has the tensor's elements at its own strides."""
     import torch
 
-    shape, dtype = (copies.count, room(tensor.shape, tensor.stride())), tensor.dtype
+    shape = (copies.count, room(tensor.shape, tensor.stride()))
+    dtype: torch.dtype = getattr(torch, copies.dtype)
     if copies.how == "add":
         return torch.zeros(shape, dtype=dtype, device=tensor.device)
     least, most = float("-inf"), float("inf")
@@ -58,7 +59,7 @@ def combine(tensor: torch.Tensor, made: torch.Tensor, copies: Copies) -> None:
         each = made.as_strided((copies.count, *shape), (made.shape[1], *strides))
         match copies.how:
             case "add":
-                into.add_(each.sum(0, dtype=tensor.dtype))
+                into.add_(each.sum(0, dtype=made.dtype))
             case "min":
                 torch.minimum(into, each.amin(0), out=into)
             case "max":

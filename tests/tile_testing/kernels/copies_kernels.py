@@ -127,3 +127,14 @@ def one_number(x: Tensor) -> Tensor:
     for t in tfl.tile(x.size(0)):
         tfl.atomic_add(out, [], (x[t] * x[t]).sum())
     return out
+
+
+@case(X.sign(), GROUPS, wanted=lambda x, g: sums(x, g, 7).bfloat16(), knobs=copied(16, "out#0"), t=16)
+@tileflow.kernel
+def of_halves(x: Tensor, groups: Tensor) -> Tensor:
+    """Sums of bfloat16, whose copies are of float32."""
+    out = torch.zeros(7, dtype=torch.bfloat16, device=x.device)
+    for t in tfl.tile(x.size(0)):
+        tfl.atomic_add(out, [groups[t]], x[t])
+        tfl.atomic_add(out, [groups[t]], 0.0)
+    return out

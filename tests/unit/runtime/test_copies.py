@@ -37,7 +37,7 @@ def test_each_copy_goes_into_the_tensor_once(
     axes = order.sample(range(len(shape)), len(shape))
     whole = torch.arange(torch.Size([*shape, step]).numel()).to(dtype).reshape([*shape, step])
     tensor = whole[..., 0].permute(axes)
-    rest, wanted, copies = whole[..., 1:].clone(), tensor.clone(), Copies(count, how)
+    rest, wanted, copies = whole[..., 1:].clone(), tensor.clone(), Copies(count, how, str(dtype).removeprefix("torch."))
     made = copies_of(tensor, copies)
     assert made.dtype is dtype and made.shape[1] * count == made.numel()
     for n, row in enumerate(made):
@@ -49,28 +49,40 @@ def test_each_copy_goes_into_the_tensor_once(
     assert torch.equal(whole[..., 1:], rest)
 
 
+def test_halves_are_summed_in_float32_and_rounded_once() -> None:
+    tensor, copies = torch.ones(3, dtype=torch.bfloat16), Copies(2, "add", "float32")
+    made = copies_of(tensor, copies)
+    assert made.dtype is torch.float32
+    made[:, :3] += 0.0015
+    combine(tensor, made, copies)
+    assert tensor.tolist() == [1.0] * 3
+    made[:, :3] += 0.0015
+    combine(tensor, made, copies)
+    assert tensor.tolist() == [1.0078125] * 3
+
+
 def test_an_expanded_tensor_has_one_element_for_all() -> None:
     one = torch.ones(1)
-    made = copies_of(one.expand(5), Copies(2, "add"))
+    made = copies_of(one.expand(5), Copies(2, "add", "float32"))
     made[:, 0] += 3
-    combine(one.expand(5), made, Copies(2, "add"))
+    combine(one.expand(5), made, Copies(2, "add", "float32"))
     assert one.item() == 7
 
 
 def test_tensors_without_elements_and_of_an_inference() -> None:
     empty = torch.zeros(0, 3)
-    combine(empty, copies_of(empty, Copies(16, "max")), Copies(16, "max"))
+    combine(empty, copies_of(empty, Copies(16, "max", "float32")), Copies(16, "max", "float32"))
     with torch.inference_mode():
         tensor = torch.zeros(3)
-    made = copies_of(tensor, Copies(2, "add"))
+    made = copies_of(tensor, Copies(2, "add", "float32"))
     made += 1
-    combine(tensor, made, Copies(2, "add"))
+    combine(tensor, made, Copies(2, "add", "float32"))
     assert tensor.tolist() == [2, 2, 2]
 
 
 # ---- launches -------------------------------------------------------------------------------------------------------
 
-SUMS = LaunchArg("y", "tensor", "*fp32", "y", stored=True, copies=Copies(16, "add"))
+SUMS = LaunchArg("y", "tensor", "*fp32", "y", stored=True, copies=Copies(16, "add", "float32"))
 
 
 class Adding(FakeCuda):
@@ -123,4 +135,4 @@ def test_tables_keep_them_for_readers_that_know_them() -> None:
     with pytest.raises(TableError):
         LaunchAbi.from_json(text)
     with pytest.raises(TableError, match="only a tensor has copies"):
-        LaunchArg("n", "int", "i32", copies=Copies(2, "add"), value=abi.grid[0]).validate()
+        LaunchArg("n", "int", "i32", copies=Copies(2, "add", "float32"), value=abi.grid[0]).validate()
