@@ -379,6 +379,8 @@ class Tracer(Scopes):
             result = self.of_part(args[0], lambda: self.run(handler, name, args, kwargs))
         else:
             result = self.run(handler, name, args, kwargs)
+        if name in NAMES and args and isinstance(args[0], TileValue):
+            self.note_views(result, args[0])
         if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and result.value != args[0].value:
             self.overwrite(args[0])
         return result

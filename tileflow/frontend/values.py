@@ -17,7 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from ..language.captured_views import BY_ITEM, by_item, spelled_view
-from ..language.in_place import is_in_place
+from ..language.in_place import is_in_place, is_of_view
 from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
@@ -57,12 +57,14 @@ _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 class TileValue(Described):
     """A tile in registers: an IR value with torch's methods and operators. ``is_number``: to the author it is a number
     of Python's, which a loop or a branch of the kernel changes, or which ``int`` or ``float`` made. ``taken``: where
-    the text takes the part of a tensor that it holds, of which it is a view in torch; None of all else."""
+    the text takes the part of a tensor that it holds, of which it is a view in torch; None of all else. ``base``: the
+    tile that the author's text made it a view of."""
 
-    __slots__ = ("is_number", "scope", "taken", "value")
+    __slots__ = ("base", "is_number", "scope", "taken", "value")
 
     def __init__(self, value: Value, tracer: Tracer, scope: int, is_number: bool = False) -> None:
         self.taken: Taken | None = None
+        self.base: TileValue | None = None
         self.value = value
         self.tracer = tracer
         self.scope = scope
@@ -98,6 +100,8 @@ class TileValue(Described):
 
     def __getitem__(self, index: Any) -> TileValue:
         found: TileValue = SYNTAX["index_tile"](self.tracer, self, index)
+        if is_of_view(index):
+            self.tracer.note_views(found, self)
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:

@@ -25,7 +25,7 @@ from .eager_calls import call, followed_call, is_captured, tile_of, widened
 from .eager_changes import AUGMENTED, augmented, changed, check_part
 from .eager_gathers import gathered, is_gather
 from .eager_memory import put_back, read, view_of, write
-from .eager_parts import follow, note_read
+from .eager_parts import follow, note_read, part_of
 from .eager_session import Session, current, running
 from .eager_sizes import (
     EXPANDS,
@@ -42,7 +42,7 @@ from .eager_sizes import (
 from .global_tensors import check_reached
 from .host_cuda import is_torchs
 from .host_device import ASKING, MOVING, asked_by_own_mode, behind, host_device, speaks_to
-from .in_place import check_unchanged, is_in_place, is_operator, note_changed
+from .in_place import check_unchanged, is_in_place, is_of_view, is_operator, note_changed, note_views
 from .knob_names import KernelText, KnobNames
 from .operand_dtypes import Operand, check_dtypes
 from .places import place_of
@@ -100,7 +100,13 @@ class _EagerMode(TorchFunctionMode):
             found = put_back(args[0], found) if name not in AUGMENTED or not is_operator(frame) else found
         if name in AUGMENTED and found is not args[0]:
             note_changed(args[0])
-        return _as_tiles(found, args)
+        found = _as_tiles(found, args)
+        is_view = bool(name_of_view(func)) or (func is torch.Tensor.__getitem__ and is_of_view(args[1]))
+        if (
+            is_view and part_of(args[0]) is None and not is_captured(args[0])
+        ):  # memory has what a name of its part changes
+            note_views(found, args[0])
+        return found
 
     def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.Tensor.__bool__ and args[0].numel() != 1:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import dis
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -72,20 +72,62 @@ def _is_dropped(code: CodeType, at: int, name: str) -> bool:
 
 
 def put(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-    """``tile``, which is what was ``made`` from now on. Views of it stay what they were."""
+    """``tile``, which is what was ``made`` from now on. Views of it stay what they were, and are not used again."""
     tile.data = made
     vars(tile).pop("tileflow_part", None)  # a tile of its own, wherever it was loaded from
     vars(tile).update(vars(made))
+    vars(tile)["tileflow_turn"] = _turn(tile) + 1
+    _note_written(tile)
     return tile
 
 
 def note_changed(tile: torch.Tensor) -> None:
     """Note that an operator changes ``tile``."""
     tile.tileflow_changed = True  # type: ignore[attr-defined]
+    _note_written(tile)
+
+
+def note_views(found: Any, of: torch.Tensor) -> None:
+    """Note that the author's text made the tiles that it ``found`` as views of one."""
+    for view in found if isinstance(found, (tuple, list)) else (found,):
+        if isinstance(view, torch.Tensor) and view is not of and not hasattr(view, "tileflow_base"):
+            view.tileflow_base = of, _turn(of)  # type: ignore[attr-defined]
+
+
+def is_of_view(index: Any) -> bool:
+    """Whether brackets with this index give a view of a tile: of ints and slices alone."""
+    items = index if isinstance(index, tuple) else (index,)
+    return all(item is None or item is ... or isinstance(item, (int, slice)) for item in items)
 
 
 def check_unchanged(args: Iterable[Any]) -> None:
-    """Raises TraceError where a tile among ``args`` is one that was changed."""
+    """Raises TraceError where a tile among ``args`` is one that was changed, that a view of was, or that is a view of
+    one that was."""
     for tile in args:
-        if isinstance(tile, torch.Tensor) and hasattr(tile, "tileflow_changed"):
+        if isinstance(tile, torch.Tensor) and _is_changed(tile):
             raise TraceError(CHANGED, got=f"a tile of shape {tuple(tile.shape)}", hint=CHANGED_HINT)
+
+
+def _is_changed(tile: torch.Tensor) -> bool:
+    if hasattr(tile, "tileflow_changed") or hasattr(tile, "tileflow_written"):
+        return True
+    return any(hasattr(base, "tileflow_changed") or _turn(base) != since for base, since in _bases(tile))
+
+
+def _bases(tile: torch.Tensor) -> Iterator[tuple[torch.Tensor, int]]:
+    """The tiles that a tile is a view of, one after the other, and how often each had been changed by then."""
+    while (known := getattr(tile, "tileflow_base", None)) is not None:
+        yield known
+        tile = known[0]
+
+
+def _turn(tile: torch.Tensor) -> int:
+    """How often a method has changed the tile."""
+    turn: int = getattr(tile, "tileflow_turn", 0)
+    return turn
+
+
+def _note_written(tile: torch.Tensor) -> None:
+    """Note that what a tile is a view of is changed with it."""
+    for base, _ in _bases(tile):
+        base.tileflow_written = True  # type: ignore[attr-defined]

@@ -124,6 +124,28 @@ def by_methods_of_halves(x, n):
         x[t, :] = tile.float()
 
 
+def halves_apart(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        left, right = tile.chunk(2, 1)
+        left += 1
+        right *= 2
+        x[t, :3] = left
+        x[t, 3:] = right
+
+
+def copies_of_views(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        before, first = tile.T.clone(), tile[:, 0] + 0
+        tile = tile.view(t, 2, 3)
+        tile += 1
+        tile = tile.view(t, 6)
+        for _ in range(n):
+            tile += first[:, None]
+        x[t, :] = tile - before.T
+
+
 def of_a_number(x, n):
     for t in tfl.tile(x.size(0)):
         count = grown(3)
@@ -139,6 +161,8 @@ AS_IN_PYTHON: dict[Callable[..., Any], torch.Tensor] = {
     by_methods: X * 3,
     by_methods_in_loops: torch.full_like(X, 2 * (sum(range(TURNS)) - TURNS)),
     by_methods_of_halves: X.half().add_(X / 3).float(),
+    halves_apart: torch.cat([X[:, :3] * 2 + 1, X[:, 3:] * 4], 1),
+    copies_of_views: 1 + TURNS * 2 * X[:, :1].expand(8, 6),
     of_a_number: X * 4,
 }
 
@@ -226,6 +250,14 @@ def by_a_method_under_two_names(x, n):
         x[t, :] = before  # <-
 
 
+def by_a_method_beside_a_view(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        turned = tile.T
+        tile.add_(1)
+        x[t, :] = turned.T
+
+
 def by_a_function_inside(x, n):
     def shrunk(tile):
         tile -= 1
@@ -236,7 +268,43 @@ def by_a_function_inside(x, n):
         x[t, :] = tile  # <-
 
 
+def views_before(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        turned = tile.T
+        tile += 1
+        x[t, :] = turned.T  # <-
+
+
+def views_of_views_before(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        first = tile.view(t, 2, 3)[:, 0]
+        tile += 1
+        x[t, :3] = first  # <-
+
+
+def through_a_view(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        left = tile[:, :3]
+        left += 1
+        x[t, :] = tile  # <-
+
+
+def through_a_view_in_a_loop(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        for _ in range(n):
+            columns = tile[:, None, :]
+            columns += 1
+        x[t, :] = tile
+
+
 REFUSED = [
+    views_before,
+    views_of_views_before,
+    through_a_view,
     without_the_result,
     under_another_name,
     before_a_branch,
@@ -272,6 +340,20 @@ def test_the_tile_that_a_function_changed_is_not_used_again(function: Callable[.
     with pytest.raises(TraceError, match=r"by \+=, is not used again under another name") as caught:
         _run(function, mode)
     assert "x = f(x)" in caught.value.hint and "# <-" in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+def test_what_each_turn_changes_through_a_view_is_refused(mode: str) -> None:
+    """The tile was what it had been, without a word."""
+    with pytest.raises(TraceError, match=r"by \+=, is not used again under another name"):
+        _run(through_a_view_in_a_loop, mode)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
+def test_a_view_is_not_used_after_a_method_changed_the_tile(mode: str) -> None:
+    """It had the numbers from before."""
+    with pytest.raises(TraceError, match="is not used again under another name"):
+        _run(by_a_method_beside_a_view, mode)
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
