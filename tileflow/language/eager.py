@@ -101,11 +101,7 @@ class _EagerMode(TorchFunctionMode):
         if name in AUGMENTED and found is not args[0]:
             note_changed(args[0])
         found = _as_tiles(found, args)
-        is_view = bool(name_of_view(func)) or (func is torch.Tensor.__getitem__ and is_of_view(args[1]))
-        if (
-            is_view and part_of(args[0]) is None and not is_captured(args[0])
-        ):  # memory has what a name of its part changes
-            note_views(found, args[0])
+        _note_views(func, args, found)
         return found
 
     def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -171,6 +167,13 @@ def _as_tiles(found: Any, args: Sequence[Any]) -> Any:
         if not any(out is given for given in args):
             tile_of(out)
     return found
+
+
+def _note_views(func: Any, args: Any, found: Any) -> None:
+    """Note what is a view of a tile in registers: of a part of a tensor, memory has what its names change."""
+    is_view = bool(name_of_view(func)) or (func is torch.Tensor.__getitem__ and is_of_view(args[1]))
+    if is_view and not is_captured(args[0]) and part_of(args[0]) is None:
+        note_views(found, args[0])
 
 
 @contextmanager
