@@ -83,7 +83,10 @@ class Scopes(Dimensions):
             changed = self.stands_for.get(changed.value)
 
     def note_views(self, found: Any, of: TileValue) -> None:
-        """Note that the author's text made the tiles that it ``found`` as views of one."""
+        """Note that the author's text made the tiles that it ``found`` as views of one in registers: of a part of a
+        tensor, memory has what its names change."""
+        if of.taken is not None:
+            return
         for view in found if isinstance(found, (tuple, list)) else (found,):
             if getattr(view, "base", view) is None and view is not of:
                 view.base = of

@@ -17,7 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from ..language.captured_views import BY_ITEM, by_item, spelled_view
-from ..language.in_place import is_in_place, is_of_view
+from ..language.in_place import is_in_place
 from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
 from .counted_turns import WRITTEN_OUT
@@ -100,8 +100,6 @@ class TileValue(Described):
 
     def __getitem__(self, index: Any) -> TileValue:
         found: TileValue = SYNTAX["index_tile"](self.tracer, self, index)
-        if is_of_view(index):
-            self.tracer.note_views(found, self)
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:

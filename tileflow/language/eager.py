@@ -24,7 +24,7 @@ from .dim_identity import tensors_of
 from .eager_calls import call, followed_call, is_captured, tile_of, widened
 from .eager_changes import AUGMENTED, augmented, changed, check_part
 from .eager_gathers import gathered, is_gather
-from .eager_memory import put_back, read, view_of, write
+from .eager_memory import is_view, put_back, read, view_of, write
 from .eager_parts import follow, note_read, part_of
 from .eager_session import Session, current, running
 from .eager_sizes import (
@@ -42,7 +42,7 @@ from .eager_sizes import (
 from .global_tensors import check_reached
 from .host_cuda import is_torchs
 from .host_device import ASKING, MOVING, asked_by_own_mode, behind, host_device, speaks_to
-from .in_place import check_unchanged, is_in_place, is_of_view, is_operator, note_changed, note_views
+from .in_place import check_unchanged, is_in_place, is_operator, note_changed, note_views
 from .knob_names import KernelText, KnobNames
 from .operand_dtypes import Operand, check_dtypes
 from .places import place_of
@@ -171,8 +171,8 @@ def _as_tiles(found: Any, args: Sequence[Any]) -> Any:
 
 def _note_views(func: Any, args: Any, found: Any) -> None:
     """Note what is a view of a tile in registers: of a part of a tensor, memory has what its names change."""
-    is_view = bool(name_of_view(func)) or (func is torch.Tensor.__getitem__ and is_of_view(args[1]))
-    if is_view and not is_captured(args[0]) and part_of(args[0]) is None:
+    is_named = bool(name_of_view(func)) or (func is torch.Tensor.__getitem__ and is_view(args[1]))
+    if is_named and not is_captured(args[0]) and part_of(args[0]) is None:
         note_views(found, args[0])
 
 

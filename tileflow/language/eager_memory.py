@@ -60,7 +60,7 @@ def put_back(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
     that its name is of; else it is the tile's own from now on. Raises TraceError where brackets name a copy."""
     named: tuple[torch.Tensor, Any] | None = getattr(tile, "tileflow_place", None)
     if named is not None:
-        if not _is_view(named[1]):
+        if not is_view(named[1]):
             raise TraceError(OF_A_COPY, got=f"a tile of shape {tuple(tile.shape)}", hint=OF_A_COPY_HINT)
         write(*named, made)
         return put(tile, made)
@@ -72,7 +72,7 @@ def put_back(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
     return tile
 
 
-def _is_view(index: Any) -> bool:
+def is_view(index: Any) -> bool:
     """Whether torch has a view of what an index names: it is of numbers, slices and loops' tiles."""
     items = flatten(index, is_traced, is_size)
     return not any(isinstance(i, (list, tuple)) or (isinstance(i, torch.Tensor) and i.ndim) for i in items)

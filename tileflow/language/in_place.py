@@ -94,12 +94,6 @@ def note_views(found: Any, of: torch.Tensor) -> None:
             view.tileflow_base = of, _turn(of)  # type: ignore[attr-defined]
 
 
-def is_of_view(index: Any) -> bool:
-    """Whether brackets with this index give a view of a tile: of ints and slices alone."""
-    items = index if isinstance(index, tuple) else (index,)
-    return all(item is None or item is ... or isinstance(item, (int, slice)) for item in items)
-
-
 def check_unchanged(args: Iterable[Any]) -> None:
     """Raises TraceError where a tile among ``args`` is one that was changed, that a view of was, or that is a view of
     one that was."""

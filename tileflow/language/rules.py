@@ -58,7 +58,7 @@ def instead_of_in_place(plain: str) -> str:
 CHANGED = "a tile that was changed in place, by inplace=True or by +=, is not used again under another name"
 CHANGED_HINT = (
     "use the result: v = F.relu(v), and of a function what it returns: x = f(x); two names are of two tiles by "
-    "b = a.clone(), or where a = a + 1 makes another"
+    "b = a.clone(), or where a = a + 1 makes another; a view of a tile, a.T or a[:, None], is another name of it"
 )
 
 

@@ -275,6 +275,17 @@ def running_sums(x: Tensor) -> Tensor:
     return x
 
 
+@case(rand(5, 3), wanted=lambda x: torch.stack([x[:, 0] + x[:, 1], x[:, 0] + 2 * x[:, 1], x[:, 2]], 1))
+@tileflow.kernel
+def elements_by_numbers(x: Tensor) -> Tensor:
+    """Brackets on the name of a part are memory, and no view of a tile."""
+    for b in tfl.grid(x.size(0)):
+        xb = x[b]
+        xb[0] += xb[1]
+        xb[1] += xb[0]
+    return x
+
+
 @case(rand(5, 40), wanted=lambda x: x * 4, t=8)
 @tileflow.kernel
 def stored_through_both(x: Tensor) -> Tensor:

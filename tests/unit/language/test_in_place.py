@@ -342,11 +342,21 @@ def test_the_tile_that_a_function_changed_is_not_used_again(function: Callable[.
     assert "x = f(x)" in caught.value.hint and "# <-" in str(caught.value)
 
 
+def through_a_column_in_a_loop(x, n):
+    for t in tfl.tile(x.size(0)):
+        tile = x[t, :] * 2
+        for i in range(n):
+            column = tile[:, i % 3]
+            column += 1
+        x[t, :] = tile
+
+
 @pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])
-def test_what_each_turn_changes_through_a_view_is_refused(mode: str) -> None:
+@pytest.mark.parametrize("function", [through_a_view_in_a_loop, through_a_column_in_a_loop], ids=lambda f: f.__name__)
+def test_what_each_turn_changes_through_a_view_is_refused(function: Callable[..., Any], mode: str) -> None:
     """The tile was what it had been, without a word."""
     with pytest.raises(TraceError, match=r"by \+=, is not used again under another name"):
-        _run(through_a_view_in_a_loop, mode)
+        _run(function, mode)
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic", "eager"])

@@ -26,10 +26,11 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     of different loops."""
     index = plain_argument(index)
     items = index if isinstance(index, tuple) else (index,)
-    if x.taken is not None and all(i is None or i is Ellipsis or isinstance(i, slice) or _is_scalar(i) for i in items):
-        found: TileValue = t.of_part(x, lambda: _indexed(t, x, index))
-        return found
-    return _indexed(t, x, index)
+    if not all(i is None or i is Ellipsis or isinstance(i, slice) or _is_scalar(i) for i in items):
+        return _indexed(t, x, index)
+    found: TileValue = _indexed(t, x, index) if x.taken is None else t.of_part(x, lambda: _indexed(t, x, index))
+    t.note_views(found, x)
+    return found
 
 
 def _indexed(t: Tracer, x: TileValue, index: Any) -> TileValue:
