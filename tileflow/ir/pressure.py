@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from .graph import Block, KernelIR, Op, once, walk
 from .kinds import OpKind
+from .reach import readers
 from .types import Dim, Value
 
 
@@ -13,32 +14,21 @@ from .types import Dim, Value
 def on_the_way(ir: KernelIR) -> frozenset[Value]:
     """The tiles that are loaded to be split, and those that are joined to be stored: registers hold their parts, of
     which none has all the elements."""
-    readers = _readers(ir)
     loaded, joined = set[Value](), set[Value]()
     for op in ir.walk():
         if op.kind is OpKind.LOAD or (op.kind in (OpKind.RESHAPE, OpKind.SPLIT) and op.inputs[0] in loaded):
-            loaded.update(v for v in op.outputs if _is_only_for(readers, v, OpKind.SPLIT))
+            loaded.update(v for v in op.outputs if _is_only_for(readers(ir), v, OpKind.SPLIT))
         if op.kind is OpKind.JOIN or (op.kind is OpKind.RESHAPE and op.inputs[0] in joined):
-            joined.update(v for v in op.outputs if _is_only_for(readers, v, OpKind.STORE))
+            joined.update(v for v in op.outputs if _is_only_for(readers(ir), v, OpKind.STORE))
     return frozenset(loaded | joined)
 
 
-def _readers(ir: KernelIR) -> dict[Value, list[Op]]:
-    """The ops that read each value, and those whose regions yield it."""
-    found: dict[Value, list[Op]] = {}
-    for op in ir.walk():
-        yielded = (v for region in op.regions for v in region.results if isinstance(v, Value))
-        for value in (*op.values, *yielded):
-            found.setdefault(value, []).append(op)
-    return found
-
-
-def _is_only_for(readers: dict[Value, list[Op]], value: Value, kind: OpKind) -> bool:
+def _is_only_for(ops: Mapping[Value, Sequence[Op]], value: Value, kind: OpKind) -> bool:
     """Whether all that is made of a tile, by way of reshapes and joins, is for ops of a kind."""
     through = (OpKind.RESHAPE,) if kind is OpKind.SPLIT else (OpKind.RESHAPE, OpKind.JOIN)
-    found = readers.get(value, [])
+    found = ops.get(value, ())
     return bool(found) and all(
-        op.kind is kind or (op.kind in through and _is_only_for(readers, op.output, kind)) for op in found
+        op.kind is kind or (op.kind in through and _is_only_for(ops, op.output, kind)) for op in found
     )
 
 

@@ -11,16 +11,17 @@ instruction more, and left out where no bit decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from ..ir.attributes import AccessAttrs, LoopAttrs, PointwiseAttrs, ReduceAttrs
 from ..ir.graph import KernelIR, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.op_table import ACCESSES
 from ..ir.ops import POINTWISE
+from ..ir.reach import given, reached, readers
 from ..ir.types import INT_BITS, Value, is_float
 from .makers import function_of
-from .products_apart import products_of, reached, rounded_apart
+from .products_apart import products_of, rounded_apart
 
 # functions that jump, or are not a number a bit below it, where a number equals the largest or the least of its kind
 _EDGES = frozenset({"floor", "ceil", "trunc", "round", "sign", "sqrt", "rsqrt", "log", "log2", "pow"})
@@ -36,8 +37,8 @@ def agree(ir: KernelIR) -> KernelIR:
     products = {op.output: found for op in sums if (found := products_of(ir.definitions, op.values))}
     if not products:
         return ir
-    placing, readers = _placing(ir), _readers(ir)
-    deciding = (found for total, found in products.items() if total in placing or _meets_its_extremum(total, readers))
+    placing = _placing(ir)
+    deciding = (found for total, found in products.items() if total in placing or _meets_its_extremum(ir, total))
     return rounded_apart(ir, set[Value]().union(*deciding))
 
 
@@ -68,26 +69,18 @@ def _placed_by(ir: KernelIR, op: Op) -> Iterable[Operand]:
     return ()
 
 
-def _readers(ir: KernelIR) -> Mapping[Value, Sequence[Op]]:
-    """The ops that read each value, the loop or branch whose inside yields it among them."""
-    found: dict[Value, list[Op]] = {}
-    for op in ir.walk():
-        for value in (*op.values, *(v for region in op.regions for v in _values(region.results))):
-            found.setdefault(value, []).append(op)
-    return found
-
-
-def _meets_its_extremum(total: Value, readers: Mapping[Value, Sequence[Op]]) -> bool:
+def _meets_its_extremum(ir: KernelIR, total: Value) -> bool:
     """Whether at an edge ``total`` meets the largest or the least of its kind."""
+    reading = readers(ir)
 
     def gives(value: Value, beyond_extrema: bool) -> list[Value]:
-        ops = [op for op in readers.get(value, ()) if beyond_extrema or not _is_extremum(op)]
-        return [v for op in ops for v in (*op.outputs, *(p for region in op.regions for p in region.params))]
+        ops = [op for op in reading.get(value, ()) if beyond_extrema or not _is_extremum(op)]
+        return [v for op in ops for v in given(op)]
 
     straight = reached([total], lambda value: gives(value, beyond_extrema=False))
-    extrema = [v for value in straight for op in readers.get(value, ()) if _is_extremum(op) for v in op.outputs]
+    extrema = [v for value in straight for op in reading.get(value, ()) if _is_extremum(op) for v in op.outputs]
     around = reached(extrema, lambda value: gives(value, beyond_extrema=True))
-    edges = (op for value in straight for op in readers.get(value, ()) if _has_an_edge(op))
+    edges = (op for value in straight for op in reading.get(value, ()) if _has_an_edge(op))
     return any(not around.isdisjoint(op.values) for op in edges)
 
 

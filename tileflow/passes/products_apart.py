@@ -7,7 +7,7 @@ the rounded one. Where the two must be one number, the product is an instruction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
 from ..ir.opdef import Trait
+from ..ir.reach import reached
 from ..ir.types import Value, is_float
 from .makers import Makers, function_of
 from .rewrite import map_ops, with_body
@@ -43,18 +44,6 @@ def products_of(makers: Makers, values: Iterable[Value]) -> set[Value]:
         return op.values if op is not None and (op.kind in _SAME_ELEMENTS or function_of(op) in _SAME_SIZE) else ()
 
     return {v for v in reached(values, shown) if (op := makers.get(v)) is not None and _is_product(op)}
-
-
-def reached(values: Iterable[Value], step: Callable[[Value], Iterable[Value]]) -> set[Value]:
-    """``values`` and all that steps from them lead to."""
-    found: set[Value] = set()
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
-        if value not in found:
-            found.add(value)
-            waiting += step(value)
-    return found
 
 
 def _is_product(op: Op) -> bool:

@@ -15,9 +15,10 @@ from itertools import permutations
 from ..ir.attributes import PointwiseAttrs
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
+from ..ir.reach import reached
 from ..ir.types import INT_BITS, Value, is_float
 from .makers import function_of
-from .products_apart import products_of, reached, rounded_apart
+from .products_apart import products_of, rounded_apart
 
 _WHOLE = frozenset({"floor", "ceil", "trunc", "round", "floordiv", "truncdiv"})
 _TAKES_A_REST = "floordiv"  # its own text subtracts from what it is given

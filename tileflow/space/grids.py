@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping
 
 from ..config import Constraint, Knob
 from ..expr import TRUE, Expr, any_of
-from ..ir.attributes import TileAttrs, site_of
-from ..ir.graph import KernelIR
+from ..ir.attributes import ReduceAttrs, TileAttrs, site_of
+from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
-from ..ir.types import Value
+from ..ir.reach import meets_itself
+from ..ir.types import Value, is_float
+from ..passes.cluster_loops import EXTREMA
 from ..target import Target
 from .extents import Extents
 from .knobs import DESCENDING, FLATTEN, GRID, GROUP, LOAD_ACCESS, ORDER, PERSISTENT, WALK, XCD
@@ -35,7 +37,7 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
     # over tiles too; with several products in one Triton's pass fails; what is around a while is none of ``loops``
     is_one = len(loops) == 1 and loops[0].present == TRUE and not loops[0].is_empty
     is_one = is_one and not any(op.kind is OpKind.WHILE for op in ir.walk())
-    if is_one and sum(op.kind is OpKind.DOT for op in loops[0].ops) <= 1:
+    if is_one and not _corrects_itself(ir, loops[0]) and sum(op.kind is OpKind.DOT for op in loops[0].ops) <= 1:
         yield FLATTEN.of(ir, persistent.ne(0))
     if growing_tiles(ir):
         yield DESCENDING.of(ir)
@@ -51,6 +53,20 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
         is_flat = GRID.symbol(ir).eq(GRID.encoded("flat"))
     if target.dies > 1:
         yield XCD.of(ir, is_flat)
+
+
+def _corrects_itself(ir: KernelIR, loop: Loop) -> bool:
+    """Whether a turn sums up what an earlier turn made with the same sum, as of weights that each turn makes sum to 1.
+
+    In one loop over tiles and turns Triton 3.6 computes such a tile twice in each turn, in two layouts, and takes the
+    sum of one of them. The two are rounded differently, and what parts them may grow from turn to turn: 2 % of a Turing
+    machine's weights were NaN. Extrema and whole numbers are not rounded.
+    """
+    return any(_is_rounded(op) and meets_itself(ir, op) for op in loop.ops)
+
+
+def _is_rounded(op: Op) -> bool:
+    return op.kind is OpKind.REDUCE and is_float(op.output.type.dtype) and ReduceAttrs.of(op).fn not in EXTREMA
 
 
 def growing_tiles(ir: KernelIR) -> set[str]:
