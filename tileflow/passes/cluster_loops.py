@@ -3,9 +3,10 @@
 A product of few rows and columns that sums over many has few programs, each with many turns: 200 x 1000 x 2048 fills
 half of 132 multiprocessors, and they run through 2048. So have sums of a few tall columns, and what else is found in
 one pass after the other: a variance, a softmax. Block ``p`` of ``n`` takes the turns ``p``, ``p + n``, ``p + 2n`` ...
-of each loop. Where all that a loop hands from turn to turn are sums, products or extrema, the blocks put together what
-each of them has behind it; the lanes of a whole dimension (:mod:`roll`), which the loop leaves for one reduction, are
-reduced in each block first, and what that gives is put together.
+of each loop. Where all that a loop hands from turn to turn are sums, products or extrema, or sums that are relative to
+the largest number so far (:mod:`running`), the blocks put together what each of them has behind it; the lanes of a
+whole dimension (:mod:`roll`), which the loop leaves for one reduction, are reduced in each block first, and what that
+gives is put together.
 
 So nothing may be written, or seen, before the last of them ends, but by turns that write each their own elements, in a
 last loop. (Splitting a product's inner dimension, as CUTLASS does by clusters or in memory: "Stream-K", Osama et al.,
@@ -24,6 +25,7 @@ from ..ir.types import ONE, Dim, Value, is_float
 from .folds import COMBINE, HALVES, folded
 from .makers import function_of
 from .roll import ROW, roll, rollable
+from .running import running
 from .spread import meeting_turns
 
 SHARED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one puts together
@@ -98,6 +100,17 @@ def reductions(loop: Op) -> tuple[str, ...]:
     (body,) = loop.regions
     counts, readers = uses(body), {v: op for op in walk(body) for v in op.values}
     return tuple(_reduction(p, r, body, counts, readers) for p, r in zip(body.params, body.results, strict=True))
+
+
+def put_together(loop: Op) -> tuple[str, ...]:
+    """By which reduction blocks put together each number that a loop carries: what is relative to a running maximum,
+    once it is relative to the largest one. Empty where by none."""
+    found = list(reductions(loop))
+    for its in running(loop):
+        found[its.peak] = "max"
+        for place in its.fades:
+            found[place] = "sum"
+    return tuple(found)
 
 
 def is_put_off(op: Op) -> bool:
@@ -178,7 +191,7 @@ class _Planned:
         if self._lanes & read_by(loop):
             return "a loop takes what each block has its own of"
         (body,) = loop.regions
-        for out, param, fn in zip(loop.outputs, body.params, reductions(loop), strict=True):
+        for out, param, fn in zip(loop.outputs, body.params, put_together(loop), strict=True):
             if self._site and lane_axis(param, self._site) is not None:
                 self._lanes.add(out)
                 continue
@@ -235,7 +248,10 @@ def _carried(param: Value, fn: str) -> str:
     if param.type.dtype not in SHARED or not param.dims:
         return f"it carries {param.type}, which is no tile of {', '.join(SHARED)}"
     if not fn:
-        return "a turn does more than add to what the one before it left, or multiply or bound it"
+        return (
+            "a turn does more than add to what the one before it left, or multiply or bound it, or raise a maximum "
+            "with what is relative to it"
+        )
     return _puts_together(param, fn, param.type.dtype)
 
 

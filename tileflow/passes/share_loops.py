@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..errors import InternalError
+from ..errors import InternalError, Location
 from ..expr import Expr
 from ..ir.attributes import (
     NO_ATTRS,
@@ -26,7 +26,8 @@ from ..ir.ops import neutral
 from ..ir.types import TileType, Value
 from .cluster_loops import Joined, SharedLoops, is_put_off, plan, read_by, seen_of
 from .folds import COMBINE
-from .rewrite import Fresh
+from .rewrite import Fresh, rename
+from .running import Running, running
 
 
 def share_in_cluster(ir: KernelIR, name: str, blocks: int) -> KernelIR:
@@ -74,15 +75,20 @@ class _Shared:
 
     def _loop(self, loop: Op) -> None:
         """A loop that begins, in each block, with what changes nothing, and what it leaves put together."""
-        bounds = LoopAttrs.of(loop).bounds
+        bounds, tops = LoopAttrs.of(loop).bounds, running(loop)
         starts, parts, later = list[Operand](), list[Value](), list[tuple[Joined, Value, Operand, Operand]]()
+        relative = {loop.outputs[place] for its in tops for place in (its.peak, *its.fades)}
         for entry, out in zip(loop.inputs[bounds:], loop.outputs, strict=True):
             joined = self._joined.get(out)
-            starts.append(entry if joined is None else self._start(entry, joined, loop))
+            start = entry if joined is None else self._start(entry, joined, loop)
+            starts.append(start if start == entry or out not in relative else self._start_of_first(entry, start, loop))
             parts.append(out if joined is None else self._again(out))
-            if joined is not None:
-                later.append((joined, parts[-1], entry, starts[-1]))
-        self._ops.append(loop.with_(inputs=(*loop.inputs[:bounds], *starts), outputs=tuple(parts)))
+            if joined is not None and out not in relative:
+                later.append((joined, parts[-1], entry, start))
+        regions = (self._finite(loop.regions[0], tops),)
+        self._ops.append(loop.with_(inputs=(*loop.inputs[:bounds], *starts), outputs=tuple(parts), regions=regions))
+        for its in tops:
+            self._join_relative(loop, its, parts)
         for joined, part, entry, start in later:
             out = joined.value
             total = out if start == entry else self._again(out)
@@ -90,6 +96,59 @@ class _Shared:
             if total != out:
                 attrs = PointwiseAttrs(COMBINE[joined.fn], out.type.dtype)
                 self._behind(out).append(Op(OpKind.POINTWISE, (total, entry), (out,), attrs, (), loop.loc))
+
+    def _finite(self, body: Block, tops: list[Running]) -> Block:
+        """A turn that takes 0 for a largest number of -inf, since a block may find nothing else in its first turns:
+        ``exp(-inf - -inf)`` is NaN."""
+        for its in tops:
+            dtype, ops = its.raised.type.dtype, list[Op]()
+            is_none = self._fresh.value(replace(its.raised.type, dtype="bool"), its.raised)
+            finite = self._again(its.raised)
+            for op in body.ops:
+                reads = its.raised in op.values
+                inputs = tuple(finite if v == its.raised else v for v in op.inputs) if reads else op.inputs
+                ops.append(op.with_(inputs=inputs) if reads else op)
+                if its.raised in op.outputs:
+                    test, choice = PointwiseAttrs("eq", dtype), PointwiseAttrs("where", dtype)
+                    ops.append(self._op(OpKind.POINTWISE, (its.raised, neutral("max", dtype)), is_none, op, test))
+                    ops.append(self._op(OpKind.POINTWISE, (is_none, 0.0, its.raised), finite, op, choice))
+            body = Block(body.params, tuple(ops), body.results)
+        return body
+
+    def _join_relative(self, loop: Op, its: Running, parts: list[Value]) -> None:
+        """The largest number of all blocks, which all have, and what each block has relative to its own one, times the
+        factor of a turn that would raise the one to the other."""
+        largest = loop.outputs[its.peak]
+        self._ops.append(
+            self._op(OpKind.CLUSTER_REDUCE, (parts[its.peak],), largest, loop, ClusterReduceAttrs("max", to_all=True))
+        )
+        renamed: dict[Value, Operand] = {loop.regions[0].params[its.peak]: parts[its.peak], its.raised: largest}
+        for place, fade in its.fades.items():
+            for op in its.fading(loop, place):
+                if op.output not in renamed:
+                    inputs = tuple(rename(v, renamed) for v in op.inputs)
+                    renamed[op.output] = self._again(op.output)
+                    self._ops.append(op.with_(inputs=inputs, outputs=(renamed[op.output],)))
+            out, scaled = loop.outputs[place], self._again(loop.outputs[place])
+            times = PointwiseAttrs("mul", out.type.dtype)
+            factors = parts[place], rename(fade, renamed)
+            self._ops.append(self._op(OpKind.POINTWISE, factors, scaled, loop, times))
+            self._join(self._joined[out], scaled, out, loop)
+
+    def _start_of_first(self, entry: Operand, start: Operand, loop: Op) -> Value:
+        """What the first block begins with, which has what the author's loop does."""
+        assert isinstance(entry, Value)
+        out, choice = self._again(entry), PointwiseAttrs("where", entry.type.dtype)
+        self._ops.append(self._op(OpKind.POINTWISE, (self._is_first(loop.loc), entry, start), out, loop, choice))
+        return out
+
+    def _is_first(self, loc: Location | None) -> Value:
+        """Whether the block is the first one of its cluster."""
+        number = self._fresh.value(TileType(self._axis.index_dtype, ()))
+        is_first = self._fresh.value(TileType("bool", ()))
+        self._ops.append(Op(OpKind.TILE_BEGIN, (), (number,), TileAttrs(self._axis.name), (), loc))
+        self._ops.append(Op(OpKind.POINTWISE, (number, 0), (is_first,), PointwiseAttrs("eq", number.type.dtype), ()))
+        return is_first
 
     def _lanes(self, op: Op, joined: Joined) -> None:
         """A reduction of each block's lanes, and what all of them give together."""
@@ -133,12 +192,8 @@ class _Shared:
     def _in_first(self, rest: tuple[Op, ...]) -> None:
         """The branch that a cluster's first block takes."""
         loc = next(op.loc for op in self._shared_ops if op.kind is OpKind.FOR)
-        number = self._fresh.value(TileType(self._axis.index_dtype, ()))
-        is_first = self._fresh.value(TileType("bool", ()))
-        self._ops.append(Op(OpKind.TILE_BEGIN, (), (number,), TileAttrs(self._axis.name), (), loc))
-        self._ops.append(Op(OpKind.POINTWISE, (number, 0), (is_first,), PointwiseAttrs("eq", number.type.dtype), ()))
         sides = Block((), rest, ()), Block((), (), ())
-        self._ops.append(Op(OpKind.IF, (is_first,), (), IfAttrs(), sides, loc))
+        self._ops.append(Op(OpKind.IF, (self._is_first(loc),), (), IfAttrs(), sides, loc))
 
     def _op(self, kind: OpKind, inputs: tuple[Operand, ...], out: Value, like: Op, attrs: Attrs = NO_ATTRS) -> Op:
         return Op(kind, inputs, (out,), attrs, (), like.loc)
