@@ -75,7 +75,8 @@ class _Shared:
 
     def _loop(self, loop: Op) -> None:
         """A loop that begins, in each block, with what changes nothing, and what it leaves put together."""
-        bounds, tops = LoopAttrs.of(loop).bounds, running(loop)
+        bounds = LoopAttrs.of(loop).bounds
+        tops = [its for its in running(loop) if loop.outputs[its.peak] in self._joined]  # else each lane has its own
         starts, parts, later = list[Operand](), list[Value](), list[tuple[Joined, Value, Operand, Operand]]()
         relative = {loop.outputs[place] for its in tops for place in (its.peak, *its.fades)}
         for entry, out in zip(loop.inputs[bounds:], loop.outputs, strict=True):

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.fakes import cluster_emulation, ptx_blocks
+from tile_testing.kernels.running_kernels import attention, guarded, log_sums, sunk, two_softmaxes
 from tile_testing.kernels.summing_kernels import (
     column_extrema,
     column_facts,
@@ -162,7 +163,48 @@ def facts(x: torch.Tensor) -> dict[str, torch.Tensor]:
     return {"high": x.argmax(0), "low": x.argmin(0), "some": some, "every": every, "total": total}
 
 
+LATE = LONG.clone()  # rows of which the first blocks find nothing
+LATE[1, :900], LATE[2, 65:], LATE[3, 100] = -torch.inf, -torch.inf, torch.nan
+GAPPED = torch.where(torch.arange(1000) % 3 == 0, -torch.inf, LATE)
+WEIGHTS = torch.softmax(GAPPED * math.log(2) * 0.7, 1)
+QUERIES, KEYS = torch.randn(40, 32), torch.randn(2, 1000, 32)
+SCORES = QUERIES @ KEYS[0].T / math.sqrt(32)
+SCORES.masked_fill_(torch.arange(40)[:, None] * 3 < torch.arange(1000), -torch.inf)
+
+
+def attended() -> dict[str, torch.Tensor]:
+    """What ``attention`` gives."""
+    return {"out": torch.softmax(SCORES, 1) @ KEYS[1], "lse": torch.logsumexp(SCORES, 1) / math.log(2)}
+
+
 CASES = [
+    pytest.param(log_sums, {"x": LATE}, {"out": torch.logsumexp(LATE, 1)}, id="running"),
+    pytest.param(
+        log_sums, {"x": LATE.half()}, {"out": torch.logsumexp(LATE.half().float(), 1)}, id="running of halves"
+    ),
+    pytest.param(
+        guarded,
+        {"x": LATE, "scale": 0.7},
+        {
+            "out": (WEIGHTS * torch.arange(1000) / 100).sum(1),
+            "tops": GAPPED.amax(1),
+            "sums": torch.where(GAPPED > 0, GAPPED, 0).sum(1),
+        },
+        id="guarded",
+    ),
+    pytest.param(
+        sunk,
+        {"x": LATE, "sink": LONG[:, 7]},
+        {"out": torch.logsumexp(torch.cat([LATE, LONG[:, 7:8]], 1), 1)},
+        id="sunk",
+    ),
+    pytest.param(attention, {"q": QUERIES, "k": KEYS[0], "v": KEYS[1]}, attended(), id="attention"),
+    pytest.param(
+        two_softmaxes,
+        {"x": LATE, "y": LONG},
+        {"out": torch.logsumexp(LATE, 1) - torch.logsumexp(LONG, 1)},
+        id="two softmaxes",
+    ),
     pytest.param(row_sums, {"x": LONG}, {"out": LONG.sum(1)}, id="rows"),
     pytest.param(row_sums, {"x": (LONG * 9).long()}, {"out": (LONG * 9).long().sum(1)}, id="ints"),
     pytest.param(row_sums, {"x": LONG.double()}, {"out": LONG.double().sum(1)}, id="float64"),
@@ -209,7 +251,8 @@ CASES = [
 @pytest.mark.parametrize(("kernel", "args", "wanted"), CASES)
 def test_values(kernel: Kernel, args: dict[str, torch.Tensor], wanted: dict[str, Any], mode: str, ctas: int) -> None:
     """The emitted text as torch on a CPU, a thread for each block. In a variant for any size each has four turns."""
-    lowered = kernel.lower(tuple(x.to("meta") for x in args.values()), H200, mode=mode)
+    given = tuple(x.to("meta") if isinstance(x, torch.Tensor) else x for x in args.values())
+    lowered = kernel.lower(given, H200, mode=mode)
     check(lowered, shared(lowered, ctas, 64 if mode == "static" else 16), args, wanted)
 
 
