@@ -14,6 +14,7 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import itemsize
 from ..passes.cluster_loops import shared_loops
+from ..passes.running import running
 from ..space.knobs import LOOP_CTAS, NUM_WARPS, PRECISION, SCHEDULE
 from ..space.names import loop_site
 from ..target import Target
@@ -33,6 +34,11 @@ JOINED_US = {1: 0.0, 2: 2.8, 4: 4.0, 8: 11.0}  # what blocks of a cluster take t
 _AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.9, 8: 0.85}
 _SLOW_AT_ONCE = {1: 2.0, 2: 2.0, 4: 1.6, 8: 1.6}
 _WORTH = 0.9  # of the time without clusters
+# Of products one after the other around a running maximum, whose shared memory leaves room for two (H200, 2026-12-01,
+# six decoding steps and three of attention): where queries are few, a multiprocessor waits for keys.
+_CHAINED_AT_ONCE = {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.0}
+_DECODED_AT_ONCE = {1: 2.0, 2: 2.0, 4: 1.0, 8: 1.0}
+_FEW_ROWS = 16
 _BESIDE = 1.25  # times as long a turn of one block beside another's
 MOST_WARPS = 8  # of a block of which there are two
 _ELEMENTS = 64 * 64  # of such a block's sums in parts; of smaller ones there are more at once
@@ -63,7 +69,8 @@ def _launch_of(ir: KernelIR, config: Config, target: Target) -> _Launch | None:
     if not known_ends(found.region, *found.tiles, *ir.grid):
         return None  # the author has a number of parts, or only the device knows how many programs have anything to do
     turns = tuple(op for loop in found.loops for op in walk(loop.regions[0]))
-    if sum(op.kind in PRODUCTS for op in turns) > (len(found.loops) == 1):
+    products = sum(op.kind in PRODUCTS for op in turns)
+    if products > (len(found.loops) == 1) and not (len(found.loops) == 1 and running(found.loops[0])):
         return None
     return _Launch(found.region, found.tiles, turns, config, target)
 
@@ -112,14 +119,16 @@ class _Launch:
     def _turn_us(self) -> float:
         if not self._dots:
             return _STREAMED_TURN_US
-        inner, sizes = self._dots[0].values[0], self._sizes
+        sizes = self._sizes
         if self._comes_by_element:
             operands = {v for op in self._dots for v in op.values[:2]}
             elements = sum(prod(d.extent.evaluate(sizes) for d in v.dims) for v in operands)
             return _ELEMENT_US * elements / (NUM_WARPS.chosen(self.config, self.ir) * self.target.warp_size)
         if self._is_in_parts:
             return _PARTS_TURN_US
-        return _TURN_US + _TURN_US_A_BYTE * inner.dims[-1].extent.evaluate(sizes) * itemsize(inner.type.dtype)
+        inner = (op.values[0] for op in self._dots)
+        rows = (v.dims[-1].extent.evaluate(sizes) * itemsize(v.type.dtype) for v in inner)
+        return sum(_TURN_US + _TURN_US_A_BYTE * row for row in rows)
 
     @property
     def _is_in_parts(self) -> bool:
@@ -138,6 +147,9 @@ class _Launch:
         if self._is_in_parts:
             sums = max(prod(d.extent.evaluate(self._sizes) for d in op.output.dims) for op in self._dots)
             return self.target.sm_count * _SLOW_AT_ONCE[blocks] * max(_ELEMENTS // sums, 1)
+        if len(self._dots) > 1:
+            few = self._dots[0].output.dims[-2].extent.evaluate(self._sizes) <= _FEW_ROWS
+            return self.target.sm_count * (_DECODED_AT_ONCE if few else _CHAINED_AT_ONCE)[blocks]
         warps = NUM_WARPS.chosen(self.config, self.ir)
         is_slow = self._comes_by_element and warps <= MOST_WARPS
         return self.target.sm_count * (_SLOW_AT_ONCE if is_slow else _AT_ONCE)[blocks]

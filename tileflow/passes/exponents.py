@@ -31,7 +31,7 @@ from .rewrite import Fresh, map_ops, with_body
 
 _LOG2_E = 1 / math.log(2)
 _LARGEST = 1e4  # constant that scores are scaled by, or moved
-_LOWEST = -3.4028234663852886e38  # of float32
+LEAST = -3.4028234663852886e38  # of float32
 _FUNCTIONS_OF_SCORES = frozenset({"add", "sub", "mul", "neg", "tanh", "sigmoid"})  # of scores, and of moderate numbers
 
 
@@ -148,7 +148,7 @@ def fuse_exponents(ir: KernelIR) -> KernelIR:
             fresh.value(replace(number.type, dtype=dtype), like.output) for dtype in ("float32", "bool", "float32")
         )
         for out, fn, inputs in (
-            (kept, "maximum", (product, _LOWEST)),
+            (kept, "maximum", (product, LEAST)),
             (is_infinite, "eq", (number, -math.inf)),
             (chosen, "where", (is_infinite, number, kept)),
         ):

@@ -13,6 +13,7 @@ what is linear in those.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -20,10 +21,11 @@ from ..ir.attributes import PointwiseAttrs, ReduceAttrs
 from ..ir.graph import Block, Op, Operand, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
+from .exponents import LEAST
 from .makers import Makers, function_of
 
 _MOVED = (OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.PERMUTE, OpKind.CAST)
-_EXPONENTIALS = {"exp": "exp", "exp_gradual": "exp", "exp2": "exp2"}
+_EXPONENTIALS = {"exp": math.log2(math.e), "exp_gradual": math.log2(math.e), "exp2": 1.0}  # of 2
 _LOWEST = float("-inf")
 
 
@@ -107,16 +109,16 @@ class _Linear:
 
 @dataclass(frozen=True, slots=True)
 class _Fade:
-    """``exp(c * (top - raised))``: ``by`` which function, and ``c``."""
+    """``2 ** (c * (top - raised))``, of which ``c``."""
 
-    by: tuple[str, _Coefficient]
+    by: _Coefficient
 
 
 @dataclass(frozen=True, slots=True)
 class _Relative:
-    """A multiple of ``exp(-c * raised)`` by what no top is in."""
+    """A multiple of ``2 ** (-c * raised)`` by what no top is in."""
 
-    by: tuple[str, _Coefficient]
+    by: _Coefficient
 
 
 _Kind = _Linear | _Fade | _Relative
@@ -124,6 +126,11 @@ _Kind = _Linear | _Fade | _Relative
 
 def _times(one: _Coefficient | None, by: _Coefficient) -> _Coefficient | None:
     return None if one is None else (one[0] * by[0], tuple(sorted((*one[1], *by[1]))))
+
+
+def _rounded(coefficient: _Coefficient | None) -> _Coefficient | None:
+    """Alike where the same factors were multiplied in another order (:mod:`exponents`)."""
+    return None if coefficient is None else (float(f"{coefficient[0]:.12g}"), coefficient[1])
 
 
 @dataclass(slots=True)
@@ -273,36 +280,52 @@ def _exponential(turn: _Turn, op: Op) -> _Kind | None:
     (kind,) = _kinds(turn, op)
     if not isinstance(kind, _Linear) or kind.raised is None:
         return None
-    by = (_EXPONENTIALS[PointwiseAttrs.of(op).fn], _times(kind.raised, (-1.0, ())) or _ONE)
-    if kind.top is None:
+    base = _EXPONENTIALS[PointwiseAttrs.of(op).fn]
+    fallen, risen = (None if c is None else _rounded(_times(c, (base, ()))) for c in (kind.raised, kind.top))
+    assert fallen is not None
+    by = -fallen[0], fallen[1]
+    if risen is None:
         return _Relative(by)
-    return _Fade(by) if kind.top == by[1] and not kind.rest else None
+    return _Fade(by) if risen == by and not kind.rest else None
+
+
+def _bounded(turn: _Turn, op: Op) -> _Kind | None:
+    """The top, or the least finite number where that is -inf."""
+    kinds = list(_kinds(turn, op))
+    found = [kind for kind in kinds if isinstance(kind, _Linear)]
+    least = [v for v in op.inputs if not isinstance(v, Value) and v <= LEAST]
+    return found[0] if len(found) == 1 and len(least) == 1 else None
 
 
 def _choice(turn: _Turn, op: Op) -> _Kind | None:
-    """What is relative or else 0; the top, or 0 where that is not finite."""
-    test, one, other = op.inputs
-    chosen = [v for v in (one, other) if isinstance(v, Value)]
-    zeros = [v for v in (one, other) if not isinstance(v, Value) and v == 0]
-    kinds = {turn.kind(v) for v in chosen}
-    if len(kinds) != 1 or len(chosen) + len(zeros) != 2:
+    """What is relative or else 0; what is made of a finite top, and where that is infinite something else."""
+    test, *sides = op.inputs
+    kinds = [turn.kind(v) if isinstance(v, Value) else None for v in sides]
+    if turn.is_other(test):
+        found = {kind for kind, v in zip(kinds, sides, strict=True) if isinstance(v, Value) or v != 0}
+        (kind,) = found if len(found) == 1 else (None,)
+        return kind if isinstance(kind, _Relative) else None
+    infinite = _says_infinite(turn, test) if isinstance(test, Value) else None
+    if infinite is None:
         return None
-    (kind,) = kinds
-    if isinstance(kind, _Relative):
-        return kind if turn.is_other(test) else None
-    is_guard = isinstance(kind, _Linear) and zeros and isinstance(test, Value) and _is_infinite(turn, test)
-    return kind if is_guard else None
+    instead, kind = (sides[0], kinds[1]) if infinite else (sides[1], kinds[0])
+    is_known = not isinstance(instead, Value) or isinstance(turn.kind(instead), _Linear)
+    return kind if is_known and isinstance(kind, _Linear) else None
 
 
-def _is_infinite(turn: _Turn, test: Value) -> bool:
-    """Whether a test says that the raised top is infinite, or is not."""
+def _says_infinite(turn: _Turn, test: Value) -> bool | None:
+    """Whether the raised top is infinite where a test holds (True), or where it does not (False); None of others."""
     op = turn.makers.get(test)
-    if op is None or function_of(op) not in ("isinf", "isfinite", "eq", "ne", "gt", "logical_not"):
-        return False
-    if function_of(op) == "logical_not":
-        return _is_infinite(turn, op.values[0])
-    rest = [v for v in op.inputs if not isinstance(v, Value)]
-    return turn.kind(op.values[0]) == _Linear(raised=_ONE) and all(v == _LOWEST for v in rest)
+    if op is None:
+        return None
+    fn = function_of(op)
+    if fn == "logical_not":
+        inner = _says_infinite(turn, op.values[0])
+        return None if inner is None else not inner
+    bounds = [v for v in op.inputs if not isinstance(v, Value)]
+    if turn.kind(op.values[0]) != _Linear(raised=_ONE) or any(v != _LOWEST for v in bounds):
+        return None
+    return {"isinf": True, "eq": True, "isfinite": False, "ne": False}.get(fn)
 
 
 _RULES: Mapping[str, Callable[[_Turn, Op], _Kind | None]] = {
@@ -311,6 +334,7 @@ _RULES: Mapping[str, Callable[[_Turn, Op], _Kind | None]] = {
     "mul": _multiple,
     "div": _multiple,
     "neg": _negative,
+    "maximum": _bounded,
     "where": _choice,
     **dict.fromkeys(_EXPONENTIALS, _exponential),
 }
