@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 import pytest
 import torch
+from tile_testing.kernels import running_kernels
 from tile_testing.kernels.summing_kernels import (
     column_extrema,
     column_facts,
@@ -136,6 +138,48 @@ def test_several_loops_and_lanes(card: Target, name: str, dtype: torch.dtype, ct
         got = call(x)
         torch.testing.assert_close(got, wanted(x), rtol=near, atol=10 * near)
         assert all(map(torch.equal, *((out if isinstance(out, tuple) else (out,)) for out in (call(x), got))))
+
+
+def scores(rows: int, columns: int) -> torch.Tensor:
+    """Rows of which the first blocks find nothing, one with a NaN."""
+    x = torch.randn(rows, columns, device="cuda")
+    x[1, : columns - 7], x[2, 65:], x[3, 100] = -torch.inf, -torch.inf, torch.nan
+    return x
+
+
+@pytest.mark.parametrize("ctas", [2, 4, 8])
+def test_running_maxima(card: Target, ctas: int) -> None:
+    """What is masked from the first turns on, what a loop begins with, and two maxima of one loop."""
+    x, y, sink = scores(37, 9001), torch.randn(37, 9001, device="cuda"), torch.randn(37, device="cuda")
+    sums = torch.logsumexp(x, 1)
+    with_sink = torch.logsumexp(torch.cat([x, sink[:, None]], 1), 1)
+    near = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
+    found = shared(running_kernels.log_sums, (x,), card, ctas)(x)
+    torch.testing.assert_close(found, sums, **near)
+    found = shared(running_kernels.sunk, (x, sink), card, ctas)(x, sink)
+    torch.testing.assert_close(found, with_sink, **near)
+    found = shared(running_kernels.two_softmaxes, (x, y), card, ctas)(x, y)
+    torch.testing.assert_close(found, sums - torch.logsumexp(y, 1), **near)
+    out, tops, _ = shared(running_kernels.guarded, (x, 0.7), card, ctas)(x, 0.7)
+    gapped = torch.where(torch.arange(9001, device="cuda") % 3 == 0, -torch.inf, x)
+    weights = torch.softmax(gapped * math.log(2) * 0.7, 1)
+    torch.testing.assert_close(out, (weights * torch.arange(9001, device="cuda") / 100).sum(1), **near)
+    torch.testing.assert_close(tops, gapped.amax(1), equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("ctas", [2, 4, 8])
+def test_attention_by_blocks(card: Target, ctas: int, dtype: torch.dtype, mode: str) -> None:
+    """Causal: of most rows whole blocks of a cluster find nothing."""
+    q, keys = torch.randn(100, 64, device="cuda", dtype=dtype), torch.randn(2, 4000, 64, device="cuda", dtype=dtype)
+    masked = (q.float() @ keys[0].float().T) / 8
+    masked.masked_fill_(torch.arange(100, device="cuda")[:, None] * 3 < torch.arange(4000, device="cuda"), -torch.inf)
+    kernel = running_kernels.attention
+    out, lse = shared(kernel, (q, *keys), card, ctas, mode)(q, *keys)
+    near = {"rtol": 2e-2, "atol": 2e-2}
+    torch.testing.assert_close(out.float(), torch.softmax(masked, 1) @ keys[1].float(), **near)
+    torch.testing.assert_close(lse, torch.logsumexp(masked, 1) / math.log(2), **near)
 
 
 @pytest.mark.parametrize("seed", range(12))
