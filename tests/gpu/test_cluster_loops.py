@@ -172,9 +172,9 @@ def test_running_maxima(card: Target, ctas: int) -> None:
 @pytest.mark.parametrize("ctas", [2, 4, 8])
 def test_attention_by_blocks(card: Target, ctas: int, dtype: torch.dtype, mode: str) -> None:
     """Causal: of most rows whole blocks of a cluster find nothing."""
-    q, keys = torch.randn(100, 64, device="cuda", dtype=dtype), torch.randn(2, 4000, 64, device="cuda", dtype=dtype)
+    q, keys = torch.randn(100, 64, device="cuda", dtype=dtype), torch.randn(2, 5000, 64, device="cuda", dtype=dtype)
     masked = (q.float() @ keys[0].float().T) / 8
-    masked.masked_fill_(torch.arange(100, device="cuda")[:, None] * 3 < torch.arange(4000, device="cuda"), -torch.inf)
+    masked.masked_fill_(torch.arange(100, device="cuda")[:, None] * 3 < torch.arange(5000, device="cuda"), -torch.inf)
     kernel = running_kernels.attention
     out, lse = shared(kernel, (q, *keys), card, ctas, mode)(q, *keys)
     near = {"rtol": 2e-2, "atol": 2e-2}
