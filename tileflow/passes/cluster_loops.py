@@ -90,8 +90,10 @@ def plan(ir: KernelIR) -> SharedLoops | str:
     """What the blocks of a cluster share of a region, and put together; why they cannot share its loops, if so."""
     loops = tuple(op for op in ir.body.ops if op.kind is OpKind.FOR)
     reason = next((why for loop in loops if (why := _refusal(ir, loop))), "" if loops else "there is no loop")
-    if not reason and any(op.kind in LOOPS for op in ir.walk() if all(op is not loop for loop in loops)):
-        reason = "it has loops inside of others, or in branches"
+    around = Block((), tuple(op for op in ir.body.ops if op.kind is not OpKind.FOR), ())
+    turns = (op for loop in loops for op in walk(loop.regions[0]))
+    if not reason and (any(op.kind in LOOPS for op in walk(around)) or any(op.kind is OpKind.WHILE for op in turns)):
+        reason = "it has loops in branches, or of unknown turns"
     return reason or _Planned(ir, loops).result()
 
 

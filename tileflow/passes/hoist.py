@@ -134,7 +134,8 @@ def _is_fixed(load: Op, tile: str, region: _Region) -> bool:
 def _is_large(load: Op, ir: KernelIR) -> bool:
     """Whether a load takes whole dimensions alone, one of them longer than what a product beside others has at once."""
     dims = load.output.dims
-    return all(is_whole(d) for d in dims) and any(ir.hint(d.extent) > OPERAND for d in dims)
+    whole = [ir.hint(d.extent) for d in dims if is_whole(d)]
+    return any(n > (OPERAND if len(whole) == len(dims) else 2 * OPERAND) for n in whole)
 
 
 def _from_memory(value: Value, makers: Mapping[Value, Op]) -> bool:
