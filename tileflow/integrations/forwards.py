@@ -18,7 +18,6 @@ import torch
 import torch.nn.modules.module as of_all
 
 from ..runtime.describe import is_distributed
-from .forms import ROTARY
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _PATCH = "_tileflow_patch"  # an attribute of such a class
@@ -44,10 +43,10 @@ def with_forward(kind: Any, function: Callable[..., Any], *settings: Any) -> typ
 
 
 @cache
-def with_rotary(kind: Any, turned: Callable[..., Any]) -> type:
-    """A class with the same forward, in which the function that turns queries and keys is another: it reads it by its
-    name from its globals."""
-    return _subclass(kind, _with_rotary(kind.forward, turned), (), (with_rotary, kind, turned))
+def with_rotary(kind: Any, *turned: tuple[str, Callable[..., Any]]) -> type:
+    """A class with the same forward, in which the functions that turn queries and keys are others: it reads them by
+    their names from its globals."""
+    return _subclass(kind, _with_rotary(kind.forward, turned), (), (with_rotary, kind, *turned))
 
 
 def _subclass(kind: Any, function: Callable[..., Any], settings: tuple[Any, ...], made_by: tuple[Any, ...]) -> type:
@@ -92,6 +91,14 @@ def original(module: torch.nn.Module) -> Patch:
     """What a module's class stands for, also where another class was made out of it."""
     patch: Patch = getattr(type(module), _PATCH)
     return patch
+
+
+def only_argument(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a forward of one argument was given, by position or by the name that the module's own class has for it."""
+    if len(args) == 1 and not kwargs:
+        return args[0]
+    (given,) = original(module).signature.bind(*args, **kwargs).args
+    return given
 
 
 def own_class(module: torch.nn.Module) -> Any:
@@ -139,11 +146,11 @@ def _is_dense(x: torch.Tensor) -> bool:
 
 
 @cache
-def _with_rotary(function: Any, turned: Callable[..., Any]) -> FunctionType:
+def _with_rotary(function: Any, turned: tuple[tuple[str, Callable[..., Any]], ...]) -> FunctionType:
     """A function with globals of its own, one for all modules of a class. Its code object is its own too: torch.compile
     keeps what it compiled by code object, and looks names of its own up in the globals of the first function."""
     code = function.__code__.replace()
-    made = FunctionType(code, {**function.__globals__, ROTARY: turned}, function.__name__)
+    made = FunctionType(code, {**function.__globals__, **dict(turned)}, function.__name__)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     made.__annotations__, made.__doc__ = function.__annotations__, function.__doc__
     return made

@@ -9,21 +9,24 @@ import torch
 from ..kernels import add_layer_norm, add_rms_norm, layer_norm, rms_norm
 from ..runtime.ambient import autocast_dtype
 from .forms import Norm
-from .forwards import are_local, is_plain, original, patch_of
+from .forwards import are_local, is_plain, only_argument, original, patch_of
 
 
-def normed(self: torch.nn.Module, form: Norm, hidden_states: torch.Tensor) -> torch.Tensor:
-    """The forward of a norm."""
+def normed(self: torch.nn.Module, form: Norm, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """The forward of a norm, which takes one tensor, by a name of each family's own."""
     norm: Any = self
+    hidden_states: torch.Tensor = only_argument(self, args, kwargs)
     dtype = hidden_states.dtype
     if not _fits(norm, form, hidden_states, dtype):
         found: torch.Tensor = original(self).own(self, hidden_states)
         return found
     result = _result_dtype(norm, form, hidden_states.device, dtype)
-    x = hidden_states if result == dtype else hidden_states.to(result)
+    x = hidden_states if result == dtype else hidden_states.to(torch.promote_types(result, dtype))
     if form.centres:
-        return layer_norm(x, norm.weight, norm.bias, _epsilon(norm))
-    return rms_norm(x, norm.weight, _epsilon(norm), offset=form.offset)
+        out = layer_norm(x, norm.weight, _bias(norm), _epsilon(norm))
+    else:
+        out = rms_norm(x, norm.weight, _epsilon(norm), offset=form.offset)
+    return out if out.dtype == result else out.to(result)
 
 
 def sum_and_normed(norm: Any, attended: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -34,7 +37,7 @@ def sum_and_normed(norm: Any, attended: torch.Tensor, residual: torch.Tensor) ->
         summed = residual + attended
         return summed, norm(summed)
     if form.centres:
-        out, summed = add_layer_norm(attended, residual, norm.weight, norm.bias, _epsilon(norm))
+        out, summed = add_layer_norm(attended, residual, norm.weight, _bias(norm), _epsilon(norm))
     else:
         out, summed = add_rms_norm(attended, residual, norm.weight, _epsilon(norm), offset=form.offset)
     return summed, out
@@ -52,18 +55,30 @@ def _fits(norm: Any, form: Norm, x: torch.Tensor, dtype: torch.dtype) -> bool:
     weight = getattr(norm, "weight", None)
     if weight is None or weight.shape != x.shape[-1:] or not are_local(x, weight):
         return False
-    if not form.centres:
+    if not form.is_torch_s:
         return True
     is_one_dtype = dtype == weight.dtype or autocast_dtype(x.device) is not None
-    return norm.bias is not None and is_one_dtype and dtype != torch.float64  # which torch's computes in float64
+    return is_one_dtype and dtype != torch.float64  # which torch's computes in float64
 
 
 def _result_dtype(norm: Any, form: Norm, device: torch.device, dtype: torch.dtype) -> torch.dtype:
     """Of what the library makes of a tensor of ``dtype``. Under autocast layer norms have float32, but on a CPU."""
-    if form.centres:
+    own: torch.dtype = norm.weight.dtype
+    if form.is_torch_s:
         is_widened = autocast_dtype(device) is not None and device.type != "cpu"
         return torch.float32 if is_widened else dtype
-    return torch.promote_types(dtype, norm.weight.dtype) if form.promotes else dtype
+    if form.result == "weight" and own in (torch.float16, torch.bfloat16):
+        return own
+    return {
+        "promoted": torch.promote_types(dtype, own),
+        "input": dtype,
+        "weight": torch.promote_types(torch.promote_types(dtype, torch.float32), own),
+    }[form.result]
+
+
+def _bias(norm: Any) -> torch.Tensor | None:
+    """A norm's bias; a family's that centres has none."""
+    return getattr(norm, "bias", None)
 
 
 def _epsilon(norm: Any) -> float:

@@ -16,14 +16,15 @@ import torch
 
 from ..errors import CallError
 from ..kernels import attention as scaled_dot_attention
-from ..kernels import cross_entropy, gated_mlp, geglu, linear_cross_entropy, swiglu
+from ..kernels import cross_entropy, gated_mlp, geglu, swiglu
 from ..runtime.ambient import autocast_dtype
-from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, asks_for_its_loss, family_of_rotary, form_of
+from .forms import ATTENTIONS, HEADS, LAYERS, MLPS, NORMS, F, Head, asks_for_its_loss, families_of_rotary, form_of
 from .forwards import (
     are_local,
     inherits_patch,
     is_plain,
     is_product,
+    only_argument,
     original,
     own_class,
     patch_of,
@@ -31,6 +32,7 @@ from .forwards import (
     with_forward,
     with_rotary,
 )
+from .heads import shifted, train_step
 from .norms import form_of_norm, normed, sum_and_normed
 from .rotary import TURNED
 
@@ -223,7 +225,7 @@ class _Patch:
 
 def _replace_norms(patch: _Patch, layer_norms: bool) -> None:
     norms = patch.modules(NORMS)
-    asked = [(module, form) for module, form in norms if layer_norms or not form.centres]
+    asked = [(module, form) for module, form in norms if layer_norms or not form.is_torch_s]
     for module, form in asked:
         patch.forward(module, normed, form)
     if norms and not asked:
@@ -240,17 +242,24 @@ def _replace_residuals(patch: _Patch) -> None:
     patch.count("residual", len(layers))
 
 
-def _layer(self: Any, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-    attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
+def _layer(self: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    bound = original(self).signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = dict(bound.arguments)
+    hidden_states, extra = given.pop("hidden_states"), given.pop("kwargs")
+    attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **given, **extra)
     summed, normed = sum_and_normed(self.post_attention_layernorm, attended, hidden_states)
     out: torch.Tensor = summed + self.mlp(normed)
     return out
 
 
+_TANH = ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")  # one formula, three times written
+
+
 def _replace_activations(patch: _Patch) -> None:
     from transformers.activations import ACT2FN
 
-    functions = {type(ACT2FN["silu"]): swiglu, type(ACT2FN["gelu_pytorch_tanh"]): geglu}
+    functions = {type(ACT2FN["silu"]): swiglu, **{type(ACT2FN[name]): geglu for name in _TANH}}
     layers: list[Any] = [module for module, _ in patch.modules(MLPS)]
     kinds = {type(module.act_fn) for module in layers}
     if others := sorted(kind.__name__ for kind in kinds - functions.keys()):
@@ -260,7 +269,8 @@ def _replace_activations(patch: _Patch) -> None:
     return patch.count("activation", len(layers))
 
 
-def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
+    x: torch.Tensor = only_argument(self, args, kwargs)
     products = self.gate_proj, self.up_proj, self.down_proj
     is_gated = type(self.act_fn) is activation and is_plain(self.act_fn)
     if is_gated and autocast_dtype(x.device) is None and all(map(is_product, products)):
@@ -274,17 +284,12 @@ def _mlp(self: Any, activation: Any, gated: Callable[..., torch.Tensor], x: torc
 
 
 def _replace_rotary(patch: _Patch) -> None:
-    families = ((module, family_of_rotary(type(module).forward, TURNED)) for module in patch.plain_modules())
-    layers = [(module, TURNED[family]) for module, family in families if family is not None]
-    for module, turned in layers:
+    families = ((module, families_of_rotary(type(module).forward, TURNED)) for module in patch.plain_modules())
+    layers = [(module, found) for module, found in families if found]
+    for module, found in layers:
         kind: Any = type(module)
-        patch.set_class(module, with_rotary(kind, turned))
+        patch.set_class(module, with_rotary(kind, *((name, TURNED[family]) for name, family in found.items())))
     patch.count("rotary", len(layers))
-
-
-def _shifted(labels: torch.Tensor, ignore_index: int) -> torch.Tensor:
-    """The label of each token: the next one."""
-    return torch.nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
 
 
 def _causal_loss(
@@ -299,7 +304,7 @@ def _causal_loss(
     """The loss that transformers' ForCausalLMLoss computes."""
     if not are_local(logits):  # as of loss_parallel, which is torch's operations'
         return _library_s_loss(logits, labels, vocab_size, num_items_in_batch, ignore_index, shift_labels)
-    wanted = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
+    wanted = shifted(labels, ignore_index) if shift_labels is None else shift_labels
     return cross_entropy(
         logits.reshape(-1, vocab_size),  # a slice of bfloat16, which the library's cast makes contiguous
         wanted.reshape(-1).to(logits.device),
@@ -360,29 +365,7 @@ def _causal_model(self: Any, form: Head, *args: Any, **kwargs: Any) -> Any:
     is_ours = self.loss_function is _causal_loss and is_product(self.lm_head, may_add=True)
     if not is_step or not is_ours:
         return own.kind.forward(self, *args, **kwargs)
-    return _train_step(self, form, labels, {**given, **extra})
-
-
-_OF_LOSS = ("num_items_in_batch", "ignore_index", "shift_labels")
-
-
-def _train_step(model: Any, form: Head, labels: torch.Tensor, inputs: dict[str, Any]) -> Any:
-    """The model's output with a loss and without logits."""
-    from transformers.modeling_outputs import CausalLMOutputWithPast
-
-    outputs = model.model(**inputs)
-    options = {name: inputs[name] for name in _OF_LOSS if inputs.get(name) is not None}
-    shifted = options.pop("shift_labels", None)
-    wanted = _shifted(labels, options.get("ignore_index", -100)) if shifted is None else shifted
-    hidden, weight, bias = outputs.last_hidden_state, model.lm_head.weight, model.lm_head.bias
-    cap = model.config.final_logit_softcapping if form.caps else None
-    loss = linear_cross_entropy(hidden, weight, wanted.to(hidden.device), bias=bias, softcap=cap, **options)
-    return CausalLMOutputWithPast(
-        loss=loss,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
+    return train_step(self, form, labels, {**given, **extra})
 
 
 _ATTENTION = "tileflow"  # its name in the library's registry

@@ -29,7 +29,7 @@ def inputs(
 
 
 def reference(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The normalised rows, each row's mean and the reciprocal of its deviation, in torch."""
     variance, mean = torch.var_mean(x, dim=1, correction=0)
@@ -38,11 +38,11 @@ def reference(
 
 @tileflow.kernel(inputs=inputs, reference=reference)
 def layer_norm_train(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float = EPS
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The normalised rows; each row's mean and ``1 / sqrt(variance + eps)`` in float32."""
     m, n = x.shape
-    assert weight.size(0) == n and bias.size(0) == n, f"weight and bias have {n} elements"
+    assert weight.size(0) == n and (bias is None or bias.size(0) == n), f"weight and bias have {n} elements"
     out = torch.empty_like(x)
     means, scales = (torch.empty(m, dtype=torch.float32, device=x.device) for _ in range(2))
     for tile_m in tfl.tile(m):
@@ -51,7 +51,10 @@ def layer_norm_train(
         scale = torch.rsqrt(variance + eps)
         means[tile_m] = mean
         scales[tile_m] = scale
-        out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
+        normed = (row - mean[:, None]) * scale[:, None] * weight[:].float()
+        if bias is not None:
+            normed = normed + bias[:].float()
+        out[tile_m, :] = normed
     return out, means, scales
 
 
@@ -64,7 +67,7 @@ def add_inputs(
 
 
 def add_reference(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float
 ) -> tuple[torch.Tensor, ...]:
     """The normalised sum, the sum itself, and its rows' means and reciprocal deviations, in torch."""
     out, mean, scale = reference(x + residual, weight, bias, eps)
@@ -73,11 +76,11 @@ def add_reference(
 
 @tileflow.kernel(inputs=add_inputs, reference=add_reference)
 def add_layer_norm_forward(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float = EPS
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """The same of ``x + residual``, which is the second result, rounded to the dtype of ``x``."""
     m, n = x.shape
-    assert weight.size(0) == n and bias.size(0) == n, f"weight and bias have {n} elements"
+    assert weight.size(0) == n and (bias is None or bias.size(0) == n), f"weight and bias have {n} elements"
     out, summed = torch.empty_like(x), torch.empty_like(x)
     means, scales = (torch.empty(m, dtype=torch.float32, device=x.device) for _ in range(2))
     for tile_m in tfl.tile(m):
@@ -88,7 +91,10 @@ def add_layer_norm_forward(
         scale = torch.rsqrt(variance + eps)
         means[tile_m] = mean
         scales[tile_m] = scale
-        out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
+        normed = (row - mean[:, None]) * scale[:, None] * weight[:].float()
+        if bias is not None:
+            normed = normed + bias[:].float()
+        out[tile_m, :] = normed
     return out, summed, means, scales
 
 
@@ -106,11 +112,13 @@ def bwd_reference(
     mean: torch.Tensor,
     scale: torch.Tensor,
     grad_sum: torch.Tensor | None,
+    has_bias: bool = True,
 ) -> tuple[torch.Tensor, ...]:
     """The gradients of rows, weight and bias by torch's autograd; ``grad_sum`` is added to the first."""
     x, weight, bias = x.requires_grad_(), weight.requires_grad_(), torch.zeros_like(weight, requires_grad=True)
     grads = torch.autograd.grad(reference(x, weight, bias, EPS)[0], (x, weight, bias), grad)
-    return grads[0] if grad_sum is None else grads[0] + grad_sum, *grads[1:]
+    grad_bias = grads[2] if has_bias else grads[2][:0]
+    return grads[0] if grad_sum is None else grads[0] + grad_sum, grads[1], grad_bias
 
 
 @tileflow.kernel(inputs=bwd_inputs, reference=bwd_reference)
@@ -121,14 +129,16 @@ def layer_norm_backward(
     mean: torch.Tensor,
     scale: torch.Tensor,
     grad_sum: torch.Tensor | None = None,
+    has_bias: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients of ``x``, ``weight`` and ``bias``. ``grad_sum``: of ``x`` itself where it went on, added to the
-    first."""
+    """The gradients of ``x``, ``weight`` and ``bias``, the last without elements unless it ``has_bias``. ``grad_sum``:
+    of ``x`` itself where it went on, added to the first."""
     m, n = x.shape
     block_m = tfl.register_block_size(m)
     grad_x = torch.empty_like(x)
     blocks = (m + block_m - 1) // block_m
-    weights, biases = (torch.empty(blocks, n, dtype=torch.float32, device=x.device) for _ in range(2))
+    weights = torch.empty(blocks, n, dtype=torch.float32, device=x.device)
+    biases = torch.empty(blocks, n if has_bias else 0, dtype=torch.float32, device=x.device)
     for tile_m in tfl.tile(m):
         row_scale = scale[tile_m][:, None]
         normed = (x[tile_m, :].float() - mean[tile_m][:, None]) * row_scale
@@ -144,19 +154,26 @@ def layer_norm_backward(
             normed = (x[tile_m, tile_n].float() - mean[tile_m][:, None]) * scale[tile_m][:, None]
             g = grad[tile_m, tile_n].float()
             to_weight += (g * normed).sum(dim=0)
-            to_bias += g.sum(dim=0)
+            if has_bias:
+                to_bias += g.sum(dim=0)
         weights[rows.id, tile_n] = to_weight
-        biases[rows.id, tile_n] = to_bias
+        if has_bias:
+            biases[rows.id, tile_n] = to_bias
     return grad_x, weights.sum(dim=0).to(weight.dtype), biases.sum(dim=0).to(weight.dtype)
 
 
 def _backward(ctx: BackwardContext, grad: torch.Tensor) -> Grads:
-    return *layer_norm_backward(grad.contiguous(), *ctx.saved), None
+    has_bias = ctx.needs_input_grad[2]
+    grad_x, grad_weight, grad_bias = layer_norm_backward(grad.contiguous(), *ctx.saved, has_bias=has_bias)
+    return grad_x, grad_weight, grad_bias if has_bias else None, None
 
 
 def _add_backward(ctx: BackwardContext, grad: torch.Tensor, grad_sum: torch.Tensor) -> Grads:
-    grad_x, grad_weight, grad_bias = layer_norm_backward(grad.contiguous(), *ctx.saved, grad_sum.contiguous())
-    return grad_x, grad_x, grad_weight, grad_bias, None
+    has_bias = ctx.needs_input_grad[3]
+    grad_x, grad_weight, grad_bias = layer_norm_backward(
+        grad.contiguous(), *ctx.saved, grad_sum.contiguous(), has_bias=has_bias
+    )
+    return grad_x, grad_x, grad_weight, grad_bias if has_bias else None, None
 
 
 _plain = differentiable(
@@ -175,17 +192,20 @@ _added = differentiable(
 )
 
 
-def _require(function: str, weight: torch.Tensor, bias: torch.Tensor, eps: float, **rows: torch.Tensor) -> None:
+def _require(function: str, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, **rows: torch.Tensor) -> None:
     require_rows(function, **rows)
     require_numbers(function, eps=eps)
     width = rows["x"].shape[-1:]
-    for name, vector in (("weight", weight), ("bias", bias)):
+    vectors = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+    for name, vector in vectors.items():
         require_shape(function, name, vector, width, "weight and bias have an element each for each of a row")
-    require_rows(function, weight=weight, bias=bias)
+    require_rows(function, **vectors)
 
 
-def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS) -> torch.Tensor:
-    """Layer normalisation of ``x``, (..., n), over its last dimension, with a weight and a bias (n,), computed in
+def layer_norm(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, eps: float = EPS
+) -> torch.Tensor:
+    """Layer normalisation of ``x``, (..., n), over its last dimension, with a weight and maybe a bias (n,), computed in
     float32, in the dtype of ``x``. Raises CallError for a weight or a bias of another width."""
     _require("layer_norm", weight, bias, eps, x=x)
     rows = as_rows(x)
@@ -193,7 +213,7 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
 
 
 def add_layer_norm(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, eps: float = EPS
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """:func:`layer_norm` of ``x + residual``, both (..., n), and the sum, which is the next residual: two tensors of
     their shape, in the wider of their dtypes. Raises CallError for a residual of another shape, and for a weight or a
@@ -209,8 +229,8 @@ def add_layer_norm(
 class LayerNorm(torch.nn.Module):
     """:func:`layer_norm` with a weight and a bias of its own; of two tensors, :func:`add_layer_norm`.
 
-    ``size``: the width of rows, an int or a sequence of one. ``eps``: that of the function. ``device``, ``dtype``: of
-    weight and bias, (size,). Raises CallError for another size.
+    ``size``: the width of rows, an int or a sequence of one. ``eps``: that of the function. ``bias``: whether there is
+    one. ``device``, ``dtype``: of weight and bias, (size,). Raises CallError for another size.
     """
 
     def __init__(
@@ -218,6 +238,7 @@ class LayerNorm(torch.nn.Module):
         size: int | tuple[int] | list[int],
         eps: float = EPS,
         *,
+        bias: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -225,13 +246,14 @@ class LayerNorm(torch.nn.Module):
         width = size_of_rows("LayerNorm", size)
         self.eps = eps
         self.weight = torch.nn.Parameter(torch.empty(width, device=device, dtype=dtype))
-        self.bias = torch.nn.Parameter(torch.empty(width, device=device, dtype=dtype))
+        self.bias = torch.nn.Parameter(torch.empty(width, device=device, dtype=dtype)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Make weight and bias what they are in a new module: rows are normalised and no more."""
         torch.nn.init.ones_(self.weight)
-        torch.nn.init.zeros_(self.bias)
+        if self.bias is not None:
+            torch.nn.init.zeros_(self.bias)
 
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None

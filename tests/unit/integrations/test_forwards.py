@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tileflow import dynamo
+from tileflow.integrations.forms import ROTARY
 from tileflow.integrations.forwards import patch_of, with_rotary
 from tileflow.runtime import ambient
 
@@ -35,7 +36,7 @@ def test_two_layers_whose_graph_is_broken_inside() -> None:
     own, in which torch did not find what it had compiled for the other."""
     layers = [Layer(), Layer()]
     for layer in layers:
-        layer.__class__ = with_rotary(Layer, _turned)
+        layer.__class__ = with_rotary(Layer, (ROTARY, _turned))
     x = torch.randn(3)
     wanted = ((x + 1).sin() * 2 + 1).sin() * 2
     model = torch.compile(torch.nn.Sequential(*layers), backend="eager")
@@ -45,9 +46,9 @@ def test_two_layers_whose_graph_is_broken_inside() -> None:
 
 def test_a_copy_of_a_class_has_code_of_its_own() -> None:
     layer, own = Layer(), Layer.forward
-    layer.__class__ = with_rotary(Layer, _turned)
+    layer.__class__ = with_rotary(Layer, (ROTARY, _turned))
     patch = patch_of(layer)
-    assert patch is not None and type(layer) is with_rotary(Layer, _turned)
+    assert patch is not None and type(layer) is with_rotary(Layer, (ROTARY, _turned))
     assert len({id(each.__code__) for each in (own, patch.function, type(layer).forward)}) == 3
 
 

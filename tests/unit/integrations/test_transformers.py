@@ -17,7 +17,7 @@ from tileflow.kernels import linear
 transformers = pytest.importorskip("transformers")
 import tileflow.integrations.transformers as module  # noqa: E402
 from tileflow.integrations import norms, rotary  # noqa: E402
-from tileflow.integrations.forms import NORMS, rotary_of  # noqa: E402
+from tileflow.integrations.forms import NORMS, modeling, rotary_of  # noqa: E402
 from tileflow.integrations.forwards import patch_of  # noqa: E402
 from tileflow.integrations.transformers import apply, unapply  # noqa: E402
 
@@ -39,9 +39,9 @@ ALL_PARTS = {"norm", "residual", "activation", "rotary", "loss", "fused_loss"}
 # Families that nobody named: of each, the parts whose code is not that of a known class.
 OTHERS = {
     "granite": ("GraniteConfig", "GraniteForCausalLM", {"logits_scaling": 3.0, "residual_multiplier": 0.5},
-                {"residual", "fused_loss"}),
+                {"residual"}),
     "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", {"num_experts": 4, "num_experts_per_tok": 2},
-                  {"activation", "fused_loss"}),
+                  {"activation"}),
     "phi": ("PhiConfig", "PhiForCausalLM", {"partial_rotary_factor": 0.5}, {"residual", "activation"}),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
              {"residual", "activation", "rotary", "fused_loss"}),
@@ -50,21 +50,29 @@ OTHERS = {
     "starcoder2": ("Starcoder2Config", "Starcoder2ForCausalLM",
                    {"residual_dropout": 0.0, "embedding_dropout": 0.0, "attention_dropout": 0.0}, {"activation"}),
     "gpt_oss": ("GptOssConfig", "GptOssForCausalLM", {"num_local_experts": 4, "num_experts_per_tok": 2},
-                {"residual", "activation", "rotary", "fused_loss"}),
+                {"residual", "activation"}),
     "glm4_moe": ("Glm4MoeConfig", "Glm4MoeForCausalLM",
-                 {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}, {"fused_loss"}),
-    "helium": ("HeliumConfig", "HeliumForCausalLM", {"head_dim": 6}, {"rotary"}),
+                 {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}, set()),
+    "deepseek_v3": ("DeepseekV3Config", "DeepseekV3ForCausalLM",
+                    {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "n_group": 2,
+                     "topk_group": 1, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "head_dim": 4,
+                     "qk_nope_head_dim": 4, "v_head_dim": 8, "num_key_value_heads": 4}, set()),
+    "helium": ("HeliumConfig", "HeliumForCausalLM", {"head_dim": 6}, set()),
+    "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM", {}, set()),
+    "stablelm": ("StableLmConfig", "StableLmForCausalLM", {"num_attention_heads": 3, "num_key_value_heads": 3},
+                 {"residual"}),
+    "nemotron": ("NemotronConfig", "NemotronForCausalLM", {}, {"norm", "residual", "activation", "rotary"}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {}, set()),
     "mixtral": ("MixtralConfig", "MixtralForCausalLM", {"num_local_experts": 4},
-                {"residual", "activation", "fused_loss"}),
+                {"activation"}),
     "phi3": ("Phi3Config", "Phi3ForCausalLM", {}, {"residual", "activation"}),
     "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {}, {"residual"}),
-    "glm4": ("Glm4Config", "Glm4ForCausalLM", {}, {"residual", "activation", "rotary"}),
-    "cohere": ("CohereConfig", "CohereForCausalLM", {}, {"norm", "residual", "rotary", "fused_loss"}),
+    "glm4": ("Glm4Config", "Glm4ForCausalLM", {}, {"residual", "activation"}),
+    "cohere": ("CohereConfig", "CohereForCausalLM", {"logit_scale": 0.3}, {"residual"}),
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {}, {"residual"}),
     "mamba": ("MambaConfig", "MambaForCausalLM", {}, {"residual", "activation", "rotary", "fused_loss"}),
 }  # fmt: skip
-QUICK = ("granite", "qwen3_moe", "phi", "gpt2", "starcoder2", "olmo2")
+QUICK = ("granite", "qwen3_moe", "phi", "gpt2", "starcoder2", "olmo2", "cohere")
 
 
 @pytest.fixture(autouse=True)
@@ -579,14 +587,24 @@ def test_queries_are_turned_as_the_library_turns_them(
     torch.testing.assert_close(rotary.turned(*args, unsqueeze_dim), wanted)
 
 
-@pytest.mark.parametrize("family", ["phi3", "glm4_moe", "olmo2"])
+WHOLE_AS_GIVEN = ("olmo2", "esm", "ernie4_5", "cohere")  # those that turn all of a head's elements, in their dtype
+
+
+def angles_of(family: str, half: torch.Tensor) -> torch.Tensor:
+    """One for each pair, as a family's embedding of positions has them."""
+    if family == "gpt_oss":
+        return half
+    return half.repeat_interleave(2, dim=-1) if family == "cohere" else torch.cat((half, half), dim=-1)
+
+
+@pytest.mark.parametrize("family", [name for name in rotary.TURNED if name != "llama"])
 @pytest.mark.parametrize(("width", "dtype"), [(8, torch.float32), (4, torch.float32), (4, torch.bfloat16)])
 def test_each_family_s_queries_are_turned_as_the_family_turns_them(family: str, width: int, dtype: torch.dtype) -> None:
     """The first of a head's elements, or all of them in the dtype that they have."""
-    size = width if family == "olmo2" else 8
+    size = width if family in (*WHOLE_AS_GIVEN, "gpt_oss", "helium", "deepseek_v3") else 8
     q, k = torch.randn(2, 4, 3, size).to(dtype), torch.randn(2, 2, 3, size).to(dtype)
     half = torch.randn(2, 3, width // 2)
-    cos = torch.cat((half, half), dim=-1).to(torch.float32 if family == "olmo2" else dtype)
+    cos = angles_of(family, half).to(torch.float32 if family in WHOLE_AS_GIVEN else dtype)
     sin = (cos * 0.5).to(cos.dtype)
     as_floats = rotary_of(family)(*(x.float() for x in (q, k, cos, sin)))
     wanted = tuple(x.to(dtype) for x in as_floats)
@@ -594,6 +612,95 @@ def test_each_family_s_queries_are_turned_as_the_family_turns_them(family: str, 
     torch.testing.assert_close(found, wanted)
     apart = cos[:, :1], sin[:, :1]  # one token's for all, which the kernel does not take
     torch.testing.assert_close(rotary.TURNED[family](q, k, *apart), rotary_of(family)(q, k, *apart))
+
+
+def test_angles_that_are_not_those_of_a_family_are_the_library_s() -> None:
+    """One angle a token broadcasts over all pairs of a head."""
+    q, k, cos = torch.randn(2, 4, 3, 8), torch.randn(2, 2, 3, 8), torch.randn(2, 3, 1)
+    for family in ("llama", "gpt_oss"):
+        wanted = rotary_of(family)(q, k, cos, cos)
+        torch.testing.assert_close(rotary.TURNED[family](q, k, cos, cos), wanted)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe"])
+def test_the_loss_of_routers_is_added(family: str, asked: bool) -> None:
+    """By the config or by the call; tokens of padding count for nothing in it."""
+    model = model_of(family, router_aux_loss_coef=0.5, output_router_logits=not asked)
+    options = {"output_router_logits": True} if asked else {}
+    plain = model(**batch(), **options)
+    wanted = step(model, **options)
+    without = model(**batch(), output_router_logits=False).loss
+    assert apply(model).replaced["fused_loss"] == 1
+    found = model(**batch(), **options)
+    torch.testing.assert_close(step(model, **options), wanted, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found.aux_loss, plain.aux_loss, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(model(**batch(), output_router_logits=False).loss, without, rtol=1e-4, atol=1e-6)
+    assert found.logits is None and len(found.router_logits) == len(plain.router_logits)
+    assert not torch.allclose(found.loss, without)
+
+
+def test_a_part_is_called_as_its_own_class_is() -> None:
+    """By position, and by the names that each family has for its arguments."""
+    model, x, at = model_of("gemma"), torch.randn(1, 3, SIZES["hidden_size"]), torch.arange(3)[None]
+    layer, norm, mlp = model.model.layers[0], model.model.norm, model.model.layers[0].mlp
+    angles = model.model.rotary_emb(x, at)
+
+    def called() -> tuple[torch.Tensor, ...]:
+        by_position = layer(x, None, at, None, False, angles)
+        by_name = layer(hidden_states=x, position_embeddings=angles)
+        return by_position, by_name, norm(x=x), mlp(x=x)
+
+    wanted = called()
+    apply(model)
+    torch.testing.assert_close(called(), wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(TypeError, match="argument: 'x'"):
+        norm(hidden_states=x)
+
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize("weight", FLOATS)
+@pytest.mark.parametrize("given", FLOATS)
+@pytest.mark.parametrize("kind", ["t5.T5LayerNorm", "cohere.CohereLayerNorm", "moshi.MoshiRMSNorm"])
+def test_a_norm_s_dtype_and_gradients_are_the_library_s(kind: str, given: torch.dtype, weight: torch.dtype) -> None:
+    family, name = kind.split(".")
+    norm = getattr(modeling(family), name)(16)
+    torch.nn.init.normal_(norm.weight)
+    whole = torch.nn.Sequential(norm).to(weight)
+    x, grad = 3 + torch.randn(5, 16), torch.randn(5, 16)
+
+    def computed() -> tuple[torch.Tensor, ...]:
+        leaf = x.to(given).requires_grad_()
+        out = whole(leaf)
+        return out.detach(), *torch.autograd.grad(out, (leaf, norm.weight), grad.to(out.dtype))
+
+    wanted = computed()
+    assert apply(whole).replaced == {"norm": 1}
+    close = {"rtol": 1e-4, "atol": 1e-4} if given == weight == torch.float32 else {"rtol": 3e-2, "atol": 3e-2}
+    torch.testing.assert_close(computed(), wanted, **close)
+
+
+def test_a_norm_of_heads_stays_the_library_s() -> None:
+    """Cohere's of queries has a row of weights for each head."""
+    model = model_of("cohere", use_qk_norm=True)
+    wanted = step(model)
+    apply(model)
+    torch.testing.assert_close(step(model), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("gated", ["relu", "gated-gelu"])
+def test_t5_has_its_norms_replaced(gated: str) -> None:
+    config = transformers.T5Config(
+        vocab_size=53, d_model=24, d_kv=6, d_ff=40, num_layers=2, num_heads=4, dropout_rate=0.0,
+        feed_forward_proj=gated, decoder_start_token_id=0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.T5ForConditionalGeneration(config)
+    wanted = step(model)
+    assert apply(model).replaced == {"norm": 12}
+    torch.testing.assert_close(step(model), wanted, rtol=1e-4, atol=1e-6)
 
 
 def layer_norm() -> torch.nn.Module:
@@ -633,7 +740,6 @@ def test_a_layer_norm_of_a_gpu_has_float32_under_autocast(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("norm", "x"),
     [
-        (torch.nn.LayerNorm(8, bias=False), torch.randn(3, 8)),
         (torch.nn.LayerNorm(8, elementwise_affine=False), torch.randn(3, 8)),
         (torch.nn.LayerNorm((2, 4)), torch.randn(3, 2, 4)),
         (torch.nn.LayerNorm(8), torch.randn(3, 8).bfloat16()),
@@ -645,6 +751,14 @@ def test_a_layer_norm_that_no_kernel_is_for_stays_torch_s(norm: torch.nn.LayerNo
     wanted = whole(x)
     apply(whole, layer_norm=True)
     assert torch.equal(whole(x), wanted)
+
+
+def test_a_layer_norm_without_a_bias_is_replaced() -> None:
+    whole, x = torch.nn.Sequential(torch.nn.LayerNorm(8, bias=False)), torch.randn(3, 8)
+    torch.nn.init.normal_(whole[0].weight)
+    wanted = torch.autograd.grad(whole(x).square().sum(), whole[0].weight)
+    assert apply(whole, layer_norm=True).replaced == {"norm": 1}
+    torch.testing.assert_close(torch.autograd.grad(whole(x).square().sum(), whole[0].weight), wanted)
 
 
 def test_a_layer_s_sum_and_layer_norm_keep_their_dtypes_under_autocast() -> None:

@@ -58,6 +58,10 @@ ROW_WISE: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[in
     "add_rms_norm": (
         lambda x, r, w: ours.add_rms_norm(x, r, w, EPS), lambda x, r, w: (rms(x + r, w), x + r), (ROWS, ROWS, N)
     ),
+    "layer_norm without a bias": (ours.layer_norm, lambda x, w: F.layer_norm(x, N, w), (ROWS, N)),
+    "add_layer_norm without a bias": (
+        ours.add_layer_norm, lambda x, r, w: (F.layer_norm(x + r, N, w), x + r), (ROWS, ROWS, N)
+    ),
     "layer_norm": (ours.layer_norm, lambda x, w, b: F.layer_norm(x, N, w, b), (ROWS, N, N)),
     "add_layer_norm": (
         ours.add_layer_norm, lambda x, r, w, b: (F.layer_norm(x + r, N, w, b), x + r), (ROWS, ROWS, N, N)
@@ -548,6 +552,8 @@ def test_modules() -> None:
     torch.testing.assert_close(norm(x, residual), (F.layer_norm(x + residual, (8,)), x + residual))
     q = torch.randn(2, 4, 3, 8)
     turned_q, _ = ours.RotaryEmbedding(8, 16)(q, q, positions)
+    assert [*ours.LayerNorm(8, bias=False).state_dict()] == ["weight"]
+    torch.testing.assert_close(ours.LayerNorm(8, bias=False)(x), F.layer_norm(x, (8,)))
     torch.testing.assert_close(turned_q.norm(dim=-1), q.norm(dim=-1))
     labels = torch.tensor([[1, 2, 3], [4, 5, 6]])
     wanted = F.cross_entropy(x.flatten(0, 1), labels.flatten(), reduction="sum") / 9
