@@ -9,7 +9,7 @@ import typer
 
 from tileflow.errors import SpecError
 
-from .here import import_from_here, named_path
+from .here import comma_separated, import_from_here, named_path
 
 bundles = typer.Typer(help="Build bundles, look at their snapshots, take rows out, roll back.", no_args_is_help=True)
 
@@ -52,14 +52,19 @@ def build_bundle(
 
     import_from_here()
     given = {} if problems is None else {spec.kernel: spec for spec in read_kernels(problems)}
-    names = [name for name in kernels.split(",") if name] or list(given)
+    names = comma_separated(kernels) or list(given)
     if not names:
         raise SpecError("a bundle must have kernels", got="neither --kernels nor --problems", where="--kernels")
-    wanted = [given.get(name, KernelSpec(name, ())) for name in dict.fromkeys(names)]
+    classes = comma_separated(devices)
+    if not classes:
+        raise SpecError(
+            "a bundle must be for a device class", got=repr(devices), where="--devices", hint="--devices nvidia-h200"
+        )
+    wanted = [given.get(name, KernelSpec(name, ())) for name in names]
     shown = () if examples is None else read_kernels(examples)
 
     def build(folder: Path) -> Bundle:
-        return offline.build_bundle(offline.orders(wanted, shown, devices.split(",")), folder, processes, keep)
+        return offline.build_bundle(offline.orders(wanted, shown, classes), folder, processes, keep)
 
     kernel_names = [spec.kernel for spec in wanted]
     built = write_package(dest, kernel_names, build) if standalone else build(dest)

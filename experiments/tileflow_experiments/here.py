@@ -25,3 +25,8 @@ def named_path(text: str) -> Path:
             hint="is a variable of the shell not set? `.` names this folder",
         )
     return Path(text)
+
+
+def comma_separated(text: str) -> list[str]:
+    """Parse names that commas separate, in their order, each once; blanks around them count for nothing."""
+    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))

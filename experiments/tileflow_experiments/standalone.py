@@ -14,6 +14,7 @@ import builtins
 import importlib.util
 import keyword
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from tileflow.runtime import Bundle
 from tileflow.runtime.libraries import is_library
 
 BUNDLE = "bundle"
+_IMPORTED = frozenset({"torch", "triton", "tileflow", "tileflow_runtime"})  # beside Python's own library
 _SHOWN = 5  # of the names that a folder holds, in an error
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _SETTINGS = (torch.dtype, torch.layout, torch.memory_format)
@@ -72,8 +74,8 @@ def write_package(dest: Path, names: Sequence[str], build: Callable[[Path], Bund
     Raises SpecError where a kernel reads what a package cannot hold: a closure, a tensor, an object or a class of its
     own module; and where something stands at ``dest`` that was not written here.
     """
-    if not dest.name.isidentifier() or keyword.iskeyword(dest.name):
-        raise SpecError("a package's folder is named as Python imports it", got=repr(dest.name), where=str(dest))
+    dest = Path(os.path.abspath(dest))  # `.` has no name; a link's own name is that of the package
+    _require_name(dest)
     _require_place(dest)
     kernels = [load_kernel(name) for name in names]
     short = [kernel.__name__ for kernel in kernels]
@@ -88,6 +90,17 @@ def write_package(dest: Path, names: Sequence[str], build: Callable[[Path], Bund
     bundle = build(dest / BUNDLE)
     _write(dest, {**written, "__init__.py": _init(kernels, files)})
     return bundle
+
+
+def _require_name(dest: Path) -> None:
+    """Raise SpecError for a name that Python cannot import, or that stands for a module which the package imports."""
+    rule = "a package's folder is named as Python imports it"
+    if not dest.name.isidentifier() or keyword.iskeyword(dest.name):
+        hint = "a name of letters, digits and underscores, as my_ops"
+        raise SpecError(rule, got=repr(dest.name), where=str(dest), hint=hint)
+    if dest.name in sys.stdlib_module_names or dest.name in _IMPORTED:
+        taken = f"{dest.name!r}, the name of a module that the package may import itself"
+        raise SpecError(rule, got=taken, where=str(dest), hint=f"another name, as my_{dest.name}")
 
 
 def _require_place(dest: Path) -> None:

@@ -218,7 +218,8 @@ def _without(table: Table, device: str | None, problem: str | None) -> Table:
     gone = {name for name in table.devices if name == device and problem is None}
     defaults = {name: rows for name, rows in table.defaults.items() if name not in gone}
     if (entries, portfolio, defaults) == (table.entries, table.portfolio, dict(table.defaults)):
-        keys = dict.fromkeys(f"{e.device} {e.problem.key}" for e in table.entries if device in (None, e.device))
+        rows = [e for e in table.entries if device in (None, e.device)] or table.entries
+        keys = dict.fromkeys(f"{e.device} {e.problem.key}" for e in rows)
         raise TableError(
             "a bundle must have the row that is withdrawn",
             where=table.kernel.ref,

@@ -160,6 +160,27 @@ def test_a_place_that_takes_no_files_is_one_message(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "problems.yaml"]
 
 
+def test_names_between_commas_may_have_blanks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--devices "nvidia-h200, nvidia-h100-sxm"` knew no ' nvidia-h100-sxm', and `--devices ""` no ''."""
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        "tileflow_experiments.offline.orders", lambda wanted, _, devices: asked.append((wanted, devices))
+    )
+    monkeypatch.setattr("tileflow_experiments.offline.build_bundle", lambda *_: 1 / 0)
+    (tmp_path / "problems.yaml").write_text("kernels: [{kernel: examples.softmax:softmax, problems: [{m: 4, n: 64}]}]")
+    build = "bundle", "build", tmp_path / "made", "--problems", tmp_path / "problems.yaml"
+    names = "--kernels", " examples.softmax:softmax ,examples.softmax:softmax"
+    with pytest.raises(ZeroDivisionError):
+        call(*build, *names, "--devices", "nvidia-h200, nvidia-h100-sxm,", monkeypatch=monkeypatch)
+    ((kernels, devices),) = asked
+    assert [kernel.kernel for kernel in kernels] == ["examples.softmax:softmax"]
+    assert devices == ["nvidia-h200", "nvidia-h100-sxm"]
+    assert call(*build, "--devices", " , ", monkeypatch=monkeypatch) == 2
+    assert "a bundle must be for a device class, but got ' , '" in capsys.readouterr().err
+
+
 def test_a_disk_that_is_full_says_what_to_do(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -157,6 +157,28 @@ def test_a_package_has_a_name_that_python_imports(tmp_path: Path) -> None:
             write_package(tmp_path / name, [f"{home.__name__}:acted"], copied_bundle)
 
 
+@pytest.mark.parametrize("name", ["torch", "tileflow", "tileflow_runtime", "math", "dataclasses"])
+def test_a_package_has_no_name_that_it_imports(name: str, tmp_path: Path) -> None:
+    """Its folder shadowed torch for whatever was started beside it, itself among that."""
+    with pytest.raises(SpecError, match=rf"'{name}', the name of a module.*\n.*\n  another name, as my_{name}"):
+        write_package(tmp_path / name, [f"{home.__name__}:acted"], copied_bundle)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_package_is_written_to_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own name, which `.` is not; a link's own name is what Python imports."""
+    for name in ("my_ops", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "by_link").symlink_to("other")
+    monkeypatch.chdir(tmp_path / "my_ops")
+    write_package(Path("."), [f"{home.__name__}:acted"], copied_bundle)
+    write_package(Path("../by_link"), [f"{home.__name__}:acted"], copied_bundle)
+    assert all((tmp_path / name / "__init__.py").is_file() for name in ("my_ops", "other"))
+    (tmp_path / "two words").symlink_to("my_ops")
+    with pytest.raises(SpecError, match="'two words'"):
+        write_package(Path("../two words"), [f"{home.__name__}:acted"], copied_bundle)
+
+
 @pytest.mark.slow
 def test_a_package_runs_beside_the_runtime_alone(tmp_path: Path) -> None:
     """On a copy of the runtime's files: no compiler, no search, no triton, and not the kernel's own module."""

@@ -454,6 +454,8 @@ def test_withdrawing_what_is_not_there_changes_nothing(tmp_path: Path) -> None:
         withdraw(tmp_path, "kernels:none")
     with pytest.raises(TableError, match=r"must have the row(.|\n)*it has nvidia-h200 x=bfloat16"):
         withdraw(tmp_path, KERNEL, "nvidia-h200", "x=bfloat16[1x1]")
+    with pytest.raises(TableError, match=r"none of nvidia-h20 for any problem(.|\n)*it has nvidia-a100 x=bfloat16"):
+        withdraw(tmp_path, KERNEL, "nvidia-h20")
     assert load_bundle(tmp_path) == before
 
 
