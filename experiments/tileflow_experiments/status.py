@@ -116,7 +116,8 @@ def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:
     for name, served in status["classes"].items():
         how = "measured on" if served["measured"] else "modelled by"
         why = status["waiting"].get(name, "")
-        yield f"  {name}: {how} {served['workers']} workers{f': {why}' if why else ''}"
+        workers = f"{served['workers']} worker{'' if served['workers'] == 1 else 's'}"
+        yield f"  {name}: {how} {workers}{f': {why}' if why else ''}"
     failures = [f"{count} {name}" for name, count in sorted(status["failures"].items())]
     if failures or status["retried"]:
         yield f"  not ok: {', '.join(failures) or 'none'}; {status['retried']} tried again"

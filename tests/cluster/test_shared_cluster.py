@@ -241,7 +241,7 @@ def test_a_sweep_is_seen_and_told_to_stop_from_elsewhere(start: Start, tmp_path:
     assert "told to stop" in sweep.run(spec(1000, *range(1, 9)), tmp_path / "out", slow)
     (text,) = (t[t.index("seen-") :] for t in said)
     assert "trials in" in text and "of 16 tuning tasks done" in text
-    assert f"{GPU}: measured on 2 workers" in text and f"{MODELLED}: modelled by 1 workers" in text
+    assert f"{GPU}: measured on 2 workers" in text and f"{MODELLED}: modelled by 1 worker\n" in text
     assert " us" in text and "left" in text
 
 

@@ -50,7 +50,7 @@ def test_a_driver_says_how_it_is_doing(tmp_path: Path) -> None:
     assert (
         text.startswith("a-1: ") and "4 of 4 tuning tasks done" in text and f"{KERNEL} n=64 on {MODELLED}: best" in text
     )
-    assert f"{GPU}: measured on 1 workers" in text and "(modelled)" in text
+    assert f"{GPU}: measured on 1 worker\n" in text and "(modelled)" in text
 
 
 def test_a_sweep_that_is_told_to_stop_stops(tmp_path: Path) -> None:
