@@ -31,6 +31,7 @@ from .rests import round_before_rests
 from .roll import roll_all
 from .share_loops import share_in_cluster
 from .share_reductions import share_reductions
+from .share_sorts import share_sorts
 from .sort_keys import sort_keys_alone
 from .split_pairs import split_pairs
 from .spread import spread
@@ -59,6 +60,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     fuse_exponents,
     convert_nibbles,
     keep_small_exponentials,
+    share_sorts,
     share_reductions,
     carry_lanes,
     split_pairs,

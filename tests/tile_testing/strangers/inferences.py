@@ -162,7 +162,7 @@ def ordered_moments(x):
     out, median = torch.empty(rows, 4, device=x.device), torch.empty(rows, device=x.device)
     spread = torch.empty_like(median)
     for r in tfl.tile(rows):
-        values = x[r, :].msort() if False else torch.sort(x[r, :], dim=1).values
+        values = torch.sort(x[r, :], dim=1).values
         place = torch.arange(n, dtype=torch.float32)
         weights = torch.cumprod(
             torch.stack([torch.ones_like(place), *((place - k) / (n - 1 - k) for k in range(3))]), dim=0
