@@ -420,6 +420,8 @@ class Control:
         if not isinstance(place, (TensorRef, TileValue)) and self._names_a_part(a):
             raise self.tracer.placed(of_a_part(f"{op}="))
         result = _AUGMENTED[op](a, b)
+        if isinstance(place, TileValue):
+            return result  # which is assigned by index next, and refused
         return self._instead(result, a, f"{op}=", instead_of_growing(op)) if isinstance(a, TileValue) else result
 
     def changing(self, a: Any, name: str) -> Callable[..., Any]:
@@ -439,6 +441,8 @@ class Control:
             return item
         if not is_view_index(index):
             raise TraceError(OF_A_COPY, got=f"{owner!r}[...]"[:200], where=self.tracer.location(), hint=OF_A_COPY_HINT)
+        if isinstance(owner, TileValue):
+            owner[index] = item  # refused by what is to be written in its place
         item.taken = None  # what the method gives is stored by the same index
         return item
 

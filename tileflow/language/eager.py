@@ -24,7 +24,7 @@ from .dim_identity import tensors_of
 from .eager_calls import call, followed_call, is_captured, tile_of, widened
 from .eager_changes import AUGMENTED, augmented, changed, check_part
 from .eager_gathers import gathered, is_gather
-from .eager_memory import is_view, put_back, read, view_of, write
+from .eager_memory import check_assigned, is_view, put_back, read, view_of, write
 from .eager_parts import follow, note_read, part_of
 from .eager_session import Session, current, running
 from .eager_sizes import (
@@ -81,6 +81,8 @@ class _EagerMode(TorchFunctionMode):
             found = call(func, args, kwargs) if is_torchs_own else self._in_device_code(func, args, kwargs)
             return _as_tiles(found, args)
         check_reached(args, name, frame, its.kernel, its.launches)
+        if func is torch.Tensor.__setitem__:
+            check_assigned(*args)
         check_unchanged(args)
         note_read(func, args)
         if kwargs and kwargs.get("out") is not None:

@@ -91,13 +91,19 @@ def _taken(tile: torch.Tensor, whole: Part | None, found: IndexedElements, is_st
 
 def write(tensor: torch.Tensor, index: Any, value: Any) -> None:
     """``tensor[index] = value``. Raises TraceError for a tile in registers."""
-    kept: tuple[bool, ...] | None = getattr(tensor, "tileflow_kept", None)
-    if kept is None:
+    check_assigned(tensor, index, value)
+    place = place_of_store(tensor) if hasattr(tensor, "tileflow_kept") else None
+    if place is None:
         return IndexedElements(tensor, index).write(value)
-    place = place_of_store(tensor)
-    if place is not None:
-        value = value.clone() if isinstance(value, torch.Tensor) and part_of(value) is not None else value
-        return None if is_outside(tensor) else IndexedElements(place, index).write(value)
+    value = value.clone() if isinstance(value, torch.Tensor) and part_of(value) is not None else value
+    return None if is_outside(tensor) else IndexedElements(place, index).write(value)
+
+
+def check_assigned(tensor: torch.Tensor, index: Any, value: Any) -> None:
+    """Raises TraceError where ``tensor[index] = value`` is of a tile in registers, whatever the value is."""
+    kept: tuple[bool, ...] | None = getattr(tensor, "tileflow_kept", None)
+    if kept is None or part_of(tensor) is not None:
+        return
     site = caller()
     view = instead_of_a_view(linecache.getline(site.file, site.line), kept)
     general = instead_of_assignment(index, tensor.ndim, value.ndim if isinstance(value, torch.Tensor) else 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.attributes import LoadAttrs
+from ..ir.attributes import LoadAttrs, ReduceAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
@@ -61,7 +61,9 @@ class _Sharing:
 
     def _form(self, op: Op) -> _Form:
         """What the outputs follow from, as a text: 0.0 and -0.0, and 1 and 1.0, are equal as numbers."""
-        attrs = replace(op.attrs, site="") if hasattr(op.attrs, "site") else op.attrs
+        attrs = op.attrs
+        if isinstance(attrs, (LoadAttrs, ReduceAttrs)):
+            attrs = replace(attrs, site="")
         inputs = (repr(v.id) if isinstance(v, Value) else f"number {v!r}" for v in self._firsts(op))
         return op.kind, repr(attrs), repr([v.type for v in op.outputs]), *inputs
 

@@ -105,6 +105,30 @@ def assignment_to_a_column(x, out):
         out[t, :] = row
 
 
+def column_that_grows(x, out):
+    for t in tfl.tile(x.size(0)):
+        sums = tfl.zeros([t, 2])
+        for k in range(x.size(1)):
+            sums[:, k % 2] += x[t, k]  # <-
+        out[t, :2] = sums
+
+
+def part_that_grows_in_a_loop(x, out):
+    for t in tfl.tile(x.size(0)):
+        sums = tfl.zeros([t, 6])
+        for k in tfl.tile(x.size(1)):
+            sums[:, 0:2] *= x[t, k].sum(1)[:, None]  # <-
+        out[t, :] = sums
+
+
+def method_of_a_column_in_a_loop(x, out):
+    for t in tfl.tile(x.size(0)):
+        sums = tfl.zeros([t, 6])
+        for k in tfl.tile(x.size(1)):
+            sums[:, 0].add_(x[t, k].sum(1))  # <-
+        out[t, :] = sums
+
+
 def assignment_to_what_is_made(x, out):
     for t in tfl.tile(x.size(0)):
         row = tfl.zeros([t, 4])
@@ -280,6 +304,9 @@ CASES: dict[Callable[..., Any], tuple[str, str]] = {
     mask_as_the_index_of_a_tile: (OF_TILES, "torch.where(mask, x, 0)"),
     assignment_by_a_mask: (ASSIGNED, "x = torch.where(mask, value, x)"),
     assignment_to_a_column: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value, x)"),
+    column_that_grows: (ASSIGNED, "x = torch.where("),
+    part_that_grows_in_a_loop: (ASSIGNED, "torch.cat((value, x[..., n:]), -1)"),
+    method_of_a_column_in_a_loop: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value[:, None], x)"),
     assignment_to_what_is_made: (ASSIGNED, "torch.where(tfl.arange(x.size(1)) == 0, value, x)"),
     store_through_a_view: (ASSIGNED, "store by one index, out[t, k] = x[t, k]"),
     store_to_what_places_name: (ASSIGNED, "store by one index, out[i.index, 2:4] = x[i, 0:2]"),

@@ -57,6 +57,14 @@ def through_another_name(x, y, out):
 
 
 @tileflow.kernel
+def centred(x, out):
+    """The rows are made alike twice, by a mean each."""
+    for t in tfl.tile(x.size(0)):
+        out[t] = torch.sort(x[t, :] - x[t, :].mean(1, keepdim=True), 1).values[:, 1]
+        out[t] = out[t] + torch.sort(x[t, :] - x[t, :].mean(1, keepdim=True), 1).values[:, 2]
+
+
+@tileflow.kernel
 def other_numbers(f, x, out):
     for t in tfl.tile(x.size(0)):
         out[t] = torch.sort(x[t, :], 1).values[:, 0] + torch.sort(f(x[t, :]), 1).values[:, 0]
@@ -74,6 +82,10 @@ def test_a_sort_stands_for_those_in_loops_of_its_block() -> None:
     assert sorts(within, X, torch.empty(16), 40) == 2  # one a launch
 
 
+def test_rows_that_are_made_alike_are_equal() -> None:
+    assert sorts(centred, X, torch.empty(16)) == 1
+
+
 def test_what_is_written_between_is_sorted_anew() -> None:
     assert sorts(written_between, X.clone(), torch.empty(16)) == 2
 
@@ -87,7 +99,13 @@ def test_two_names_of_one_tensor_are_told_apart() -> None:
 
 @pytest.mark.parametrize(
     ("f", "count"),
-    [(lambda x: x + 0, 2), (lambda x: x, 1), (lambda x: x * 2, 2), (lambda x: x.half().float(), 2)],
+    [
+        (lambda x: x, 1),
+        (lambda x: x + 0, 2),
+        (lambda x: x * 2, 2),
+        (lambda x: x.half().float(), 2),
+        (lambda x: x.flip(1), 2),
+    ],
 )
 def test_only_equal_rows_are_shared(f: Callable[..., Any], count: int) -> None:
     assert sorts(other_numbers, f, X, torch.empty(16)) == count
