@@ -204,9 +204,19 @@ def share(text: str) -> slice:
 
 def chosen(cases: Sequence[NamedCase], only: str) -> list[int]:
     """Return the numbers of the cases whose name holds one of the words in ``only``, separated by semicolons; all
-    for none."""
+    for none. Raises SystemExit where a word is in no name."""
+    return named([case.name for case in cases], only)
+
+
+def named(names: Sequence[str], only: str) -> list[int]:
+    """Return the places of the names that hold one of the words in ``only``, as :func:`chosen` does."""
     words = [word for word in only.split(";") if word]
-    return [n for n, case in enumerate(cases) if not words or any(word in case.name for word in words)]
+    if missing := [word for word in words if not any(word in name for name in names)]:
+        raise SystemExit(
+            f"--only takes words that names of cases hold, separated by semicolons, but got {'; '.join(missing)}\n"
+            f"  names are as {', '.join(names[:4])}; there are {len(names)}"
+        )
+    return [n for n, name in enumerate(names) if not words or any(word in name for word in words)]
 
 
 def build_row(case: str, config: str, device: str, lower: Callable[[], tuple[Lowered, Config]]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from tileflow.measure.timing import DeviceSampler, median_interval, sample_in_tu
 from tileflow_benchmarks.suite.cells import SUITE, Cell
 
 from . import emitted
-from .command import DRY_DEVICE
+from .command import DRY_DEVICE, named
 
 HERE = Path(__file__).resolve().parents[3]
 VERSIONS = ("old", "new")
@@ -263,8 +263,7 @@ def main() -> int:
 
 
 def _built(options: argparse.Namespace) -> int:
-    words = [word for word in options.only.split(";") if word]
-    cells = [cell for cell in SUITE if not words or any(word in cell.title for word in words)]
+    cells = [SUITE[n] for n in named([cell.title for cell in SUITE], options.only)]
     parts = [cells[n :: options.processes] for n in range(options.processes) if cells[n :: options.processes]]
 
     def run(part: Sequence[Cell]) -> list[Row]:

@@ -42,7 +42,7 @@ from tileflow.runtime.argtree import tensors
 from tileflow.runtime.table import Entry
 from tileflow.target import target
 
-from ..ratios.command import share
+from ..ratios.command import named, share
 
 DRY_DEVICE = "nvidia-h200"
 RESULT = "strangers.json"
@@ -235,8 +235,9 @@ def main() -> int:
     if options.pool:
         return _report(options.out, pooled([_read(folder) for folder in options.pool]))
     os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # ignore what was tuned here before
-    words = [word for word in options.only.split(";") if word]
-    some = {name: one for name, one in load_kernels().items() if not words or any(word in name for word in words)}
+    kernels = load_kernels()
+    every = list(kernels)
+    some = {every[n]: kernels[every[n]] for n in named(every, options.only)}
     begun, rows = time.monotonic(), list[Row]()
     names = sampled(some, options.sample)[options.share]
     if options.dry_run:

@@ -99,3 +99,12 @@ def test_cases_are_chosen_by_words_of_their_names() -> None:
     assert [CASES[n].name for n in chosen(CASES, "fp8 8192;3 as nn.Linear")] == [
         "4096^3 as nn.Linear", "1000^3 as nn.Linear", "fp8 8192^3",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("only", ["fp8 8192,nn.Linear", "nn.Linear;fp9"])
+def test_words_that_no_name_holds_are_refused(only: str) -> None:
+    """A command with commas between its words did nothing, and said nothing."""
+    from tileflow_benchmarks.ratios.products import CASES
+
+    with pytest.raises(SystemExit, match=r"separated by semicolons, but got (fp8 8192,nn.Linear|fp9)\n"):
+        chosen(CASES, only)
