@@ -167,6 +167,15 @@ def test_running_maxima(card: Target, ctas: int) -> None:
     torch.testing.assert_close(tops, gapped.amax(1), equal_nan=True)
 
 
+@pytest.mark.parametrize("columns", [512, 640, 2048])
+@pytest.mark.parametrize("ctas", [2, 8])
+def test_loops_in_a_shared_loop(card: Target, ctas: int, columns: int) -> None:
+    x, w = (torch.randn(n, columns, device="cuda", dtype=torch.bfloat16) for n in (100, 9001))
+    scores = (x @ w.T).float() / 8
+    found = shared(running_kernels.class_sums, (x, w / 8), card, ctas)(x, w / 8)
+    torch.testing.assert_close(found, torch.logsumexp(scores, 1), rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("ctas", [2, 4, 8])

@@ -30,6 +30,9 @@ DIRECT: Shapes = ((128, 256, 8), (128, 128, 8), (64, 256, 4), (64, 128, 4), (64,
 COMPUTED: Shapes = ((256, 64, 4), (128, 64, 4))
 # small enough for two blocks a multiprocessor: one unpacks while the other multiplies
 TURNED: Shapes = ((128, 128, 8), (128, 64, 4))
+# rows, columns, warps: of 64 x 128256 x 2048, 1024 x 32000 x 1024, 4096 x 32000 x 2048 and 512 x 32000 x 768 the best
+# or up to 1.4 times as long (H200, 2026-12-01, 32 configs each); four warps are 2 to 4 % faster, with no room for more
+STREAMED = (64, 256, 8)
 LEAST_STAGES = 3  # of operands, for a program to walk over tiles
 SEVERAL = 2  # programs that share a multiprocessor in place of one that walks
 SUMS_OF_SEVERAL = 64  # registers of a thread, half of what two such programs of eight warps leave it
@@ -57,6 +60,8 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
     turned = site_of(op) in transposable(ir) and target.has_wgmma
     if target.vendor == "nvidia" and in_full_precision(op):
         return precise_config(ir, op, lengths, batch, target, unaligned)
+    if direct and target.has_wgmma and _streams_columns(ir, a, b):
+        return _streamed(ir, op, target)
     if pow2(lengths[0]) <= FEW_ROWS:
         return few_rows_config(ir, op, lengths, direct, turned, target)
     by_element = [comes_by_element(ir, v, target, unaligned) for v in (a, b)]
@@ -89,6 +94,23 @@ def _single(ir: KernelIR, op: Op, target: Target, unaligned: bool) -> dict[str, 
         gathered = any(gathers(ir.definitions[v], 1) for v in (a, b) if v in ir.definitions)
         wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1 and not gathered
     return wanted | boxes_config(ir, target)
+
+
+def _streams_columns(ir: KernelIR, a: Value, b: Value) -> bool:
+    """Whether a program goes over a product's columns in a loop, and sums over the inner dimension by parts: scores
+    over a vocabulary, of rows too long to stay."""
+    tile = ir.tiles.get(b.dims[-1].tile or "")
+    return tile is not None and not tile.is_grid and symbol(a.dims[-1]).startswith(CUT) and itemsize(a.type.dtype) == 2
+
+
+def _streamed(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
+    """Rows and columns of a turn: programs are as many as blocks of rows, so that these are the least of a warp group,
+    which clusters share the columns of."""
+    a, b = operands_of(op)
+    m, n, warps = STREAMED
+    sizes = {a.dims[-2]: m, b.dims[-1]: n, a.dims[-1]: 128 // itemsize(a.type.dtype)}
+    wanted = one_matrix(op) | {symbol(d): max(size // times(d), 1) for d, size in sizes.items()}
+    return wanted | {NUM_WARPS.name(ir): warps, NUM_STAGES.name(ir): 3} | boxes_config(ir, target)
 
 
 def _rows_beside_few_columns(ir: KernelIR, target: Target) -> Shapes:

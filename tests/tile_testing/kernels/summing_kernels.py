@@ -343,6 +343,21 @@ def loops_in_turns(x: Tensor) -> Tensor:
 
 
 @tileflow.kernel
+def loop_in_a_branch(x: Tensor) -> Tensor:
+    """A loop that only some programs have."""
+    out = torch.empty(x.size(0), device=x.device)
+    for i in tfl.grid(x.size(0)):
+        total, first = tfl.zeros([1]), tfl.zeros([1])
+        for tile_k in tfl.tile(x.size(1)):
+            total += x[i, tile_k].sum()
+        if x[i, 0] > 0:
+            for tile_j in tfl.tile(x.size(1)):
+                first += x[i, tile_j].amax()
+        out[i] = total.sum() + first.sum()
+    return out
+
+
+@tileflow.kernel
 def two_loops(x: Tensor) -> Tensor:
     """Sums, then what is left of each number."""
     out = torch.empty_like(x)

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_testing.fakes import cluster_emulation, ptx_blocks
-from tile_testing.kernels.running_kernels import attention, guarded, log_sums, sunk, two_softmaxes
+from tile_testing.kernels.running_kernels import attention, class_sums, guarded, log_sums, sunk, two_softmaxes
 from tile_testing.kernels.summing_kernels import (
     column_extrema,
     column_facts,
@@ -172,6 +172,10 @@ SCORES = QUERIES @ KEYS[0].T / math.sqrt(32)
 SCORES.masked_fill_(torch.arange(40)[:, None] * 3 < torch.arange(1000), -torch.inf)
 
 
+LONG_ROWS, CLASSES = torch.randn(40, 640).half(), torch.randn(1000, 640).half() / 25
+CLASS_SUMS = torch.logsumexp((LONG_ROWS.float() @ CLASSES.float().T).half().float(), 1)
+
+
 def attended() -> dict[str, torch.Tensor]:
     """What ``attention`` gives."""
     return {"out": torch.softmax(SCORES, 1) @ KEYS[1], "lse": torch.logsumexp(SCORES, 1) / math.log(2)}
@@ -199,6 +203,7 @@ CASES = [
         id="sunk",
     ),
     pytest.param(attention, {"q": QUERIES, "k": KEYS[0], "v": KEYS[1]}, attended(), id="attention"),
+    pytest.param(class_sums, {"x": LONG_ROWS, "w": CLASSES}, {"out": CLASS_SUMS}, id="loops in a loop"),
     pytest.param(
         two_softmaxes,
         {"x": LATE, "y": LONG},

@@ -42,6 +42,7 @@ def loop_of(ir: KernelIR) -> Op:
         (kernels.column_extrema, (X, X[0])),
         (kernels.column_extrema, (X.int(), X[0].int())),
         (kernels.row_products, (X,)),
+        (kernels.loops_in_turns, (X,)),
         (matmul, (X, X.T)),
     ],
 )
@@ -159,7 +160,7 @@ def test_what_a_sum_begins_with_is_added_once() -> None:
         (kernels.written_behind, "store behind it, of what other blocks' turns may still read"),
         (kernels.read_behind, "store of out names elements that another turn writes, or may"),
         (kernels.written_before, "store before its end would be done by every block"),
-        (kernels.loops_in_turns, "loops inside of others"),
+        (kernels.loop_in_a_branch, "loops in branches"),
     ],
 )
 def test_refusals_say_why(kernel: Kernel, reason: str) -> None:

@@ -53,3 +53,17 @@ def test_what_the_factor_does_not_put_right_is_not_shared(name: str) -> None:
     ir = region(kernels.UNLIKE[name], X)
     assert "raise a maximum with what is relative to it" in str(plan(ir))
     assert shared_loops(ir) is None
+
+
+@pytest.mark.parametrize(("columns", "is_cut"), [(512, False), (1024, True)])
+def test_rows_too_long_to_stay_are_summed_over_by_parts_in_a_shared_loop(columns: int, is_cut: bool) -> None:
+    """Loaded before the loop over classes, rows of 2048 bfloat16 left no room for more than 16 classes a turn."""
+    x, w = (torch.empty(n, columns, device="meta").bfloat16() for n in (1024, 32000))
+    lowered = kernels.class_sums.lower((x, w), H200)
+    default = lowered.default.to_dict()
+    assert ("cut:dot#0" in default) == is_cut
+    assert default["loop:tile_k.ctas"] == 4
+    if is_cut:
+        assert (default["block:tile_r"], default["block:tile_k"], default["cut:dot#0"]) == (64, 256, 64)
+    (ir,) = lowered.regions
+    verify(share_in_cluster(ir, "tile_k", 4))
