@@ -128,8 +128,9 @@ class _Shared:
             for op in its.fading(loop, place):
                 if op.output not in renamed:
                     inputs = tuple(rename(v, renamed) for v in op.inputs)
-                    renamed[op.output] = self._again(op.output)
-                    self._ops.append(op.with_(inputs=inputs, outputs=(renamed[op.output],)))
+                    again = self._again(op.output)
+                    renamed[op.output] = again
+                    self._ops.append(op.with_(inputs=inputs, outputs=(again,)))
             out, scaled = loop.outputs[place], self._again(loop.outputs[place])
             times = PointwiseAttrs("mul", out.type.dtype)
             factors = parts[place], rename(fade, renamed)
