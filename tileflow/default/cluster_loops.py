@@ -8,7 +8,7 @@ from math import prod
 
 from ..config import Choice, Config
 from ..ir.analysis import tile_length
-from ..ir.attributes import site_of
+from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
@@ -126,9 +126,14 @@ class _Launch:
             return _ELEMENT_US * elements / (NUM_WARPS.chosen(self.config, self.ir) * self.target.warp_size)
         if self._is_in_parts:
             return _PARTS_TURN_US
-        inner = (op.values[0] for op in self._dots)
-        rows = (v.dims[-1].extent.evaluate(sizes) * itemsize(v.type.dtype) for v in inner)
-        return sum(_TURN_US + _TURN_US_A_BYTE * row for row in rows)
+        inner = [op.values[0] for op in self._dots]
+        rows = [v.dims[-1].extent.evaluate(sizes) * itemsize(v.type.dtype) for v in inner]
+        return self._inner_turns * sum(_TURN_US + _TURN_US_A_BYTE * row for row in rows)
+
+    @property
+    def _inner_turns(self) -> int:
+        """Turns of the loops that a turn has, one inside of the other."""
+        return prod(self._turns_of(TileAttrs.of(op).tile) for op in self.turn if op.kind is OpKind.FOR)
 
     @property
     def _is_in_parts(self) -> bool:

@@ -72,10 +72,10 @@ def _moved(loop: Op, region: _Region) -> tuple[Op, ...]:
     where nothing of it is loaded."""
     (turn,) = loop.regions
     tile = TileAttrs.of(loop).tile
-    varies = set(turn.params)
+    varies, is_lone = set(turn.params), sum(op.kind is OpKind.DOT for op in walk(turn)) == 1
     same: list[Op] = []
     for op in turn.ops:
-        if varies.isdisjoint(op.values) and _may_move(op, tile, region):
+        if varies.isdisjoint(op.values) and _may_move(op, tile, region, is_lone):
             same.append(op)
         else:
             varies.update(op.outputs)
@@ -110,7 +110,7 @@ def _is_vector(op: Op) -> bool:
     return op.kind is OpKind.LOAD and len(op.output.dims) == 1
 
 
-def _may_move(op: Op, tile: str, region: _Region) -> bool:
+def _may_move(op: Op, tile: str, region: _Region, is_lone: bool) -> bool:
     """Whether an op that reads nothing of a turn's own gives the same in each, and harms nobody where there is none."""
     if op.kind not in _MOVED and not OPS[op.kind].traits & Trait.SPECULATIVE:
         return False
@@ -118,12 +118,12 @@ def _may_move(op: Op, tile: str, region: _Region) -> bool:
         return False
     if isinstance(op.attrs, TileAttrs) and op.attrs.tile == tile:
         return False
-    return op.kind is not OpKind.LOAD or _is_fixed(op, tile, region)
+    return op.kind is not OpKind.LOAD or _is_fixed(op, tile, region, is_lone)
 
 
-def _is_fixed(load: Op, tile: str, region: _Region) -> bool:
+def _is_fixed(load: Op, tile: str, region: _Region, is_lone: bool) -> bool:
     attrs = AccessAttrs.of(load)
-    if attrs.tensor in region.written or attrs.has_mask or _is_large(load, region.ir):
+    if attrs.tensor in region.written or attrs.has_mask or _is_large(load, region.ir, is_lone):
         return False
     if any(isinstance(item, TileIndex) and item.tile == tile for item in attrs.index):
         return False
@@ -131,11 +131,12 @@ def _is_fixed(load: Op, tile: str, region: _Region) -> bool:
     return not any(isinstance(place, Value) and _from_memory(place, region.ir.definitions) for place in places)
 
 
-def _is_large(load: Op, ir: KernelIR) -> bool:
-    """Whether a load takes whole dimensions alone, one of them longer than what a product beside others has at once."""
-    dims = load.output.dims
-    whole = [ir.hint(d.extent) for d in dims if is_whole(d)]
-    return any(n > (OPERAND if len(whole) == len(dims) else 2 * OPERAND) for n in whole)
+def _is_large(load: Op, ir: KernelIR, is_lone: bool) -> bool:
+    """Whether a load takes whole dimensions alone, one of them longer than what a product beside others has at once; or
+    such a dimension beside blocks for the only product of a turn, which sums over it by parts where it is read there
+    (:mod:`cut_products`)."""
+    whole = [ir.hint(d.extent) for d in load.output.dims if is_whole(d)]
+    return (is_lone or len(whole) == len(load.output.dims)) and any(n > OPERAND for n in whole)
 
 
 def _from_memory(value: Value, makers: Mapping[Value, Op]) -> bool:
