@@ -53,7 +53,7 @@ def layer_norm_train_0(
     tl.store(means_ptr + tile_m_idx, mean)
     # scales[tile_m] = scale
     tl.store(scales_ptr + tile_m_idx, scale)
-    # out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
+    # normed = (row - mean[:, None]) * scale[:, None] * weight[:].float()
     v9 = mean[:, None]
     v10 = row - v9
     v11 = scale[:, None]
@@ -61,10 +61,12 @@ def layer_norm_train_0(
     v13 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
     v14 = v13.to(tl.float32)
     v15 = v14[None, :]
-    v16 = v12 * v15
-    v17 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v18 = v17.to(tl.float32)
-    v19 = v18[None, :]
-    v20 = v16 + v19
-    v21 = v20.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v21, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    normed = v12 * v15
+    # normed = normed + bias[:].float()
+    v16 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v17 = v16.to(tl.float32)
+    v18 = v17[None, :]
+    normed_1 = normed + v18
+    # out[tile_m, :] = normed
+    v19 = normed_1.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v19, mask=(tl.arange(0, 4096) < 2992)[None, :])
