@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from ..config import Choice
 from ..ir.attributes import AccessAttrs
@@ -16,17 +17,25 @@ MOST_ELEMENTS = 1 << 12  # of a program's tile
 
 
 def shared_sum_config(ir: KernelIR, sizes: Mapping[str, int], used: int) -> dict[str, Choice]:
-    """The one block of a region without loops, doubled while programs add too often to elements that all share: the
-    normal equations of 8 million points, 43 sums each, took 740 us in blocks of 512 and 235 in blocks of 2048, a
-    summary of prices in 36 sums 750 and 571 (H100, 2026-11-26). ``used``: elements of a program's tile."""
-    added = sum(_is_shared(ir, op) for op in ir.walk() if op.kind is OpKind.ATOMIC)
-    if len(sizes) != 1 or any(op.kind is OpKind.FOR for op in ir.walk()):
+    """The one block of a region without loops that is more than 1, doubled while programs add too often to elements
+    that all share: the normal equations of 8 million points, 43 sums each, took 740 us in blocks of 512 and 235 in
+    blocks of 2048, a summary of prices in 36 sums 750 and 571 (H100, 2026-11-26); 36 sums of a mixture of directions
+    3722 us in blocks of 32 and 1888 in blocks of 64, 8 of models 263 in blocks of 128 and 114 in blocks of 512 (H200,
+    2026-12-01). ``used``: elements of a program's tile."""
+    added = sum(_numbers(ir, op) for op in ir.walk() if op.kind is OpKind.ATOMIC and _is_shared(ir, op))
+    cut = {symbol: size for symbol, size in sizes.items() if size > 1 or len(sizes) == 1}
+    if len(cut) != 1 or any(op.kind is OpKind.FOR for op in ir.walk()):
         return {}
-    ((symbol, size),) = sizes.items()
+    ((symbol, size),) = cut.items()
     grown = size
-    while added * programs(ir, {symbol: grown}) > MOST_ADDED and 2 * used * grown // size <= MOST_ELEMENTS:
+    while added * programs(ir, {**sizes, symbol: grown}) > MOST_ADDED and 2 * used * grown // size <= MOST_ELEMENTS:
         grown *= 2
     return {symbol: grown} if grown > size else {}
+
+
+def _numbers(ir: KernelIR, op: Op) -> int:
+    """How many elements a program adds to."""
+    return prod(ir.hint(dim.extent) for dim in op.output.dims)
 
 
 def _is_shared(ir: KernelIR, op: Op) -> bool:
