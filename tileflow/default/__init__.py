@@ -19,7 +19,7 @@ from ..ir.kinds import OpKind
 from ..space.knobs import NUM_STAGES, PRECISION, SCHEDULE
 from ..target import Target
 from .cached_order import cached_order_config
-from .cluster_loops import cluster_loop_config
+from .cluster_loops import alone_config, cluster_loop_config
 from .clusters import cluster_config, held_row_config
 from .copies import copies_config
 from .free_blocks import free_block_config
@@ -54,10 +54,19 @@ def default_config(
     if not (pipelined or unaligned):
         for ir in regions:
             spread |= cluster_loop_config(ir, config, target)
+        spread |= _alone(regions, space, config.with_(spread), target) if spread else {}
     for ir in regions:
         spread |= cached_order_config(ir, config.to_dict(), target)
         spread |= copies_config(ir, config.to_dict())
     return space.normalise(space.repair(config.with_(spread))) if spread else config
+
+
+def _alone(regions: Sequence[KernelIR], space: ConfigSpace, config: Config, target: Target) -> dict[str, Choice]:
+    """What blocks of clusters have besides that share no multiprocessor, where shared memory holds it."""
+    found: dict[str, Choice] = {}
+    for ir in regions:
+        found |= alone_config(ir, config, target)
+    return found if space.is_valid(space.normalise(config.with_(found))) else {}
 
 
 def _wanted(ir: KernelIR, target: Target, is_plain: bool, pipelined: bool, unaligned: bool) -> dict[str, Choice]:

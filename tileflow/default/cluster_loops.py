@@ -15,12 +15,12 @@ from ..ir.op_table import PRODUCTS
 from ..ir.types import itemsize
 from ..passes.cluster_loops import shared_loops
 from ..passes.running import running
-from ..space.knobs import LOOP_CTAS, NUM_WARPS, PRECISION, SCHEDULE
+from ..space.knobs import LOOP_CTAS, NUM_STAGES, NUM_WARPS, PRECISION, SCHEDULE
 from ..space.names import loop_site
 from ..target import Target
 from .operands import comes_by_element, gathers
 from .shared_turns import sooner_way
-from .sizes import known_ends, programs
+from .sizes import known_ends, programs, symbol
 
 # Fitted by hand to 60 products of 15 sizes and 11 loops without any (H100, 2026-11-27), in microseconds. A turn is what
 # a program waits for that has a multiprocessor for itself, or with one other, not what it computes.
@@ -56,6 +56,21 @@ def cluster_loop_config(ir: KernelIR, config: Config, target: Target) -> dict[st
         return way
     name = LOOP_CTAS.name(loop_site(ir, launch.tiles[0]))
     return {name: blocks} if least < _WORTH * launch.takes_us(1) else {}
+
+
+def alone_config(ir: KernelIR, config: Config, target: Target) -> dict[str, Choice]:
+    """What chained products may have besides whose blocks have a multiprocessor each, by the blocks that ``config``
+    says: four stages where two programs were to share it with two each. Where queries are few and so are the programs
+    that eight blocks of each leave multiprocessors idle, a turn has twice as many keys in three stages (decoding 32768
+    keys of 8 heads 64 us by turns of 64, 51 by 128; 16384 keys of 64 columns 36 by 128 in two stages and 22 by 256;
+    1024 x 4096 x 64 20 and 16; H200, 2026-12-01)."""
+    launch = _launch_of(ir, config, target)
+    if launch is None or not launch.is_chained or (blocks := launch.chosen) == 1:
+        return {}
+    keys = symbol(launch.scores.output.dims[-1])
+    if launch.has_few_rows and blocks == max(JOINED_US) and isinstance(size := config.get(keys, 0), int) and size:
+        return {keys: 2 * size, NUM_STAGES.name(ir): 3}
+    return {NUM_STAGES.name(ir): 4} if NUM_STAGES.chosen(config, ir) == 2 else {}
 
 
 def _launch_of(ir: KernelIR, config: Config, target: Target) -> _Launch | None:
@@ -103,6 +118,26 @@ class _Launch:
         turns = sum(-(-self._turns_of(tile) // blocks) for tile in self.tiles)
         waves = max(-(-count // int(self._slots(1))), 1)
         return waves * turns * self._turn_us + len(self.tiles) * JOINED_US[blocks]
+
+    @property
+    def chosen(self) -> int:
+        """How many blocks the config has for each program."""
+        return LOOP_CTAS.chosen(self.config, loop_site(self.ir, self.tiles[0]))
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether a turn has products one after the other."""
+        return len(self._dots) > 1
+
+    @property
+    def scores(self) -> Op:
+        """A turn's first product."""
+        return self._dots[0]
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether a program has so few queries that it waits for keys."""
+        return self.scores.output.dims[-2].extent.evaluate(self._sizes) <= _FEW_ROWS
 
     def _turns_of(self, tile: str) -> int:
         return -(-tile_length(self.ir, tile) // max(self.ir.tiles[tile].block.evaluate(self._sizes), 1))
@@ -152,9 +187,8 @@ class _Launch:
         if self._is_in_parts:
             sums = max(prod(d.extent.evaluate(self._sizes) for d in op.output.dims) for op in self._dots)
             return self.target.sm_count * _SLOW_AT_ONCE[blocks] * max(_ELEMENTS // sums, 1)
-        if len(self._dots) > 1:
-            few = self._dots[0].output.dims[-2].extent.evaluate(self._sizes) <= _FEW_ROWS
-            return self.target.sm_count * (_DECODED_AT_ONCE if few else _CHAINED_AT_ONCE)[blocks]
+        if self.is_chained:
+            return self.target.sm_count * (_DECODED_AT_ONCE if self.has_few_rows else _CHAINED_AT_ONCE)[blocks]
         warps = NUM_WARPS.chosen(self.config, self.ir)
         is_slow = self._comes_by_element and warps <= MOST_WARPS
         return self.target.sm_count * (_SLOW_AT_ONCE if is_slow else _AT_ONCE)[blocks]

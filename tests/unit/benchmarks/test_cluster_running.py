@@ -34,6 +34,22 @@ def test_few_programs_share_their_loops_by_default() -> None:
     assert {case: next(n for n in found[case] if n.endswith("*")) for case in SOONEST} == SOONEST
 
 
+@pytest.mark.parametrize(
+    ("case", "keys", "stages"),
+    [
+        ("decode 1x8x8x128 1x32768x8x128", 128, 3),  # 64 blocks on 132 multiprocessors
+        ("decode 2x4x16x64 2x16384x4x64", 256, 3),
+        ("decode 4x8x8x128 4x8192x8x128", 64, 3),  # 128 blocks
+        ("attend 1024x64 4096x64", 128, 4),  # two programs would share a multiprocessor by two stages each
+        ("attend 512x128 16384x128", 64, 3),
+    ],
+)
+def test_blocks_that_share_no_multiprocessor_hold_more(case: str, keys: int, stages: int) -> None:
+    (found,) = (its for its in running.CASES if its.name == case)
+    default = found.kernel.lower(found.args("meta"), H200).default
+    assert (default["block:keys"], default["num_stages"]) == (keys, stages)
+
+
 def test_a_dry_run_compiles(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["running", "--dry-run", "--only", "log_sums 4x1048576"])
     assert running.main() == 0
