@@ -159,12 +159,15 @@ CASES = (
 
 
 def configs(lowered: Lowered) -> Iterator[tuple[str, Config]]:
-    """The pipelined default with each number of blocks that it allows, by name."""
+    """The default, and the pipelined one with each other number of blocks that it allows, by name."""
     (knob,) = (k.name for k in lowered.space.knobs if k.name.startswith("loop:") and k.name.endswith(".ctas"))
     for blocks in BLOCKS:
+        if lowered.default[knob] == blocks:
+            yield f"{blocks}*", lowered.default
+            continue
         config = lowered.space.repair(lowered.default_pipelined.with_({knob: blocks}))
         if config[knob] == blocks:
-            yield f"{blocks}{'*' if config == lowered.default else ''}", config
+            yield str(blocks), config
 
 
 def measured(case: Case, device: Target) -> dict[str, Any]:
