@@ -57,8 +57,12 @@ def branch(
     leaves = [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged]
     are_numbers = [is_number(a) and is_number(b) for (_, a), (_, b) in zip(*flat, strict=True)]
     leaves = [t.number(x) if of and isinstance(x, TileValue) else x for x, of in zip(leaves, are_numbers, strict=True)]
+    t.changes.hand_on(since)
+    for leaf, (_, a), (_, b) in zip(leaves, *flat, strict=True):
+        if isinstance(leaf, TileValue) and leaf is not a and leaf is not b:
+            sides = (x for x in (a, b) if isinstance(x, TileValue) and not is_number(x))
+            leaf.same = tuple(x for x in sides if not t.changes.is_changed(x))
     after = unflatten_all(structures, leaves)
-    t.hand_on(since)
     changed.join(after[own:])
     return after[:own]
 

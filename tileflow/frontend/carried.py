@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ShapeError, TraceError
@@ -16,6 +16,7 @@ from ..ir.attributes import NO_ATTRS, LoopAttrs, WhereMaskAttrs
 from ..ir.graph import Block, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType
+from .changed_tiles import ones, related
 from .dimensions import show
 from .joined import joined_type
 from .trace import Tracer
@@ -23,6 +24,17 @@ from .values import UNDEFINED, SymInt, TileValue, is_number
 
 Run = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 _TRIES = 6
+
+
+@dataclass(slots=True)
+class Known:
+    """What traces of a loop's body found out for the next one. ``typed``: of the names that have a number of Python's
+    before, those that a turn gives a scalar with a dtype. ``together``: of a name's place those of others that have the
+    same tile in later turns; ``later``: the tiles from outside the loop that it has there."""
+
+    typed: set[str] = field(default_factory=set)
+    together: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    later: dict[int, tuple[TileValue, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +57,12 @@ def is_one_number(a: Any, b: Any) -> bool:
 def trace_to_fixpoint(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[Any, ...]:
     """Trace a loop over ``tile`` until the carried types hold, record it, and return the values after it. Without a
     tile it goes on as long as the first of the carried values is true."""
-    entry, typed, since = list(carried.values), set[str](), t.opened
+    entry, known, since = list(carried.values), Known(), t.opened
     for _ in range(_TRIES):
-        attempt = _Attempt(t, tile, run, carried.names, entry, typed)
+        attempt = _Attempt(t, tile, run, carried.names, entry, known)
         if attempt.wider is None:
             after = attempt.finish()
-            t.hand_on(since)
+            t.changes.hand_on(since)
             return after
         entry = attempt.wider
     raise TraceError(
@@ -62,20 +74,26 @@ def trace_to_fixpoint(t: Tracer, tile: Tile | None, run: Run, carried: Carried) 
 
 
 class _Attempt:
-    """One trace of the body. ``typed``: of the names that have a number of Python's before, those that a turn gives a
-    scalar with a dtype; more are noted. ``wider``: the entry values to try next, or None where the types hold."""
+    """One trace of the body. What is ``known`` gets more. ``wider``: the entry values to try next, or None where the
+    types hold."""
 
     def __init__(
-        self, t: Tracer, tile: Tile | None, run: Run, names: tuple[str, ...], entry: list[Any], typed: set[str]
+        self, t: Tracer, tile: Tile | None, run: Run, names: tuple[str, ...], entry: list[Any], known: Known
     ) -> None:
-        self.t, self.tile, self.names, self.entry, self.typed = t, tile, names, entry, typed
+        self.t, self.tile, self.names, self.entry, self.known = t, tile, names, entry, known
         saved_names = t.names.snapshot()
+        for value in entry:
+            if isinstance(value, TileValue):
+                t.changes.use(value)
         t.open_scope()
         t.loops.add(t.scopes[-1])
         self.params = [self._param(n, v) for n, v in zip(names, entry, strict=True)]
-        results = run(tuple(self.params))
-        self.wider = self._compare(results)
-        self.yields = [] if self.wider is not None else self._yields(results)
+        self._relate()
+        self.results = run(tuple(self.params))
+        self.wider = self._compare(self.results)
+        if self.wider is None and self._are_more_together():
+            self.wider = entry
+        self.yields = [] if self.wider is not None else self._yields(self.results)
         self.ops = t.close_scope()
         if self.wider is not None:
             t.names.restore(saved_names)
@@ -86,16 +104,56 @@ class _Attempt:
         type_ = value.value.type
         param = self.t.builder.value(TileType(type_.dtype, type_.dims), value.value.loc)
         self.t.name_value(param, name)
-        self.t.stands_for[param] = value
+        if value.is_number and name not in self.known.typed:
+            return self.t.number(self.t.wrap(param))
         wrapped = self.t.wrap(param)
-        return self.t.number(wrapped) if value.is_number and name not in self.typed else wrapped
+        wrapped.entry = value
+        return wrapped
+
+    def _relate(self) -> None:
+        """Say of the parameters what they are beside what the first turn has in them."""
+        for place, param in enumerate(self.params):
+            if isinstance(param, TileValue):
+                others = (self.params[other] for other in self.known.together.get(place, ()))
+                param.same = tuple(other for other in others if isinstance(other, TileValue))
+                param.later = self.known.later.get(place, ())
+
+    def _are_more_together(self) -> bool:
+        """Note what the next turn has under two names, or from outside, where a turn changes it in place. Returns
+        whether there was more than what was known."""
+        t, before = self.t, (dict(self.known.together), dict(self.known.later))
+        places = [
+            (n, p, r)
+            for n, (p, r) in enumerate(zip(self.params, self.results, strict=True))
+            if isinstance(p, TileValue) and isinstance(r, TileValue) and not r.is_number
+        ]
+        if not any(t.changes.was_changed(p) for _, p, _ in places):
+            return False
+        for n, param, result in places:
+            reached = {id(one): one for one in related(result)}
+            if result is not param and t.changes.was_changed(param):
+                own = {id(one) for one in related(param)}
+                outer = [one for key, one in reached.items() if key not in own and one.scope in t.scopes[:-1]]
+                if outer and n not in self.known.later:
+                    self.known.later[n] = tuple(outer)
+            others = {
+                other
+                for other, its, makes in places
+                if other != n
+                and (result is not param or makes is not its)
+                and any(id(one) in reached for one in ones(makes))
+                and (t.changes.was_changed(param) or t.changes.was_changed(its))
+            }
+            if others:
+                self.known.together[n] = tuple(sorted(others | {*self.known.together.get(n, ())}))
+        return before != (self.known.together, self.known.later)
 
     def _compare(self, results: tuple[Any, ...]) -> list[Any] | None:
         widened = [self._widen(n, e, r) for n, e, r in zip(self.names, self.entry, results, strict=True)]
         changed = any(w is not e for w, e in zip(widened, self.entry, strict=True))
         pairs = zip(self.names, self.params, results, strict=True)
         typed = {n for n, p, r in pairs if isinstance(p, TileValue) and p.is_number and not is_number(r)}
-        self.typed |= typed
+        self.known.typed |= typed
         return widened if changed or typed else None
 
     def _widen(self, name: str, entry: Any, result: Any) -> Any:
@@ -123,7 +181,9 @@ class _Attempt:
         target = self._target(name, entry, result)
         if target == TileType(entry.value.type.dtype, entry.value.dims):
             return entry
-        return self._outside(lambda: self.t.expand(self.t.cast(entry, target.dtype), target.dims))
+        widened = self._outside(lambda: self.t.expand(self.t.cast(entry, target.dtype), target.dims))
+        widened.same = (entry,)  # which the first turn has
+        return widened
 
     def _as_tile(self, name: str, entry: Any, result: Any) -> Any:
         common = joined_type(self.t, name, entry, result)
@@ -203,6 +263,9 @@ class _Attempt:
         t.builder.append(Op(kind, (*bounds, *entry), outputs, attrs, (body,), t.location()))
         found = iter(outputs)
         after = [t.wrap(next(found)) if isinstance(e, TileValue) else e for e in self.entry]
+        for value, result in zip(after, self.results, strict=True):
+            if isinstance(value, TileValue) and isinstance(result, TileValue):
+                value.same = (result,)
         return tuple(
             t.number(a) if is_number(p) and isinstance(a, TileValue) else a
             for a, p in zip(after, self.params, strict=True)

@@ -82,7 +82,7 @@ class ChangedContainers:
         if not self._containers:
             return record(body, names, values)
         while True:
-            known, start, overwritten = tuple(self._changed), self._tracer.mark(), dict(self._tracer.overwritten)
+            known, start, changes = tuple(self._changed), self._tracer.mark(), self._tracer.changes.snapshot()
             held = tuple(self._containers[i].held[key] for i, key in known)
             after = record(self._turn(body, known), (*names, *self._names(known)), (*values, *held))
             self._restore()
@@ -90,7 +90,7 @@ class ChangedContainers:
                 self._give(known, after[len(names) :])
                 return after[: len(names)]
             self._tracer.rewind(start)
-            self._tracer.overwritten = overwritten
+            self._tracer.changes.restore(changes)
 
     def _turn(self, body: Callable[..., Values], known: Sequence[_Part]) -> Callable[..., Values]:
         """``body`` with a parameter and a result more for each part that is known to change."""
@@ -100,11 +100,11 @@ class ChangedContainers:
             self._restore()
             self._give(known, arguments[own:])
             held = {id(item) for one in self._containers.values() for item in one.held.values()}
-            self._tracer.held.append(held)
+            self._tracer.changes.held.append(held)
             try:
                 results = body(*arguments[:own])
             finally:
-                self._tracer.held.pop()
+                self._tracer.changes.held.pop()
             now = self._note()
             self._check_unchanged(now)
             return (*results, *(now[part] for part in known))
@@ -118,7 +118,7 @@ class ChangedContainers:
             if (
                 item is self._containers[i].held[key]
                 and isinstance(item, TileValue)
-                and self._tracer.is_overwritten(item)
+                and self._tracer.changes.is_changed(item)
             ):
                 raise self._tracer.was_overwritten(item)
 

@@ -37,7 +37,7 @@ from .few_turns import few_turns, loop_or_turns
 from .in_place import changed
 from .outer_tensors import OuterTensors
 from .part_views import is_view_index
-from .refusals import of_a_part
+from .refusals import of_a_block, of_a_part
 from .trace import Tracer
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue, is_number
@@ -431,6 +431,8 @@ class Control:
         if (taken := self.tracer.part_taken(a)) is not None:  # a loop carries the name, which the method binds anew
             self.tracer.through.add(taken)
             raise self.tracer.is_stored_through(a)
+        if (loaded := self.tracer.loaded_from(a)) is not None:
+            raise self.tracer.placed(of_a_block(name, loaded.path))
         hint = instead_of_in_place(name[:-1])
         return lambda *args, **kwargs: self._instead(changed(self.tracer, name, a, args, kwargs), a, f".{name}", hint)
 
@@ -443,7 +445,7 @@ class Control:
             raise TraceError(OF_A_COPY, got=f"{owner!r}[...]"[:200], where=self.tracer.location(), hint=OF_A_COPY_HINT)
         if isinstance(owner, TileValue):
             owner[index] = item  # refused by what is to be written in its place
-        item.taken = None  # what the method gives is stored by the same index
+        item.taken = item.loaded = item.base = None  # what the method gives is stored by the same index
         return item
 
     def put_item(self, owner: Any, index: Any, item: Any, result: Any) -> None:
@@ -461,7 +463,10 @@ class Control:
         """Whether a name is of a part of a tensor, which has dimensions, or which the kernel stores through."""
         if isinstance(a, TensorRef):
             return a.is_part
-        return isinstance(a, TileValue) and bool(a.value.dims) and self.tracer.part_taken(a) is not None
+        if not isinstance(a, TileValue) or not a.value.dims:
+            return False
+        loaded = self.tracer.loaded_from(a)
+        return self.tracer.part_taken(a) is not None or (loaded is not None and not loaded.is_block)
 
     def in_place(self, a: Any, result: Any) -> Any:
         """What a variable is whose value ``a`` a method changed, which gives ``result``."""

@@ -35,7 +35,7 @@ FILLING: dict[str, Callable[..., Any]] = {  # those of methods that no name with
     "fill_": lambda t, x, value: METHODS["full_like"](t, x, value),
     "zero_": lambda t, x: METHODS["full_like"](t, x, 0),
     "copy_": lambda t, x, src, non_blocking=False: (
-        src if isinstance(src, TileValue) else METHODS["full_like"](t, x, src)
+        t.copied(src) if isinstance(src, TileValue) else METHODS["full_like"](t, x, src)
     ),
 }
 

@@ -33,8 +33,7 @@ def operand_of(t: Tracer, x: Any) -> Operand:
                 where=t.location(),
                 hint="assign it to a variable before the loop, so that the loop carries it",
             )
-        if t.is_overwritten(x):
-            raise t.was_overwritten(x)
+        t.use(x)
         return x.value
     if isinstance(x, SymInt):
         return t.emit(OpKind.SIZE, (), TileType(int_dtype(t, x.expr), weak=True), SizeAttrs(x.expr)).value

@@ -32,7 +32,7 @@ from .part_shapes import shaped, sizes_of, torch_has
 from .parts import Access, joined
 from .resolve import Resolved, is_size, is_traced, items_of, resolve
 from .syntax_registry import SYNTAX, register_syntax
-from .taken import Taken
+from .taken import Loaded, Taken
 from .trace import Tracer
 from .values import FACTORIES, TensorRef, TileProxy, TileValue
 
@@ -157,7 +157,13 @@ def take(t: Tracer, ref: TensorRef, index: Any) -> Any:
     """``ref[index]``: what it holds, or the part itself where the kernel stores through it."""
     taken = _taken(t.frame(), ref.path)
     part = part_of(t, ref, index) if taken in t.found.through else None
-    return SYNTAX["load"](t, ref, index, taken=taken) if part is None else part
+    if part is not None:
+        return part
+    found: TileValue = SYNTAX["load"](t, ref, index, taken=taken)
+    if is_view_index(index):
+        by_tiles = any(isinstance(item, TileProxy) for item in flatten(index, is_traced, is_size))
+        found.loaded = Loaded(ref.path, by_tiles or any(d.tile is not None for d in found.value.dims))
+    return found
 
 
 def _taken(frame: FrameType | None, path: str) -> Taken | None:

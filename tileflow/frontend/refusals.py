@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import MissingAttribute, TraceError, UnsupportedOp
-from ..language.rules import IMPLEMENTED, PART_CHANGED, instead_of_changing_a_part
+from ..language.rules import (
+    BLOCK_CHANGED,
+    IMPLEMENTED,
+    PART_CHANGED,
+    instead_of_changing_a_block,
+    instead_of_changing_a_part,
+)
 from .torch_aliases import instead_of
 from .torch_registry import nearest, spelled
 
@@ -41,6 +47,11 @@ def of_captured(name: str, path: str) -> MissingAttribute:
 def of_a_part(what: str) -> TraceError:
     """Of an operator that assigns, which in torch would change the tensor that a name is a part of."""
     return TraceError(PART_CHANGED, got=what, hint=instead_of_changing_a_part(what))
+
+
+def of_a_block(name: str, path: str) -> TraceError:
+    """Of a method in place of a name that has in registers what torch has a view of."""
+    return TraceError(BLOCK_CHANGED, got=f".{name} of {path}[...]", hint=instead_of_changing_a_block(name))
 
 
 def as_operand(text: str, path: str) -> TraceError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from ..errors import Location, TraceError
 from ..ir.graph import Builder, Tile
 from ..ir.types import Value
 from ..language.rules import CHANGED, CHANGED_HINT
+from .changed_tiles import ChangedTiles
 from .dimensions import Dimensions
 from .structural_names import StructuralNames
 
@@ -25,6 +25,7 @@ class Checkpoint:
     depth: int
     forced: Location | None
     tables: tuple[dict[Any, Any], ...]
+    changes: tuple[dict[Any, Any], ...]
 
 
 class Scopes(Dimensions):
@@ -39,10 +40,7 @@ class Scopes(Dimensions):
         self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.scopes: list[int] = [0]
         self.loops: set[int] = set()  # of the scopes, those of loops' bodies
-        self.overwritten: dict[int, tuple[TileValue, int]] = {}  # by identity: tiles changed in place, and the scope
-        self.written_through: dict[int, tuple[TileValue, int]] = {}  # likewise: tiles of which views were changed
-        self.held: list[set[int]] = []  # of the loops around, the identities of what containers hold before them
-        self.stands_for: dict[Value, TileValue] = {}  # of what a loop carries, the tile that its first turn has
+        self.changes = ChangedTiles(self.scopes, self.loops)
         self._scope_count = 0
 
     def name_value(self, value: Value, name: str) -> None:
@@ -69,18 +67,10 @@ class Scopes(Dimensions):
 
     def overwrite(self, tile: TileValue) -> None:
         """Note that Python's meaning changes ``tile`` here, which no name has from now on. Raises TraceError where each
-        turn of a loop would change the same one again."""
-        inside = self.scopes[self.scopes.index(tile.scope) + 1 :]
-        if self.loops & {*inside} and not any(id(tile) in held for held in self.held):
-            raise self.was_overwritten(tile)
-        for base in _bases(tile):  # each turn would change it again
-            if self.loops & {*self.scopes[self.scopes.index(base.scope) + 1 :]}:
-                raise self.was_overwritten(base)
-        changed: TileValue | None = tile
-        while changed is not None:
-            self.overwritten[id(changed)] = changed, self.scopes[-1]
-            self.written_through.update((id(base), (base, self.scopes[-1])) for base in _bases(changed))
-            changed = self.stands_for.get(changed.value)
+        turn of a loop would change the same one again, or has read it by another name before."""
+        found = self.changes.change(tile)
+        if found is not None:
+            raise self.was_overwritten(found)
 
     def note_views(self, found: Any, of: TileValue) -> None:
         """Note that the author's text made the tiles that it ``found`` as views of one in registers: of a part of a
@@ -95,24 +85,11 @@ class Scopes(Dimensions):
         """What is said where ``tile`` is used after it was changed in place."""
         return TraceError(CHANGED, got=repr(tile), where=self.location(), hint=CHANGED_HINT)
 
-    def is_overwritten(self, tile: TileValue) -> bool:
-        """Whether Python's meaning of ``tile`` is another one by now: it was changed, a view of it was, or what it is a
-        view of."""
-        is_known = self.overwritten.get(id(tile), (tile, -1))[1] in self.scopes
-        through = self.written_through.get(id(tile), (tile, -1))[1] in self.scopes
-        return is_known or through or (tile.base is not None and self._is_changed(tile.base))
-
-    def _is_changed(self, base: TileValue) -> bool:
-        """Whether ``base`` itself was changed: what only a view of it changed, other views may not have."""
-        return any(self.overwritten.get(id(one), (one, -1))[1] in self.scopes for one in (base, *_bases(base)))
-
-    def hand_on(self, since: int) -> None:
-        """What was changed in place in scopes that were opened after the first ``since``, and are closed, is so in the
-        one around them."""
-        for known in (self.overwritten, self.written_through):
-            for key, (tile, scope) in list(known.items()):
-                if scope > since and scope not in self.scopes:
-                    known[key] = tile, self.scopes[-1]
+    def use(self, tile: TileValue) -> None:
+        """Note that the code reads ``tile`` here. Raises TraceError where Python's meaning of it is another by now."""
+        if self.changes.is_changed(tile):
+            raise self.was_overwritten(tile)
+        self.changes.use(tile)
 
     # ---- places to come back to ---------------------------------------------------------------------
 
@@ -127,8 +104,9 @@ class Scopes(Dimensions):
 
     def checkpoint(self) -> Checkpoint:
         """All that the trace has, to come back to by :meth:`restore` out of whatever it was in the middle of."""
-        own = (self.tiles, self.blocks, self.guards, self.value_names, self.overwritten, self.written_through)
-        return Checkpoint(self.mark(), len(self.scopes), self.forced, tuple(dict(d) for d in own))
+        own = (self.tiles, self.blocks, self.guards, self.value_names)
+        tables = tuple(dict(d) for d in own)
+        return Checkpoint(self.mark(), len(self.scopes), self.forced, tables, self.changes.snapshot())
 
     def restore(self, to: Checkpoint) -> None:
         """Be where the trace was, as if nothing had been recorded since."""
@@ -138,17 +116,8 @@ class Scopes(Dimensions):
             self.builder.pop()
         self.rewind(to.mark)
         self.at(to.forced)
-        own: tuple[dict[Any, Any], ...] = (
-            *(self.tiles, self.blocks, self.guards, self.value_names),
-            *(self.overwritten, self.written_through),
-        )
+        self.changes.restore(to.changes)
+        own: tuple[dict[Any, Any], ...] = (self.tiles, self.blocks, self.guards, self.value_names)
         for now, before in zip(own, to.tables, strict=True):
             now.clear()
             now.update(before)
-
-
-def _bases(tile: TileValue) -> Iterator[TileValue]:
-    """The tiles that a tile is a view of, one after the other."""
-    while tile.base is not None:
-        tile = tile.base
-        yield tile

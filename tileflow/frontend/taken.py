@@ -18,6 +18,15 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a tile holds of the tensor at ``path``, of which torch has a view and registers a copy. ``is_block``: a loop's
+    tile names it."""
+
+    path: str
+    is_block: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a trace of a region found out at its end, which the next one begins with. ``copied``: paths of the tensors
     of which what was loaded is a copy, since the region writes to them; ``through``: where parts are taken that the

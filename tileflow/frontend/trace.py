@@ -20,7 +20,7 @@ from ..ir.graph import Operand, ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
-from ..language.captured_views import name_of_view
+from ..language.captured_views import ITSELF, gives_views, name_of_view
 from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
@@ -28,6 +28,7 @@ from ..language.rules import ASSIGNED_HINT, NO_OUT, PART_IN_TURNS, TAKEN_ANEW
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.views import NAMES
 from .alignment import gaps
+from .changed_tiles import ones, related
 from .call_arguments import is_in_place, with_numbers, with_sizes
 from .dimensions import show
 from .intervals import check_widened
@@ -38,7 +39,7 @@ from .promotion import kind_of, number_as, promote, weakened
 from .refusals import not_implemented
 from .scopes import Scopes
 from .structural_names import StructuralNames
-from .taken import Found, Taken
+from .taken import Found, Loaded, Taken
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
@@ -91,8 +92,11 @@ class Tracer(Scopes):
 
     def part_taken(self, tile: TileValue) -> Taken | None:
         """Where the part of a tensor is taken that a name is of, in a loop's first turn at least; None of others."""
-        before = self.stands_for.get(tile.value)
-        return tile.taken if tile.taken is not None or before is None else self.part_taken(before)
+        return next((one.taken for one in ones(tile) if one.taken is not None), None)
+
+    def loaded_from(self, tile: TileValue) -> Loaded | None:
+        """What a tile, or what it is a view of, holds of a tensor of which torch has a view; None of others."""
+        return next((one.loaded for one in related(tile) if one.loaded is not None), None)
 
     def is_stored_through(self, tile: TileValue) -> TraceError:
         """What is said where a name of a part is stored through, and is of another in a later turn of a loop; else the
@@ -117,6 +121,10 @@ class Tracer(Scopes):
     def wrap(self, value: Value) -> TileValue:
         """``value`` as device code sees it, of the scope that is open now."""
         return TileValue(value, self, self.scopes[-1])
+
+    def copied(self, x: TileValue) -> TileValue:
+        """The same value as another tile, which is not changed where Python's meaning changes ``x`` in place."""
+        return TileValue(x.value, self, x.scope, x.is_number)
 
     def number(self, x: TileValue) -> TileValue:
         """``x`` as a number of Python's, which has no dtype where it meets a scalar that has one."""
@@ -375,13 +383,19 @@ class Tracer(Scopes):
         if meets_by_loops(name):
             found = self.facing([*args, *kwargs.values()])
             args, kwargs = tuple(found[: len(args)]), dict(zip(kwargs, found[len(args) :], strict=True))
+        for x in _tiles((*args, *kwargs.values())):
+            self.use(x)
         if name in NAMES and args and isinstance(args[0], TileValue) and args[0].taken is not None:
             result = self.of_part(args[0], lambda: self.run(handler, name, args, kwargs))
         else:
             result = self.run(handler, name, args, kwargs)
-        if name in NAMES and args and isinstance(args[0], TileValue):
+        if not args or not isinstance(args[0], TileValue):
+            return result
+        if gives_views(name) or (name in ITSELF and result.value == args[0].value and kwargs.get("copy") is not True):
             self.note_views(result, args[0])
-        if is_in_place(handler, args, kwargs) and isinstance(args[0], TileValue) and result.value != args[0].value:
+        elif result is args[0] and name not in ITSELF:
+            return self.copied(args[0])  # another tensor of torch's
+        if is_in_place(handler, args, kwargs) and result.value != args[0].value:
             self.overwrite(args[0])
         return result
 
@@ -416,6 +430,12 @@ class Tracer(Scopes):
 def _whole(x: Any) -> Any:
     """A module's tensor as a tile; a tile of one element, and what is read by index, as they are."""
     return x.all() if isinstance(x, TensorRef) and x.is_whole and x.dims else x
+
+
+def _tiles(args: Iterable[Any]) -> Iterator[TileValue]:
+    """The tiles among arguments, and in lists of them."""
+    for x in args:
+        yield from (y for y in (x if isinstance(x, (tuple, list)) else (x,)) if isinstance(y, TileValue))
 
 
 def _operands(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[Given]:

@@ -33,7 +33,7 @@ from .traced import Traced, takes_tiles
 if TYPE_CHECKING:
     import torch
 
-    from .taken import Taken
+    from .taken import Loaded, Taken
     from .trace import Tracer
 
 
@@ -57,14 +57,19 @@ _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 class TileValue(Described):
     """A tile in registers: an IR value with torch's methods and operators. ``is_number``: to the author it is a number
     of Python's, which a loop or a branch of the kernel changes, or which ``int`` or ``float`` made. ``taken``: where
-    the text takes the part of a tensor that it holds, of which it is a view in torch; None of all else. ``base``: the
-    tile that the author's text made it a view of."""
+    the text takes the part of a tensor that it holds, of which it is a view in torch; None of all else. ``loaded``:
+    of what is loaded by an index of which torch has a view, what that names. ``base``, ``same``, ``entry``, ``later``:
+    other tiles that it is to Python (:mod:`.changed_tiles`)."""
 
-    __slots__ = ("base", "is_number", "scope", "taken", "value")
+    __slots__ = ("base", "entry", "is_number", "later", "loaded", "same", "scope", "taken", "value")
 
     def __init__(self, value: Value, tracer: Tracer, scope: int, is_number: bool = False) -> None:
         self.taken: Taken | None = None
         self.base: TileValue | None = None
+        self.entry: TileValue | None = None
+        self.same: tuple[TileValue, ...] = ()
+        self.later: tuple[TileValue, ...] = ()
+        self.loaded: Loaded | None = None
         self.value = value
         self.tracer = tracer
         self.scope = scope

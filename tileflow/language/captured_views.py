@@ -15,13 +15,33 @@ OF_INTS = "a view of a captured tensor is taken with ints and sizes, or with a d
 OF_MEMORY = "a view of a captured tensor is one of its memory, as strides say it"
 IN_HOST_CODE = "take it before the loop, in host code, under a name of its own"
 BY_ITEM = frozenset({"select", "narrow"})  # views that brackets say, and that scalars of the kernel may
+# functions of torch's, besides, that give views of their first argument, and those that may give that itself
+_OF_TILES = frozenset({
+    "broadcast_to", "dsplit", "expand_as", "hsplit", "reshape_as", "split_with_sizes", "tensor_split", "view_as", "vsplit",
+})  # fmt: skip
+ITSELF = frozenset({
+    "alpha_dropout", "bfloat16", "bool", "byte", "char", "contiguous", "detach", "double", "dropout", "dropout1d",
+    "dropout2d", "dropout3d", "feature_alpha_dropout", "float", "half", "int", "long", "positive", "short", "to", "type",
+    "type_as",
+})  # fmt: skip
 _GETTERS = {getattr(torch.Tensor, name).__get__: name for name in PROPERTIES}
 
 
 def name_of_view(func: Any) -> str:
     """The name of the view that a function of torch's takes; empty of others."""
-    name = getattr(func, "__name__", "")
-    return name if name in METHODS else _GETTERS.get(func, "") if name == "__get__" else ""
+    name = name_of(func)
+    return name if name in METHODS or name in PROPERTIES else ""
+
+
+def name_of(func: Any) -> str:
+    """The name of a function of torch's, or of a property that is a view."""
+    name: str = getattr(func, "__name__", "")
+    return _GETTERS.get(func, "") if name == "__get__" else name
+
+
+def gives_views(name: str) -> bool:
+    """Whether what torch's function of that name gives of a tile is a view of it."""
+    return name in METHODS or name in PROPERTIES or name in _OF_TILES
 
 
 def by_item(name: str, ndim: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:

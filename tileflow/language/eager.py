@@ -19,7 +19,7 @@ from ..config import Choice
 from ..errors import TileflowError, TraceError
 from ..runtime.numpy_numbers import plain_argument
 from .askers import Asker, asker, is_ours, kind_of
-from .captured_views import name_of_view
+from .captured_views import gives_views, name_of, name_of_view
 from .dim_identity import tensors_of
 from .eager_calls import call, followed_call, is_captured, tile_of, widened
 from .eager_changes import AUGMENTED, augmented, changed, check_part
@@ -81,9 +81,13 @@ class _EagerMode(TorchFunctionMode):
             found = call(func, args, kwargs) if is_torchs_own else self._in_device_code(func, args, kwargs)
             return _as_tiles(found, args)
         check_reached(args, name, frame, its.kernel, its.launches)
+<<<<<<< HEAD
         if func is torch.Tensor.__setitem__:
             check_assigned(*args)
         check_unchanged(args)
+=======
+        check_unchanged(tensors_of((*args, *kwargs.values())))
+>>>>>>> bcc092b9 (WIP: one account of the tiles that Python's names are of)
         note_read(func, args)
         if kwargs and kwargs.get("out") is not None:
             raise TraceError(NO_OUT, got=f"torch.{name}(..., out=...)", hint=ASSIGNED_HINT)
@@ -99,7 +103,7 @@ class _EagerMode(TorchFunctionMode):
         if not any(True for _ in tensors_of((*args, *kwargs.values()))):
             its.rules.check_made(func, found, frame)
         if is_in_place(name):
-            found = put_back(args[0], found) if name not in AUGMENTED or not is_operator(frame) else found
+            found = put_back(name, args[0], found) if name not in AUGMENTED or not is_operator(frame) else found
         if name in AUGMENTED and found is not args[0]:
             note_changed(args[0])
         found = _as_tiles(found, args)
@@ -173,9 +177,18 @@ def _as_tiles(found: Any, args: Sequence[Any]) -> Any:
 
 def _note_views(func: Any, args: Any, found: Any) -> None:
     """Note what is a view of a tile in registers: of a part of a tensor, memory has what its names change."""
-    is_named = bool(name_of_view(func)) or (func is torch.Tensor.__getitem__ and is_view(args[1]))
-    if is_named and not is_captured(args[0]) and part_of(args[0]) is None:
-        note_views(found, args[0])
+    is_named = gives_views(name_of(func)) or (func is torch.Tensor.__getitem__ and is_view(args[1]))
+    for n, tile in enumerate(tensors_of(args)):
+        if not is_captured(tile) and part_of(tile) is None:
+            views = found if isinstance(found, (tuple, list)) else (found,)
+            note_views([view for view in views if (is_named and not n) or _shares(view, tile)], tile)
+
+
+def _shares(view: Any, tile: torch.Tensor) -> bool:
+    """Whether a result lies in the memory of an argument, as that of ``detach`` does."""
+    if not isinstance(view, torch.Tensor) or not view.numel():
+        return False
+    return view.untyped_storage().data_ptr() == tile.untyped_storage().data_ptr()
 
 
 @contextmanager

@@ -148,6 +148,10 @@ def tile_between(start: Any, stop: Any) -> tuple[TileLike, int] | None:
     return (first.tile, first.shift) if last.is_last and not first.is_last else None
 
 
+def _is_tile(item: Any) -> bool:
+    return isinstance(item, TileLike) or (isinstance(item, slice) and tile_between(item.start, item.stop) is not None)
+
+
 class TileLike:
     """What an index takes as a tile: its lanes ``begin`` to ``end``, which ``block_size`` would be at most."""
 
@@ -186,6 +190,7 @@ class IndexedElements:
         self._elastic: dict[int, int] = {}  # axes whose length may be another than a block, and the block's
         self._groups: dict[Any, tuple[int, ...]] = {}
         items = _facing(_whole(tensor, flatten(index, is_traced, is_size)))
+        self.is_block = any(map(_is_tile, items))  # whether it is of a loop's tile
         self._vectors = [i for i in items if isinstance(i, torch.Tensor) and i.ndim]
         self._along: list[_Along] = []
         self._plain: list[Any] = []  # the index as torch's own basic one, as far as it is

@@ -16,13 +16,15 @@ from .eager_calls import is_captured, tile_of
 from .eager_indexing import DeviceInt, IndexedElements, is_size, is_traced
 from .eager_parts import Part, is_outside, part_of, place_of_store, take
 from .eager_session import author, caller
-from .in_place import put
+from .in_place import is_loaded, put
 from .rules import (
+    BLOCK_CHANGED,
     INDEX_OF_A_TILE,
     OF_A_COPY,
     OF_A_COPY_HINT,
     and_the_index,
     flatten,
+    instead_of_changing_a_block,
     instead_of_item_of_a_tile,
     outside,
 )
@@ -43,7 +45,10 @@ def _read(tensor: torch.Tensor, index: Any, is_stored: bool) -> torch.Tensor:
     """``tensor[index]``. ``is_stored``: whether the text stores through the name that it gives that."""
     if not hasattr(tensor, "tileflow_kept"):
         found = IndexedElements(tensor, index, reads=True)
-        return _taken(tile_of(found.read(), found.kept), None, found, is_stored)
+        tile = _taken(tile_of(found.read(), found.kept), None, found, is_stored)
+        if is_view(index) and part_of(tile) is None:
+            tile.tileflow_loaded = found.is_block  # type: ignore[attr-defined]
+        return tile
     for item in flatten(index, is_traced, is_size):
         is_mask = isinstance(item, torch.Tensor) and item.dtype is torch.bool
         if is_mask or isinstance(item, (list, tuple)):
@@ -55,9 +60,10 @@ def _read(tensor: torch.Tensor, index: Any, is_stored: bool) -> torch.Tensor:
     return tile if place is None else _taken(tile, whole, IndexedElements(place, index, reads=True), is_stored)
 
 
-def put_back(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-    """What a method in place made of ``tile``, where that stands: in the place that its brackets name, or in the part
-    that its name is of; else it is the tile's own from now on. Raises TraceError where brackets name a copy."""
+def put_back(name: str, tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    """What the method ``name`` in place made of ``tile``, where that stands: in the place that its brackets name, or in the part
+    that its name is of; else it is the tile's own from now on. Raises TraceError where brackets name a copy, and for a block
+    that a name has in registers."""
     named: tuple[torch.Tensor, Any] | None = getattr(tile, "tileflow_place", None)
     if named is not None:
         if not is_view(named[1]):
@@ -65,6 +71,8 @@ def put_back(tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
         write(*named, made)
         return put(tile, made)
     place = place_of_store(tile)
+    if place is None and is_loaded(tile):
+        raise TraceError(BLOCK_CHANGED, got=f".{name} of x[...]", hint=instead_of_changing_a_block(name))
     if place is None:
         return put(tile, made)
     if not is_outside(tile):

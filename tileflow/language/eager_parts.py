@@ -18,6 +18,7 @@ import torch
 
 from ..errors import TraceError
 from .captured_views import name_of_view
+from .in_place import is_loaded
 from .rules import PART_CHANGED, PART_STALE, STALE_HINT, instead_of_changing_a_part
 
 _COPIES = frozenset({"expand"})  # names of views that no store goes through
@@ -133,7 +134,11 @@ def check_kept(name: str, tile: Any) -> None:
     """Raises TraceError where an operator that assigns would give a new tile the name of a part that has dimensions, or
     is stored through: torch would change the tensor."""
     known = part_of(tile)
-    if known is None or hasattr(tile, "tileflow_place"):
+    if hasattr(tile, "tileflow_place"):
+        return
+    if known is None:
+        if tile.ndim and is_loaded(tile, but_blocks=True):
+            raise TraceError(PART_CHANGED, got=name, hint=instead_of_changing_a_part(name))
         return
     if known[0].is_stored or tile.ndim:
         raise TraceError(PART_CHANGED, got=name, hint=instead_of_changing_a_part(name))

@@ -115,6 +115,13 @@ def _bases(tile: torch.Tensor) -> Iterator[tuple[torch.Tensor, int]]:
         tile = known[0]
 
 
+def is_loaded(tile: torch.Tensor, but_blocks: bool = False) -> bool:
+    """Whether a tile, or what it is a view of, was loaded by an index of which torch has a view: of any, or only of one
+    without a loop's tile."""
+    kinds = [getattr(one, "tileflow_loaded", None) for one in (tile, *(base for base, _ in _bases(tile)))]
+    return any(is_block is not None and not (is_block and but_blocks) for is_block in kinds)
+
+
 def _turn(tile: torch.Tensor) -> int:
     """How often a method has changed the tile."""
     turn: int = getattr(tile, "tileflow_turn", 0)

@@ -82,6 +82,14 @@ def instead_of_changing_a_part(what: str) -> str:
     return f"part[...] {what} value stores there; row = part {plain} value, or row = part.clone(), is a tile of its own"
 
 
+BLOCK_CHANGED = "a method in place changes what a name has in registers, where torch changes the tensor that has it too"
+
+
+def instead_of_changing_a_block(name: str) -> str:
+    """What to write for ``block.add_(value)`` of a block in registers, ``block = x[t, :]``."""
+    return f"x[t, :].{name}(...), by the index itself, stores, as x[t, :] = value does; x[t, :].clone() is a tile of its own"
+
+
 OF_A_COPY = "a method changes in place what brackets name in memory, where torch has a view: by ints, slices and tiles"
 OF_A_COPY_HINT = "out[index] += value stores, as do out[index] = value, and tfl.atomic_add where places meet"
 KEEPS_ITS_TILES = "a method in place gives a container another tile, and a tuple keeps its items"

@@ -32,6 +32,7 @@ def einsum(t: Tracer, equation: Any, *operands: Any) -> TileValue:
         operands = tuple(operands[0])
     terms, result = _parsed(t, equation, operands)
     tiles = [t.wrap(value_of(t, x)) for x in operands]
+    spelled = tuple(terms)
     for n, term in enumerate(terms):
         tiles[n], terms[n] = _without_repeats(t, tiles[n], term)
     left, term = tiles[0], terms[0]
@@ -39,7 +40,10 @@ def einsum(t: Tracer, equation: Any, *operands: Any) -> TileValue:
         wanted = set(result).union(*terms[n + 1 :])
         left, term = _product(t, left, term, right, terms[n], wanted)
     left, term = _summed(t, left, term, set(result))
-    return permute(t, left, [term.index(c) for c in result])
+    found = permute(t, left, [term.index(c) for c in result])
+    if len(operands) == 1 and {*result} == {*spelled[0]} and isinstance(operands[0], TileValue):
+        t.note_views(found, operands[0])  # nothing is summed
+    return found
 
 
 def _parsed(t: Tracer, equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:

@@ -400,4 +400,4 @@ def identity(t: Tracer, x: Any, **unused: Any) -> Any:
 @register_torch("clone")
 def clone(t: Tracer, x: Any, **unused: Any) -> Any:
     """The same value as another tile, which is not changed where Python's meaning changes ``x`` in place."""
-    return TileValue(x.value, x.tracer, x.scope, x.is_number) if isinstance(x, TileValue) else x
+    return t.copied(x) if isinstance(x, TileValue) else x

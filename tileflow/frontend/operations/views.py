@@ -138,9 +138,14 @@ def expand_as(t: Tracer, x: Any, other: Any) -> TileValue:
 @register_torch("broadcast_tensors")
 def broadcast_tensors(t: Tracer, *tiles: Any) -> tuple[TileValue, ...]:
     """All tiles broadcast to the dimensions that they have together."""
-    values = [value_of(t, x) for x in shape_of(tiles)]
+    given = shape_of(tiles)
+    values = [value_of(t, x) for x in given]
     dims = t.broadcast([v.dims for v in values])
-    return tuple(t.expand(t.wrap(v), dims) for v in values)
+    found = tuple(t.expand(t.wrap(v), dims) for v in values)
+    for one, of in zip(found, given, strict=True):
+        if isinstance(of, TileValue):
+            t.note_views(one, of)
+    return found
 
 
 def _as_bits(t: Tracer, value: Value, dtype: str) -> TileValue:
