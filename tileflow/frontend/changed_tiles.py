@@ -4,7 +4,7 @@ A tile is a value: what changes it in place, ``acc += 1``, binds one name anew. 
 the changed one from then on, views of it too, so that a use by another name is refused. Names of one tile are known by
 the objects that the author's code passes on, and where control flow makes others of them, by what these may be:
 
-* ``base``: the tile that a view is of;
+* ``base``: the tile that a view is of, and ``cut``: what it names of that;
 * ``same``: what a branch or a loop may leave a name with;
 * ``entry``: what a name that a loop carries has in the first turn, and ``later``: tiles from outside the loop that it
   may have in the others.
@@ -15,10 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..language.cuts import are_apart
+
 if TYPE_CHECKING:
     from .values import TileValue
 
 Table = dict[int, tuple["TileValue", int]]  # by identity: tiles, each with a scope
+Views = dict[int, Table]  # by the identity of the tile that they are of
+Snapshot = tuple[Table, Table, Views]
 
 
 class ChangedTiles:
@@ -28,18 +32,18 @@ class ChangedTiles:
         self.held: list[set[int]] = []  # of the loops around, the identities of what containers hold before them
         self._scopes, self._loops = scopes, loops
         self._changed: Table = {}
-        self._through_views: Table = {}  # tiles of which views were changed
+        self._changed_views: Views = {}
         self._in_later_turns: Table = {}  # tiles that later turns of a loop change
         self._used: Table = {}  # the innermost scope of the latest turn
-        self._used_by_views: Table = {}
+        self._used_views: Views = {}
 
     # ---- uses and changes ---------------------------------------------------------------------------
 
     def use(self, tile: TileValue) -> None:
         """Note that the code reads ``tile`` here."""
         self._note(self._used, tile)
-        for base in bases(tile):
-            self._note(self._used_by_views, base)
+        for view in _views(tile):
+            self._note(self._used_views.setdefault(id(view.base), {}), view)
 
     def _note(self, used: Table, tile: TileValue) -> None:
         known = used.get(id(tile), (tile, -1))[1]
@@ -54,22 +58,21 @@ class ChangedTiles:
         for one, end, since in found:
             if not (one is tile and is_held) and self._is_of_all_turns(one, end):
                 return one
-            if since is not None and max(self._latest(self._used, one), self._latest(self._used_by_views, one)) >= since:
+            if since is not None and self._latest_use(one) >= since:
                 return one
-            for base in bases(one):
-                if self._is_of_all_turns(base, end) or (since and self._latest(self._used, base) >= since):
+            for view, base in zip(_views(one), bases(one), strict=True):
+                if self._is_of_all_turns(base, end) or (since is not None and self._latest_use(base, view) >= since):
                     return base
         for one, _, _ in found:
             self._changed[id(one)] = one, self._scopes[-1]
-            for base in bases(one):
-                self._through_views[id(base)] = base, self._scopes[-1]
+            for view in _views(one):
+                self._changed_views.setdefault(id(view.base), {})[id(view)] = view, self._scopes[-1]
         return next(filter(None, (self._change_later(one) for one, _, _ in found)), None)
 
     def _change_later(self, param: TileValue) -> TileValue | None:
         """Note that later turns change what ``param`` has in them. Returns one that a turn reads before; None else."""
         for one in param.later:
-            uses = self._latest(self._used, one), self._latest(self._used_by_views, one)
-            if param.scope not in self._scopes or max(uses) >= param.scope:
+            if param.scope not in self._scopes or self._latest_use(one) >= param.scope:
                 return one
             if self._is_of_all_turns(one, self._scopes.index(param.scope)):
                 return one
@@ -99,8 +102,12 @@ class ChangedTiles:
             return False
         return bool(self._loops & {*self._scopes[self._scopes.index(tile.scope) + 1 : end]})
 
-    def _latest(self, used: Table, tile: TileValue) -> int:
-        return used.get(id(tile), (tile, -1))[1]
+    def _latest_use(self, tile: TileValue, changed: TileValue | None = None) -> int:
+        """The innermost scope of its uses by name, and by all views of it; where only the view ``changed`` of it is
+        changed, by those that may have elements of that."""
+        uses = [self._used[id(tile)]] if id(tile) in self._used else []
+        uses += self._used_views.get(id(tile), {}).values()
+        return max((scope for one, scope in uses if changed is None or _meets(one, changed)), default=-1)
 
     def is_changed(self, tile: TileValue) -> bool:
         """Whether Python's meaning of ``tile`` is another one by now: it was changed, a view of it was, or what it is a
@@ -110,12 +117,17 @@ class ChangedTiles:
         if any(self._is_in(self._in_later_turns, one) for one in (tile, *bases(tile))):
             return True
         for one in ones(tile):
-            if self._is_in(self._changed, one) or self._is_in(self._through_views, one):
+            if self._is_in(self._changed, one) or self._has_changed_view(one):
                 return True
-            # what only a view of it changed, other views may not have
-            if any(self._is_in(self._changed, same) for base in bases(one) for same in ones(base)):
-                return True
+            for view, base in zip(_views(one), bases(one), strict=True):
+                if self._has_changed_view(base, view) or any(self._is_in(self._changed, same) for same in ones(base)):
+                    return True
         return False
+
+    def _has_changed_view(self, base: TileValue, view: TileValue | None = None) -> bool:
+        """Whether a view of ``base`` was changed; given another ``view``, one that may have elements of that."""
+        changed = self._changed_views.get(id(base), {}).values()
+        return any(scope in self._scopes and (view is None or _meets(one, view)) for one, scope in changed)
 
     def was_changed(self, tile: TileValue) -> bool:
         """Whether ``tile`` itself was changed in whatever scope."""
@@ -129,24 +141,34 @@ class ChangedTiles:
     def hand_on(self, since: int) -> None:
         """What was changed in scopes that were opened after the first ``since``, and are closed, is so in the one around
         them."""
-        for known in self._tables:
+        for known in (self._changed, self._in_later_turns, *self._changed_views.values()):
             for key, (tile, scope) in list(known.items()):
                 if scope > since and scope not in self._scopes:
                     known[key] = tile, self._scopes[-1]
 
-    @property
-    def _tables(self) -> tuple[Table, ...]:
-        return self._changed, self._through_views, self._in_later_turns
-
-    def snapshot(self) -> tuple[Table, ...]:
+    def snapshot(self) -> Snapshot:
         """What is changed by now, to come back to by :meth:`restore`."""
-        return tuple(dict(table) for table in self._tables)
+        views = {key: dict(table) for key, table in self._changed_views.items()}
+        return dict(self._changed), dict(self._in_later_turns), views
 
-    def restore(self, to: tuple[Table, ...]) -> None:
+    def restore(self, to: Snapshot) -> None:
         """Let that be changed which was then."""
-        for now, before in zip(self._tables, to, strict=True):
-            now.clear()
-            now.update(before)
+        changed, later, views = to
+        self._changed, self._in_later_turns = dict(changed), dict(later)
+        self._changed_views = {key: dict(table) for key, table in views.items()}
+
+
+def _meets(one: TileValue, view: TileValue) -> bool:
+    """Whether two views of one tile, or that tile itself and a view, may have an element in common. Of views of one
+    view those two are asked about."""
+    return one is not view and (one.base is not view.base or not are_apart(one.cut, view.cut))
+
+
+def _views(tile: TileValue) -> Iterator[TileValue]:
+    """Of the tiles that a tile is a view of, one after the other, the view that is next to each."""
+    while tile.base is not None:
+        yield tile
+        tile = tile.base
 
 
 def bases(tile: TileValue) -> Iterator[TileValue]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Location, TraceError
 from ..ir.graph import Builder, Tile
 from ..ir.types import Value
+from ..language.cuts import Cut
 from ..language.rules import CHANGED, CHANGED_HINT
-from .changed_tiles import ChangedTiles
+from .changed_tiles import ChangedTiles, Snapshot
 from .dimensions import Dimensions
 from .structural_names import StructuralNames
 
@@ -25,7 +26,7 @@ class Checkpoint:
     depth: int
     forced: Location | None
     tables: tuple[dict[Any, Any], ...]
-    changes: tuple[dict[Any, Any], ...]
+    changes: Snapshot
 
 
 class Scopes(Dimensions):
@@ -71,15 +72,6 @@ class Scopes(Dimensions):
         found = self.changes.change(tile)
         if found is not None:
             raise self.was_overwritten(found)
-
-    def note_views(self, found: Any, of: TileValue) -> None:
-        """Note that the author's text made the tiles that it ``found`` as views of one in registers: of a part of a
-        tensor, memory has what its names change."""
-        if of.taken is not None:
-            return
-        for view in found if isinstance(found, (tuple, list)) else (found,):
-            if getattr(view, "base", view) is None and view is not of:
-                view.base = of
 
     def was_overwritten(self, tile: TileValue) -> TraceError:
         """What is said where ``tile`` is used after it was changed in place."""

@@ -20,7 +20,8 @@ from ..ir.graph import Operand, ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
-from ..language.captured_views import ITSELF, gives_views, name_of_view
+from ..language.captured_views import BY_ITEM, ITSELF, by_item, gives_views, name_of_view
+from ..language.cuts import Cut
 from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
@@ -43,6 +44,7 @@ from .taken import Found, Loaded, Taken
 from .torch_aliases import canonical_arguments, instead_of
 from .torch_registry import TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue, is_number
+from .view_cuts import cut_by
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 
@@ -125,6 +127,20 @@ class Tracer(Scopes):
     def copied(self, x: TileValue) -> TileValue:
         """The same value as another tile, which is not changed where Python's meaning changes ``x`` in place."""
         return TileValue(x.value, self, x.scope, x.is_number)
+
+    def viewing(self, found: Any, of: TileValue, cut: Cut | None = None) -> Any:
+        """What is ``found`` as views that the author's text takes of a tile in registers: of a part of a tensor, memory
+        has what its names change. ``cut``: what one view names; several are apart."""
+        if of.taken is not None:
+            return found
+        if isinstance(found, (tuple, list)):
+            call = object()
+            return tuple(self.viewing(one, of, {call: (n, n + 1, 1)}) for n, one in enumerate(found))
+        if not isinstance(found, TileValue) or found is of:
+            return found
+        view = self.copied(found)
+        view.base, view.cut = of, cut or {}
+        return view
 
     def number(self, x: TileValue) -> TileValue:
         """``x`` as a number of Python's, which has no dtype where it meets a scalar that has one."""
@@ -392,8 +408,9 @@ class Tracer(Scopes):
         if not args or not isinstance(args[0], TileValue):
             return result
         if gives_views(name) or (name in ITSELF and result.value == args[0].value and kwargs.get("copy") is not True):
-            self.note_views(result, args[0])
-        elif result is args[0] and name not in ITSELF:
+            items = by_item(name, args[0].ndim, args[1:], kwargs) if name in BY_ITEM else ()
+            return self.viewing(result, args[0], cut_by(args[0], items, self.hints))
+        if result is args[0] and name not in ITSELF:
             return self.copied(args[0])  # another tensor of torch's
         if is_in_place(handler, args, kwargs) and result.value != args[0].value:
             self.overwrite(args[0])

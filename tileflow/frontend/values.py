@@ -17,6 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from ..language.captured_views import BY_ITEM, by_item, spelled_view
+from ..language.cuts import Cut
 from ..language.in_place import is_in_place
 from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
@@ -58,14 +59,15 @@ class TileValue(Described):
     """A tile in registers: an IR value with torch's methods and operators. ``is_number``: to the author it is a number
     of Python's, which a loop or a branch of the kernel changes, or which ``int`` or ``float`` made. ``taken``: where
     the text takes the part of a tensor that it holds, of which it is a view in torch; None of all else. ``loaded``:
-    of what is loaded by an index of which torch has a view, what that names. ``base``, ``same``, ``entry``, ``later``:
-    other tiles that it is to Python (:mod:`.changed_tiles`)."""
+    of what is loaded by an index of which torch has a view, what that names. ``base``, ``cut``, ``same``, ``entry``,
+    ``later``: other tiles that it is to Python (:mod:`.changed_tiles`)."""
 
-    __slots__ = ("base", "entry", "is_number", "later", "loaded", "same", "scope", "taken", "value")
+    __slots__ = ("base", "cut", "entry", "is_number", "later", "loaded", "same", "scope", "taken", "value")
 
     def __init__(self, value: Value, tracer: Tracer, scope: int, is_number: bool = False) -> None:
         self.taken: Taken | None = None
         self.base: TileValue | None = None
+        self.cut: Cut = {}
         self.entry: TileValue | None = None
         self.same: tuple[TileValue, ...] = ()
         self.later: tuple[TileValue, ...] = ()
@@ -202,7 +204,8 @@ def _operator(fn: str, reflected: bool, theirs: str) -> Any:
         if theirs and not isinstance(other, (int, float, Traced)) and takes_tiles(other, theirs):
             return NotImplemented
         a, b = (other, self) if reflected else (self, other)
-        return SYNTAX["binary"](self.tracer, fn, a, b)
+        found = SYNTAX["binary"](self.tracer, fn, a, b)
+        return self.tracer.copied(found) if found is a or found is b else found  # x ** 1 is another tile
 
     return apply
 

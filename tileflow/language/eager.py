@@ -19,7 +19,8 @@ from ..config import Choice
 from ..errors import TileflowError, TraceError
 from ..runtime.numpy_numbers import plain_argument
 from .askers import Asker, asker, is_ours, kind_of
-from .captured_views import gives_views, name_of, name_of_view
+from .captured_views import BY_ITEM, by_item, gives_views, name_of, name_of_view
+from .cuts import cut_of
 from .dim_identity import tensors_of
 from .eager_calls import call, followed_call, is_captured, tile_of, widened
 from .eager_changes import AUGMENTED, augmented, changed, check_part
@@ -107,7 +108,7 @@ class _EagerMode(TorchFunctionMode):
         if name in AUGMENTED and found is not args[0]:
             note_changed(args[0])
         found = _as_tiles(found, args)
-        _note_views(func, args, found)
+        _note_views(func, args, kwargs, found)
         return found
 
     def _in_device_code(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -175,13 +176,21 @@ def _as_tiles(found: Any, args: Sequence[Any]) -> Any:
     return found
 
 
-def _note_views(func: Any, args: Any, found: Any) -> None:
+def _note_views(func: Any, args: Any, kwargs: Any, found: Any) -> None:
     """Note what is a view of a tile in registers: of a part of a tensor, memory has what its names change."""
-    is_named = gives_views(name_of(func)) or (func is torch.Tensor.__getitem__ and is_view(args[1]))
+    name, items = name_of(func), None
+    if func is torch.Tensor.__getitem__ and is_view(args[1]):
+        items = args[1] if isinstance(args[1], tuple) else (args[1],)
+    elif name in BY_ITEM:
+        items = by_item(name, args[0].ndim, args[1:], kwargs)
+    is_named = gives_views(name) or items is not None
     for n, tile in enumerate(tensors_of(args)):
         if not is_captured(tile) and part_of(tile) is None:
             views = found if isinstance(found, (tuple, list)) else (found,)
-            note_views([view for view in views if (is_named and not n) or _shares(view, tile)], tile)
+            if not is_named or n:
+                views = [view for view in views if _shares(view, tile)]
+            cut = cut_of(items, tile.shape) if items is not None else {}
+            note_views(views if len(views) > 1 else next(iter(views), None), tile, cut)
 
 
 def _shares(view: Any, tile: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..errors import TraceError
+from .cuts import Cut, are_apart
 from .rules import CHANGED, CHANGED_HINT
 
 _LOADS = ("LOAD_METHOD", "LOAD_ATTR")
@@ -87,11 +88,14 @@ def note_changed(tile: torch.Tensor) -> None:
     _note_written(tile)
 
 
-def note_views(found: Any, of: torch.Tensor) -> None:
-    """Note that the author's text made the tiles that it ``found`` as views of one."""
-    for view in found if isinstance(found, (tuple, list)) else (found,):
+def note_views(found: Any, of: torch.Tensor, cut: Cut | None = None) -> None:
+    """Note that the author's text made the tiles that it ``found`` as views of one. ``cut``: what one view names;
+    several are apart."""
+    several, call = isinstance(found, (tuple, list)), object()
+    for number, view in enumerate(found if several else (found,)):
         if isinstance(view, torch.Tensor) and view is not of and not hasattr(view, "tileflow_base"):
             view.tileflow_base = of, _turn(of)  # type: ignore[attr-defined]
+            view.tileflow_cut = {call: (number, number + 1, 1)} if several else cut or {}  # type: ignore[attr-defined]
 
 
 def check_unchanged(args: Iterable[Any]) -> None:
@@ -105,7 +109,14 @@ def check_unchanged(args: Iterable[Any]) -> None:
 def _is_changed(tile: torch.Tensor) -> bool:
     if hasattr(tile, "tileflow_changed") or hasattr(tile, "tileflow_written"):
         return True
-    return any(hasattr(base, "tileflow_changed") or _turn(base) != since for base, since in _bases(tile))
+    for base, since in _bases(tile):
+        views = getattr(base, "tileflow_written", ())
+        if hasattr(base, "tileflow_changed") or _turn(base) != since:
+            return True
+        if any(view is not tile and not are_apart(view.tileflow_cut, tile.tileflow_cut) for view in views):
+            return True
+        tile = base
+    return False
 
 
 def _bases(tile: torch.Tensor) -> Iterator[tuple[torch.Tensor, int]]:
@@ -131,4 +142,5 @@ def _turn(tile: torch.Tensor) -> int:
 def _note_written(tile: torch.Tensor) -> None:
     """Note that what a tile is a view of is changed with it."""
     for base, _ in _bases(tile):
-        base.tileflow_written = True  # type: ignore[attr-defined]
+        base.tileflow_written = (*getattr(base, "tileflow_written", ()), tile)  # type: ignore[attr-defined]
+        tile = base

@@ -14,6 +14,7 @@ from ..resolve import is_size
 from ..syntax_registry import register_syntax
 from ..trace import Tracer
 from ..values import SymInt, TileProxy, TileValue
+from ..view_cuts import cut_by
 from .along import named
 from .slices import part
 from .tile_index import pick
@@ -29,8 +30,8 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     if not all(i is None or i is Ellipsis or isinstance(i, slice) or _is_scalar(i) for i in items):
         return _indexed(t, x, index)
     found: TileValue = _indexed(t, x, index) if x.taken is None else t.of_part(x, lambda: _indexed(t, x, index))
-    t.note_views(found, x)
-    return found
+    view: TileValue = t.viewing(found, x, cut_by(x, items, t.hints))
+    return view
 
 
 def _indexed(t: Tracer, x: TileValue, index: Any) -> TileValue:

@@ -42,7 +42,7 @@ def einsum(t: Tracer, equation: Any, *operands: Any) -> TileValue:
     left, term = _summed(t, left, term, set(result))
     found = permute(t, left, [term.index(c) for c in result])
     if len(operands) == 1 and {*result} == {*spelled[0]} and isinstance(operands[0], TileValue):
-        t.note_views(found, operands[0])  # nothing is summed
+        return t.viewing(found, operands[0])  # type: ignore[no-any-return]  # nothing is summed
     return found
 
 

@@ -141,11 +141,9 @@ def broadcast_tensors(t: Tracer, *tiles: Any) -> tuple[TileValue, ...]:
     given = shape_of(tiles)
     values = [value_of(t, x) for x in given]
     dims = t.broadcast([v.dims for v in values])
-    found = tuple(t.expand(t.wrap(v), dims) for v in values)
-    for one, of in zip(found, given, strict=True):
-        if isinstance(of, TileValue):
-            t.note_views(one, of)
-    return found
+    found = [t.expand(t.wrap(v), dims) for v in values]
+    pairs = zip(found, given, strict=True)
+    return tuple(t.viewing(one, of) if isinstance(of, TileValue) else one for one, of in pairs)
 
 
 def _as_bits(t: Tracer, value: Value, dtype: str) -> TileValue:
