@@ -20,9 +20,9 @@ from ..language.cuts import are_apart
 if TYPE_CHECKING:
     from .values import TileValue
 
-Table = dict[int, tuple["TileValue", int]]  # by identity: tiles, each with a scope
-Views = dict[int, Table]  # by the identity of the tile that they are of
-Snapshot = tuple[Table, Table, Views]
+Uses = dict[int, tuple["TileValue", int]]  # by identity: tiles, each with the innermost scope of the latest turn
+Changes = dict[int, tuple["TileValue", frozenset[int]]]  # by identity: tiles, each with the scopes that change it
+Snapshot = tuple[Changes, Changes, dict[int, Changes]]
 
 
 class ChangedTiles:
@@ -31,11 +31,11 @@ class ChangedTiles:
     def __init__(self, scopes: Sequence[int], loops: set[int]) -> None:
         self.held: list[set[int]] = []  # of the loops around, the identities of what containers hold before them
         self._scopes, self._loops = scopes, loops
-        self._changed: Table = {}
-        self._changed_views: Views = {}
-        self._in_later_turns: Table = {}  # tiles that later turns of a loop change
-        self._used: Table = {}  # the innermost scope of the latest turn
-        self._used_views: Views = {}
+        self._changed: Changes = {}
+        self._changed_views: dict[int, Changes] = {}  # by the identity of the tile that they are of
+        self._in_later_turns: Changes = {}  # tiles that later turns of a loop change
+        self._used: Uses = {}
+        self._used_views: dict[int, Uses] = {}
 
     # ---- uses and changes ---------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ class ChangedTiles:
         for view in _views(tile):
             self._note(self._used_views.setdefault(id(view.base), {}), view)
 
-    def _note(self, used: Table, tile: TileValue) -> None:
+    def _note(self, used: Uses, tile: TileValue) -> None:
         known = used.get(id(tile), (tile, -1))[1]
         used[id(tile)] = tile, max(known, self._scopes[-1])
 
@@ -53,10 +53,10 @@ class ChangedTiles:
         """Note that Python's meaning changes ``tile`` here, which no name has from now on. Returns a tile of which each
         turn of a loop would change the same one again, or that a turn has read before it changes it; None without
         one."""
-        is_held = any(id(tile) in held for held in self.held)
         found = list(self._ancestors(tile))
         for one, end, since in found:
-            if not (one is tile and is_held) and self._is_of_all_turns(one, end):
+            is_held = any(id(one) in held for held in self.held)  # a container gets another in its place
+            if not is_held and self._is_of_all_turns(one, end):
                 return one
             if since is not None and self._latest_use(one) >= since:
                 return one
@@ -64,9 +64,9 @@ class ChangedTiles:
                 if self._is_of_all_turns(base, end) or (since is not None and self._latest_use(base, view) >= since):
                     return base
         for one, _, _ in found:
-            self._changed[id(one)] = one, self._scopes[-1]
+            self._mark(self._changed, one)
             for view in _views(one):
-                self._changed_views.setdefault(id(view.base), {})[id(view)] = view, self._scopes[-1]
+                self._mark(self._changed_views.setdefault(id(view.base), {}), view)
         return next(filter(None, (self._change_later(one) for one, _, _ in found)), None)
 
     def _change_later(self, param: TileValue) -> TileValue | None:
@@ -76,8 +76,12 @@ class ChangedTiles:
                 return one
             if self._is_of_all_turns(one, self._scopes.index(param.scope)):
                 return one
-            self._in_later_turns[id(one)] = one, self._scopes[-1]
+            self._mark(self._in_later_turns, one)
         return None
+
+    def _mark(self, changes: Changes, tile: TileValue) -> None:
+        _, scopes = changes.get(id(tile), (tile, frozenset()))
+        changes[id(tile)] = tile, scopes | {self._scopes[-1]}
 
     def _ancestors(self, tile: TileValue) -> Iterator[tuple[TileValue, int, int | None]]:
         """What ``tile`` may be one with. Beside each: how many of the scopes around count for it, and the outermost of
@@ -127,14 +131,17 @@ class ChangedTiles:
     def _has_changed_view(self, base: TileValue, view: TileValue | None = None) -> bool:
         """Whether a view of ``base`` was changed; given another ``view``, one that may have elements of that."""
         changed = self._changed_views.get(id(base), {}).values()
-        return any(scope in self._scopes and (view is None or _meets(one, view)) for one, scope in changed)
+        return any(self._are_open(scopes) and (view is None or _meets(one, view)) for one, scopes in changed)
 
     def was_changed(self, tile: TileValue) -> bool:
         """Whether ``tile`` itself was changed in whatever scope."""
         return id(tile) in self._changed
 
-    def _is_in(self, table: Table, tile: TileValue) -> bool:
-        return table.get(id(tile), (tile, -1))[1] in self._scopes
+    def _is_in(self, changes: Changes, tile: TileValue) -> bool:
+        return id(tile) in changes and self._are_open(changes[id(tile)][1])
+
+    def _are_open(self, scopes: frozenset[int]) -> bool:
+        return not scopes.isdisjoint(self._scopes)
 
     # ---- places -------------------------------------------------------------------------------------
 
@@ -142,9 +149,11 @@ class ChangedTiles:
         """What was changed in scopes that were opened after the first ``since``, and are closed, is so in the one around
         them."""
         for known in (self._changed, self._in_later_turns, *self._changed_views.values()):
-            for key, (tile, scope) in list(known.items()):
-                if scope > since and scope not in self._scopes:
-                    known[key] = tile, self._scopes[-1]
+            for key, (tile, scopes) in known.items():
+                known[key] = tile, frozenset(self._around(scope, since) for scope in scopes)
+
+    def _around(self, scope: int, since: int) -> int:
+        return self._scopes[-1] if scope > since and scope not in self._scopes else scope
 
     def snapshot(self) -> Snapshot:
         """What is changed by now, to come back to by :meth:`restore`."""

@@ -433,6 +433,7 @@ class Control:
             raise self.tracer.is_stored_through(a)
         if (loaded := self.tracer.loaded_from(a)) is not None:
             raise self.tracer.placed(of_a_block(name, loaded.path))
+        self.tracer.use(a)  # what fills it does not read it
         hint = instead_of_in_place(name[:-1])
         return lambda *args, **kwargs: self._instead(changed(self.tracer, name, a, args, kwargs), a, f".{name}", hint)
 

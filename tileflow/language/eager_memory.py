@@ -45,10 +45,7 @@ def _read(tensor: torch.Tensor, index: Any, is_stored: bool) -> torch.Tensor:
     """``tensor[index]``. ``is_stored``: whether the text stores through the name that it gives that."""
     if not hasattr(tensor, "tileflow_kept"):
         found = IndexedElements(tensor, index, reads=True)
-        tile = _taken(tile_of(found.read(), found.kept), None, found, is_stored)
-        if is_view(index) and part_of(tile) is None:
-            tile.tileflow_loaded = found.is_block  # type: ignore[attr-defined]
-        return tile
+        return _noted(_taken(tile_of(found.read(), found.kept), None, found, is_stored), found, index)
     for item in flatten(index, is_traced, is_size):
         is_mask = isinstance(item, torch.Tensor) and item.dtype is torch.bool
         if is_mask or isinstance(item, (list, tuple)):
@@ -57,7 +54,17 @@ def _read(tensor: torch.Tensor, index: Any, is_stored: bool) -> torch.Tensor:
             raise TraceError(INDEX_OF_A_TILE, got=got[:100], hint=hint)
     tile = tile_of(IndexedElements(tensor, index, reads=True).read())
     whole, place = part_of(tensor) or (None, None)
-    return tile if place is None else _taken(tile, whole, IndexedElements(place, index, reads=True), is_stored)
+    if place is None:
+        return tile
+    found = IndexedElements(place, index, reads=True)
+    return _noted(_taken(tile, whole, found, is_stored), found, index)
+
+
+def _noted(tile: torch.Tensor, found: IndexedElements, index: Any) -> torch.Tensor:
+    """``tile``, of which it is known from here on whether it is a copy of what torch has a view of."""
+    if is_view(index) and part_of(tile) is None:
+        tile.tileflow_loaded = found.is_block  # type: ignore[attr-defined]
+    return tile
 
 
 def put_back(name: str, tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:

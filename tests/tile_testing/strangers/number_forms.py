@@ -456,7 +456,7 @@ def bit_parallel_match(reads, lengths, text):
         plus = tfl.full([t], -1, dtype=torch.int64)
         minus = tfl.zeros([t], dtype=torch.int64)
         score = m.int()
-        least, where = score, torch.full_like(score, -1)
+        least, where = score.clone(), torch.full_like(score, -1)
         for j in range(text.numel()):
             letter = text[j]
             equal = masks[0]

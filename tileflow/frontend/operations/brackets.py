@@ -10,8 +10,10 @@ from ...ir.types import ONE, Dim
 from ...language.rules import INDEX_OF_A_TILE, instead_of_item_of_a_tile
 from ...runtime.numpy_numbers import plain_argument
 from ..loaded_parts import part_of_loaded
+from ..part_views import is_view_index
 from ..resolve import is_size
 from ..syntax_registry import register_syntax
+from ..taken import Loaded
 from ..trace import Tracer
 from ..values import SymInt, TileProxy, TileValue
 from ..view_cuts import cut_by
@@ -27,8 +29,12 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     of different loops."""
     index = plain_argument(index)
     items = index if isinstance(index, tuple) else (index,)
-    if not all(i is None or i is Ellipsis or isinstance(i, slice) or _is_scalar(i) for i in items):
+    if not is_view_index(index):
         return _indexed(t, x, index)
+    if x.taken is not None and any(isinstance(i, TileProxy) for i in items):
+        block = _indexed(t, x, index)  # which lies in registers
+        block.loaded = Loaded(x.taken.path, is_block=True)
+        return block
     found: TileValue = _indexed(t, x, index) if x.taken is None else t.of_part(x, lambda: _indexed(t, x, index))
     view: TileValue = t.viewing(found, x, cut_by(x, items, t.hints))
     return view
