@@ -60,8 +60,8 @@ def branch(
     t.changes.hand_on(since)
     for leaf, (_, a), (_, b) in zip(leaves, *flat, strict=True):
         if isinstance(leaf, TileValue) and leaf is not a and leaf is not b:
-            sides = (x for x in (a, b) if isinstance(x, TileValue) and not is_number(x))
-            leaf.same = tuple(x for x in sides if not t.changes.is_changed(x))
+            tiles = (x for x in (a, b) if isinstance(x, TileValue) and not is_number(x))
+            leaf.same = tuple(x for x in tiles if not t.changes.is_changed(x))
     after = unflatten_all(structures, leaves)
     changed.join(after[own:])
     return after[:own]

@@ -146,8 +146,8 @@ class ChangedTiles:
     # ---- places -------------------------------------------------------------------------------------
 
     def hand_on(self, since: int) -> None:
-        """What was changed in scopes that were opened after the first ``since``, and are closed, is so in the one around
-        them."""
+        """What was changed in scopes that were opened after the first ``since``, and are closed, is so in the one
+        around them."""
         for known in (self._changed, self._in_later_turns, *self._changed_views.values()):
             for key, (tile, scopes) in known.items():
                 known[key] = tile, frozenset(self._around(scope, since) for scope in scopes)

@@ -35,9 +35,14 @@ FILLING: dict[str, Callable[..., Any]] = {  # those of methods that no name with
     "fill_": lambda t, x, value: METHODS["full_like"](t, x, value),
     "zero_": lambda t, x: METHODS["full_like"](t, x, 0),
     "copy_": lambda t, x, src, non_blocking=False: (
-        t.copied(src) if isinstance(src, TileValue) else METHODS["full_like"](t, x, src)
+        _copied(t, src) if isinstance(src, TileValue) else METHODS["full_like"](t, x, src)
     ),
 }
+
+
+def _copied(t: Tracer, src: TileValue) -> TileValue:
+    t.use(src)
+    return t.copied(src)
 
 
 def changed(t: Tracer, name: str, x: TileValue, args: Any, kwargs: Any) -> TileValue:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Location, TraceError
 from ..ir.graph import Builder, Tile
 from ..ir.types import Value
-from ..language.cuts import Cut
 from ..language.rules import CHANGED, CHANGED_HINT
 from .changed_tiles import ChangedTiles, Snapshot
 from .dimensions import Dimensions

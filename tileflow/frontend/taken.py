@@ -19,8 +19,8 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a tile holds of the tensor at ``path``, of which torch has a view and registers a copy. ``is_block``: a loop's
-    tile names it."""
+    """What a tile holds of the tensor at ``path``, of which torch has a view and registers a copy. ``is_block``: a
+    loop's tile names it."""
 
     path: str
     is_block: bool

@@ -21,7 +21,7 @@ from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value, is_float
 from ..language.captured_views import BY_ITEM, ITSELF, by_item, gives_views, name_of_view
-from ..language.cuts import Cut
+from ..language.cuts import Spans
 from ..language.elementwise import meets_by_loops
 from ..language.operand_dtypes import Operand as Given
 from ..language.operand_dtypes import check_dtypes
@@ -29,8 +29,8 @@ from ..language.rules import ASSIGNED_HINT, NO_OUT, PART_IN_TURNS, TAKEN_ANEW
 from ..runtime.numpy_numbers import plain_argument, plain_number
 from ..runtime.views import NAMES
 from .alignment import gaps
-from .changed_tiles import ones, related
 from .call_arguments import is_in_place, with_numbers, with_sizes
+from .changed_tiles import ones, related
 from .dimensions import show
 from .intervals import check_widened
 from .loaded_tiles import Cut, Part, Shaped
@@ -128,7 +128,7 @@ class Tracer(Scopes):
         """The same value as another tile, which is not changed where Python's meaning changes ``x`` in place."""
         return TileValue(x.value, self, x.scope, x.is_number)
 
-    def viewing(self, found: Any, of: TileValue, cut: Cut | None = None) -> Any:
+    def viewing(self, found: Any, of: TileValue, cut: Spans | None = None) -> Any:
         """What is ``found`` as views that the author's text takes of a tile in registers: of a part of a tensor, memory
         has what its names change. ``cut``: what one view names; several are apart."""
         if of.taken is not None:

@@ -17,7 +17,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, is_float
 from ..language.assignments import ASSIGNED, instead_of_a_view, instead_of_assignment
 from ..language.captured_views import BY_ITEM, by_item, spelled_view
-from ..language.cuts import Cut
+from ..language.cuts import Spans
 from ..language.in_place import is_in_place
 from ..runtime import views
 from ..runtime.numpy_numbers import plain_number
@@ -67,7 +67,7 @@ class TileValue(Described):
     def __init__(self, value: Value, tracer: Tracer, scope: int, is_number: bool = False) -> None:
         self.taken: Taken | None = None
         self.base: TileValue | None = None
-        self.cut: Cut = {}
+        self.cut: Spans = {}
         self.entry: TileValue | None = None
         self.same: tuple[TileValue, ...] = ()
         self.later: tuple[TileValue, ...] = ()

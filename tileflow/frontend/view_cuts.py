@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..language.cuts import Cut, cut_of
+from ..language.cuts import Spans, cut_of
 from .values import SymInt, TileValue
 
 
-def cut_by(x: TileValue, items: Sequence[Any], hints: Mapping[str, int]) -> Cut:
+def cut_by(x: TileValue, items: Sequence[Any], hints: Mapping[str, int]) -> Spans:
     """What ``x[items]`` names of ``x``."""
     sizes = [size if size.constant is None else size.constant for size in x.extents]
     return cut_of([_item(i, hints) for i in items], sizes)

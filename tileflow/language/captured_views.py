@@ -17,12 +17,13 @@ IN_HOST_CODE = "take it before the loop, in host code, under a name of its own"
 BY_ITEM = frozenset({"select", "narrow"})  # views that brackets say, and that scalars of the kernel may
 # functions of torch's, besides, that give views of their first argument, and those that may give that itself
 _OF_TILES = frozenset({
-    "broadcast_to", "dsplit", "expand_as", "hsplit", "reshape_as", "split_with_sizes", "tensor_split", "view_as", "vsplit",
+    "broadcast_to", "dsplit", "expand_as", "hsplit", "reshape_as", "split_with_sizes", "tensor_split", "view_as",
+    "vsplit",
 })  # fmt: skip
 ITSELF = frozenset({
     "alpha_dropout", "bfloat16", "bool", "byte", "char", "contiguous", "detach", "double", "dropout", "dropout1d",
-    "dropout2d", "dropout3d", "feature_alpha_dropout", "float", "half", "int", "long", "positive", "short", "to", "type",
-    "type_as",
+    "dropout2d", "dropout3d", "feature_alpha_dropout", "float", "half", "int", "long", "positive", "short", "to",
+    "type", "type_as",
 })  # fmt: skip
 _GETTERS = {getattr(torch.Tensor, name).__get__: name for name in PROPERTIES}
 

@@ -8,11 +8,11 @@ from typing import Any
 
 # by the dimension, or what several views were made by, the first element, where it ends, and the step; sizes may be
 # expressions of which differences have a ``constant``
-Cut = Mapping[Hashable, tuple[Any, Any, Any]]
+Spans = Mapping[Hashable, tuple[Any, Any, Any]]
 _COUNTED = 4096  # elements, up to which two runs are compared one by one
 
 
-def cut_of(items: Sequence[Any], sizes: Sequence[Any]) -> Cut:
+def cut_of(items: Sequence[Any], sizes: Sequence[Any]) -> Spans:
     """What an index of ints and slices names of dimensions of these sizes, as far as that is known."""
     axis, found = 0, dict[Hashable, tuple[Any, Any, Any]]()
     for place, item in enumerate(items):
@@ -49,7 +49,7 @@ def _is_size(item: Any) -> bool:
     return (isinstance(item, int) and not isinstance(item, bool)) or hasattr(item, "constant")
 
 
-def are_apart(one: Cut, other: Cut) -> bool:
+def are_apart(one: Spans, other: Spans) -> bool:
     """Whether two views of one tile are known to have no element in common."""
     return any(_are_runs_apart(one[key], other[key]) for key in one.keys() & other.keys())
 

@@ -68,9 +68,9 @@ def _noted(tile: torch.Tensor, found: IndexedElements, index: Any) -> torch.Tens
 
 
 def put_back(name: str, tile: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-    """What the method ``name`` in place made of ``tile``, where that stands: in the place that its brackets name, or in the part
-    that its name is of; else it is the tile's own from now on. Raises TraceError where brackets name a copy, and for a block
-    that a name has in registers."""
+    """What the method ``name`` in place made of ``tile``, where that stands: in the place that its brackets name, or in
+    the part that its name is of; else it is the tile's own from now on. Raises TraceError where brackets name a copy,
+    and for a block that a name has in registers."""
     named: tuple[torch.Tensor, Any] | None = getattr(tile, "tileflow_place", None)
     if named is not None:
         if not is_view(named[1]):

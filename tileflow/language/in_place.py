@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..errors import TraceError
-from .cuts import Cut, are_apart
+from .cuts import Spans, are_apart
 from .rules import CHANGED, CHANGED_HINT
 
 _LOADS = ("LOAD_METHOD", "LOAD_ATTR")
@@ -88,7 +88,7 @@ def note_changed(tile: torch.Tensor) -> None:
     _note_written(tile)
 
 
-def note_views(found: Any, of: torch.Tensor, cut: Cut | None = None) -> None:
+def note_views(found: Any, of: torch.Tensor, cut: Spans | None = None) -> None:
     """Note that the author's text made the tiles that it ``found`` as views of one. ``cut``: what one view names;
     several are apart."""
     several, call = isinstance(found, (tuple, list)), object()

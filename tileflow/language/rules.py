@@ -87,7 +87,8 @@ BLOCK_CHANGED = "a method in place changes what a name has in registers, where t
 
 def instead_of_changing_a_block(name: str) -> str:
     """What to write for ``block.add_(value)`` of a block in registers, ``block = x[t, :]``."""
-    return f"x[t, :].{name}(...), by the index itself, stores, as x[t, :] = value does; x[t, :].clone() is a tile of its own"
+    stores = f"x[t, :].{name}(...), by the index itself, stores, as x[t, :] = value does"
+    return f"{stores}; x[t, :].clone() is a tile of its own"
 
 
 OF_A_COPY = "a method changes in place what brackets name in memory, where torch has a view: by ints, slices and tiles"
