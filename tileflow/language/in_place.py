@@ -113,7 +113,7 @@ def _is_changed(tile: torch.Tensor) -> bool:
         views = getattr(base, "tileflow_written", ())
         if hasattr(base, "tileflow_changed") or _turn(base) != since:
             return True
-        if any(view is not tile and not are_apart(view.tileflow_cut, tile.tileflow_cut) for view in views):
+        if any(view is not tile and not are_apart(_cut(view), _cut(tile)) for view in views):
             return True
         tile = base
     return False
@@ -131,6 +131,12 @@ def is_loaded(tile: torch.Tensor, but_blocks: bool = False) -> bool:
     without a loop's tile."""
     kinds = [getattr(one, "tileflow_loaded", None) for one in (tile, *(base for base, _ in _bases(tile)))]
     return any(is_block is not None and not (is_block and but_blocks) for is_block in kinds)
+
+
+def _cut(view: torch.Tensor) -> Spans:
+    """What a view names of the tile that it is of."""
+    cut: Spans = view.tileflow_cut  # type: ignore[attr-defined]
+    return cut
 
 
 def _turn(tile: torch.Tensor) -> int:
