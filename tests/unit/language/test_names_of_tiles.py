@@ -12,7 +12,7 @@ import torch
 import tileflow
 import tileflow.frontend.lower  # registers what there is of torch's functions
 import tileflow.language as tfl
-from tileflow.errors import TraceError
+from tileflow.errors import ShapeError, TraceError
 from tileflow.frontend.torch_registry import METHODS, TABLE
 from tileflow.language.captured_views import ITSELF, gives_views
 from tileflow.target import target
@@ -325,6 +325,27 @@ AS_IN_PYTHON: dict[Callable[..., Any], torch.Tensor] = {
 def test_what_is_of_its_own_goes_on(function: Callable[..., Any], mode: str) -> None:
     found = _run(function, mode)
     assert mode != "eager" or torch.equal(found, AS_IN_PYTHON[function])
+
+
+def narrowed_from_the_end(x, n):
+    for t in tfl.tile(x.size(0)):
+        a = x[t, :] * 2
+        x[t, :3] = a.narrow(1, -3, 3)
+
+
+def narrowed_beyond_the_end(x, n):
+    for t in tfl.tile(x.size(0)):
+        a = x[t, :] * 2
+        x[t, :3] = a.narrow(1, 4, 3)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_narrow_names_what_the_dimension_has(mode: str) -> None:
+    """Beyond the end it was a slice, which is shorter, and from the end one without elements."""
+    _run(narrowed_from_the_end, mode)
+    if mode == "static":
+        with pytest.raises(ShapeError, match="narrow takes elements that the dimension has"):
+            _run(narrowed_beyond_the_end, mode)
 
 
 # ---- blocks -------------------------------------------------------------------------------------------------------

@@ -118,8 +118,20 @@ def _halves(t: Tracer, x: TileValue, axis: int, start: int, step: int, length: i
 
 @register_torch("narrow")
 def narrow(t: Tracer, x: Any, dim: int, start: Any, length: Any) -> Any:
-    """``length`` elements of ``dim`` from ``start``."""
-    return part(t, x, axis_of(t, dim, x.ndim), slice(start, start + length))
+    """``length`` elements of ``dim`` from ``start``. Raises ShapeError where the dimension does not have them."""
+    axis = axis_of(t, dim, x.ndim)
+    size = t.size(x.extents[axis])
+    if isinstance(start, int) and start < 0:
+        start = size + start
+    are_known = all(isinstance(n, int) for n in (size, start, length))
+    if are_known and not 0 <= start <= start + length <= size:
+        raise ShapeError(
+            "narrow takes elements that the dimension has",
+            got=f"{length} from {start} on, of {size}",
+            where=t.location(),
+            hint="a slice, x[:, start:stop], ends with the dimension",
+        )
+    return part(t, x, axis, slice(start, start + length))
 
 
 @register_torch("select")
