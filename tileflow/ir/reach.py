@@ -44,13 +44,15 @@ def meets_itself(ir: KernelIR, op: Op) -> bool:
 
 
 def _made_of(op: Op, value: Value) -> Iterable[Value]:
-    """What an op that reads ``value`` makes of it: a loop or a branch, that which it hands on under another name."""
-    if not op.regions:
-        return op.outputs
-    inside = [region.params for region in op.regions if region.params]
-    names = [op.outputs, *inside]
-    places = [op.inputs, *(region.results for region in op.regions)] if inside else [r.results for r in op.regions]
-    return [name[at] for held in places for at, v in enumerate(held) if v == value for name in names]
+    """What an op that reads ``value`` makes of it: a loop or a branch, that which it hands on under another name, and
+    all that it has where ``value`` says how often it turns or which way it goes."""
+    carried = [region.params for region in op.regions if region.params]
+    entries = [op.inputs[len(op.inputs) - len(params) :] for params in carried]
+    decides = op.inputs[: len(op.inputs) - len(carried[0])] if carried else op.inputs
+    if not op.regions or value in decides:
+        return given(op)
+    places = [*entries, *(region.results for region in op.regions)]
+    return [name[at] for held in places for at, v in enumerate(held) if v == value for name in (op.outputs, *carried)]
 
 
 def reaching(ir: KernelIR, asks: Callable[[Op], bool], passes: Callable[[Op], bool]) -> frozenset[Value]:

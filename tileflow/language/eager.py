@@ -82,13 +82,9 @@ class _EagerMode(TorchFunctionMode):
             found = call(func, args, kwargs) if is_torchs_own else self._in_device_code(func, args, kwargs)
             return _as_tiles(found, args)
         check_reached(args, name, frame, its.kernel, its.launches)
-<<<<<<< HEAD
         if func is torch.Tensor.__setitem__:
             check_assigned(*args)
-        check_unchanged(args)
-=======
         check_unchanged(tensors_of((*args, *kwargs.values())))
->>>>>>> bcc092b9 (WIP: one account of the tiles that Python's names are of)
         note_read(func, args)
         if kwargs and kwargs.get("out") is not None:
             raise TraceError(NO_OUT, got=f"torch.{name}(..., out=...)", hint=ASSIGNED_HINT)

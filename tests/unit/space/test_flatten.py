@@ -76,6 +76,25 @@ def largest(x, steps: int = 8):
     return out
 
 
+@tileflow.kernel
+def of_loaded_length(x, starts):
+    """As ``normalised``, over as many turns as memory says."""
+    out = torch.empty_like(x)
+    for b in tfl.grid(x.size(0)):
+        w = x[b, :]
+        for t in tfl.tile(starts[b], starts[b + 1]):
+            w = w * x[t, 0].sum()
+            w = w / w.sum()
+        out[b, :] = w
+    return out
+
+
+def test_bounds_of_a_loop_are_nothing_that_it_carries() -> None:
+    args = torch.rand(64, 32), torch.arange(65, dtype=torch.int32)
+    lowered = of_loaded_length.lower(args, target("nvidia-h200"))
+    assert "flatten" not in {knob.name for knob in lowered.space.knobs}
+
+
 @pytest.mark.parametrize(
     ("kernel", "operands", "may_be"),
     [
