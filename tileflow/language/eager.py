@@ -193,7 +193,10 @@ def _shares(view: Any, tile: torch.Tensor) -> bool:
     """Whether a result lies in the memory of an argument, as that of ``detach`` does."""
     if not isinstance(view, torch.Tensor) or not view.numel():
         return False
-    return view.untyped_storage().data_ptr() == tile.untyped_storage().data_ptr()
+    try:
+        return view.untyped_storage().data_ptr() == tile.untyped_storage().data_ptr()
+    except NotImplementedError:  # torch's own, under vmap as its scans are, have no memory of theirs
+        return False
 
 
 @contextmanager
