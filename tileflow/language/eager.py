@@ -194,8 +194,9 @@ def _shares(view: Any, tile: torch.Tensor) -> bool:
     if not isinstance(view, torch.Tensor) or not view.numel():
         return False
     try:
-        return view.untyped_storage().data_ptr() == tile.untyped_storage().data_ptr()
-    except NotImplementedError:  # torch's own, under vmap as its scans are, have no memory of theirs
+        where = view.untyped_storage().data_ptr()
+        return where != 0 and where == tile.untyped_storage().data_ptr()
+    except RuntimeError:  # no memory of theirs: torch's own under vmap, as its scans are, and fakes
         return False
 
 

@@ -42,11 +42,14 @@ def test_attention_has_few_rows_where_two_programs_share_a_multiprocessor(
     d: int, expected: tuple[int, ...], causal: bool
 ) -> None:
     """A head of 96 takes as many registers as one of 128; of 256, one program fills the shared memory. Of one head
-    there are fewer tiles than multiprocessors, which the pipelined schedule has. Half of a causal tile of keys is
+    there are fewer tiles than multiprocessors, which the pipelined schedule has, and blocks of clusters share the keys
+    of a tile: alone on a multiprocessor, they have four stages where two had two. Half of a causal tile of keys is
     masked on the diagonal: it is short."""
     it = lowered("attention", d, causal, heads=1)
-    expected = (64, 64, 4, 3) if causal and d == 64 else expected
+    if d == 64:
+        expected = (64, 64, 4, 3) if causal else (64, 128, 4, 4)
     assert it.default["schedule"] == "pipelined" and blocks(it, FORWARD) == expected
+    assert it.default["loop:tile_n.ctas"] == (1 if causal or d == 256 else 2)
 
 
 def test_what_is_added_to_scores_is_no_operand() -> None:
