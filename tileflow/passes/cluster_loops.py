@@ -25,7 +25,7 @@ from ..ir.types import ONE, Dim, Value, is_float
 from .folds import COMBINE, HALVES, folded
 from .makers import function_of
 from .roll import ROW, roll, rollable
-from .running import running
+from .running import made_of_carried, running
 from .spread import meeting_turns
 
 SHARED = ("float32", "float64", "int32", "int64")  # that one instruction stores and one puts together
@@ -101,7 +101,8 @@ def reductions(loop: Op) -> tuple[str, ...]:
     """By which reduction all turns of a loop make each number that it carries; empty where by none."""
     (body,) = loop.regions
     counts, readers = uses(body), {v: op for op in walk(body) for v in op.values}
-    return tuple(_reduction(p, r, body, counts, readers) for p, r in zip(body.params, body.results, strict=True))
+    made = made_of_carried(body)
+    return tuple(_reduction(p, r, body, counts, readers, made) for p, r in zip(body.params, body.results, strict=True))
 
 
 def put_together(loop: Op) -> tuple[str, ...]:
@@ -271,13 +272,22 @@ def seen_of(op: Op) -> OpKind | None:
     return next((o.kind for o in inside if effects_of(o).writes or effects_of(o).is_seen), None)
 
 
-def _reduction(param: Value, result: Operand, body: Block, counts: dict[Value, int], readers: dict[Value, Op]) -> str:
+def _reduction(
+    param: Value,
+    result: Operand,
+    body: Block,
+    counts: dict[Value, int],
+    readers: dict[Value, Op],
+    made: frozenset[Value],
+) -> str:
     """The reduction of which a turn is a step, where nothing else happens to a carried value in it: a sum where nothing
-    at all does; empty where more does."""
+    at all does; empty where more does, or where what is put to it is ``made`` of what the loop carries."""
     value, own, found = param, {id(op) for op in body.ops}, set[str]()
     while value != result:
         op = readers.get(value)
         if op is None or counts.get(value) != 1 or id(op) not in own or len(op.outputs) != 1:
+            return ""
+        if any(v in made for v in op.values if v != value):
             return ""
         if op.kind is not OpKind.EXPAND or op.output.type.dtype != value.type.dtype:
             found.add(_put_by(op, value))

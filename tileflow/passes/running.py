@@ -54,7 +54,7 @@ class Running:
 def running(loop: Op) -> list[Running]:
     """The running maxima of a loop, each with all that is relative to it."""
     (body,) = loop.regions
-    made = _made_of(body)
+    made = made_of_carried(body)
     found = []
     for place, (param, raised) in enumerate(zip(body.params, body.results, strict=True)):
         if isinstance(raised, Value) and _raises(body, made, param, raised):
@@ -65,7 +65,7 @@ def running(loop: Op) -> list[Running]:
     return found
 
 
-def _made_of(body: Block) -> frozenset[Value]:
+def made_of_carried(body: Block) -> frozenset[Value]:
     """The values of a turn that are made of what it carries."""
     found = set(body.params)
     for op in body.ops:

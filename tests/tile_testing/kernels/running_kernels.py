@@ -121,6 +121,38 @@ def two_softmaxes(x, y):
     return out
 
 
+@tileflow.kernel
+def raised_so_often(x):
+    """Beside a running maximum, how often it was raised: of that no block of a cluster knows another one's."""
+    out, often = x.new_empty(x.size(0)), x.new_empty(x.size(0))
+    for tile_r in tfl.tile(x.size(0)):
+        top, total, times = tfl.full([tile_r], float("-inf")), tfl.zeros([tile_r]), tfl.zeros([tile_r])
+        for tile_k in tfl.tile(x.size(1)):
+            score = x[tile_r, tile_k]
+            new = torch.maximum(top, score.amax(1))
+            times += torch.where(new > top, 1.0, 0.0)
+            total = total * torch.exp(top - new) + torch.exp(score - new[:, None]).sum(1)
+            top = new
+        out[tile_r], often[tile_r] = top + torch.log(total), times
+    return out, often
+
+
+@tileflow.kernel
+def totals_of_totals(x):
+    """Beside a running total, the sum of what it was in each turn."""
+    out, totals = x.new_empty(x.size(0)), x.new_empty(x.size(0))
+    for tile_r in tfl.tile(x.size(0)):
+        top, total, sums = tfl.full([tile_r], float("-inf")), tfl.zeros([tile_r]), tfl.zeros([tile_r])
+        for tile_k in tfl.tile(x.size(1)):
+            score = x[tile_r, tile_k]
+            new = torch.maximum(top, score.amax(1))
+            sums += total
+            total = total * torch.exp(top - new) + torch.exp(score - new[:, None]).sum(1)
+            top = new
+        out[tile_r], totals[tile_r] = top + torch.log(total), sums
+    return out, totals
+
+
 def _looped(turn, out_of=lambda top, total: top + torch.log(total)):
     """A loop over blocks of a row whose ``turn`` makes ``top, total`` of what it finds and the block's scores."""
 
@@ -197,4 +229,4 @@ UNLIKE = {
         _limited,
         _by_what_it_found,
     )
-}
+} | {"raised_so_often": raised_so_often, "totals_of_totals": totals_of_totals}
